@@ -3,7 +3,7 @@
 //! Calls arrive at any time. Two calls at once would cut the time between them into intervals too short for
 //! a useful sample, so all calls within [`INTERVAL_MIN`] get the same sample. After a long silence, the
 //! interval since the last call would be the whole silence, and an hour's average is not "now". In this
-//! case the watch begins a new interval and waits for it, once, for [`SETTLE`]. Without calls nothing is
+//! case the watch begins a new interval and waits for it, once, for [`FIRST_INTERVAL`]. Without calls nothing is
 //! read, so a host that is not observed has no cost.
 
 use crate::error::SampleError;
@@ -20,7 +20,7 @@ pub const INTERVAL_MIN: Duration = Duration::from_millis(200);
 pub const INTERVAL_MAX: Duration = Duration::from_secs(15);
 
 /// Length of the first interval after a silence. The caller waits for it.
-pub const SETTLE: Duration = Duration::from_millis(250);
+pub const FIRST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Samples this host for any number of callers.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Watch {
         Ok(Self { state: Mutex::new(State { sampler: Sampler::new(host)?, last: None }) })
     }
 
-    /// A sample of the host's current activity. Blocks for up to [`SETTLE`] on the first call, and if the
+    /// A sample of the host's current activity. Blocks for up to [`FIRST_INTERVAL`] on the first call, and if the
     /// last sample is older than [`INTERVAL_MAX`].
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Watch {
         // same sample.
         let interval = state.sampler.interval();
         if interval < INTERVAL_MIN {
-            std::thread::sleep(SETTLE.saturating_sub(interval));
+            std::thread::sleep(FIRST_INTERVAL.saturating_sub(interval));
         }
         let sample = state.sampler.sample()?;
         state.last = Some((Instant::now(), sample.clone()));
@@ -81,7 +81,7 @@ mod tests {
         let watch = Watch::start(Host::new(1, "here")).unwrap();
         let first = watch.now().unwrap();
         assert!(
-            first.interval_ns >= SETTLE.as_nanos() as u64,
+            first.interval_ns >= FIRST_INTERVAL.as_nanos() as u64,
             "the interval is long enough for a useful sample"
         );
         let both = std::thread::scope(|scope| {

@@ -64,7 +64,7 @@ Examples:
 /// The benchmark cuts no call short: a call that takes longer is a failure, not a figure.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Time after a change that does not count as steady state.
-const SETTLING: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_secs(1);
 /// Largest distance from the part due at which an application has converged.
 const CLOSE: f64 = 0.02;
 /// The two applications.
@@ -201,7 +201,7 @@ impl BenchFairness {
             }
         }
         // The parts are not meaningful until all callers are active.
-        tokio::time::sleep(SETTLING).await;
+        tokio::time::sleep(WARM_UP).await;
         let began = Charged::of(&client.shares().await.map_err(failure_of)?);
         let (mut phases, mut samples) = (Vec::new(), Vec::new());
         for (number, phase) in PHASES.iter().enumerate() {
@@ -242,13 +242,13 @@ impl BenchFairness {
 
 fn figures_of(phase: &Phase, rows: &[Charged]) -> PhaseFigures {
     let (first, last) = (rows[0], rows[rows.len() - 1]);
-    let settled_ms = first.at_ms + SETTLING.as_secs_f64() * 1e3;
-    let settled = rows.iter().find(|row| row.at_ms >= settled_ms).unwrap_or(&last);
-    let steady = last.part_since(settled);
+    let steady_ms = first.at_ms + WARM_UP.as_secs_f64() * 1e3;
+    let steady_row = rows.iter().find(|row| row.at_ms >= steady_ms).unwrap_or(&last);
+    let steady = last.part_since(steady_row);
     let is_close = |row: &&Charged| (row.part_since(&first) - phase.due).abs() <= CLOSE;
     let close_to_the_end = rows[1..].iter().rev().take_while(is_close).last();
-    let seconds = (last.at_ms - settled.at_ms) / 1e3;
-    let per_s = |at: usize| (last.jobs[at] - settled.jobs[at]) as f64 / seconds;
+    let seconds = (last.at_ms - steady_row.at_ms) / 1e3;
+    let per_s = |at: usize| (last.jobs[at] - steady_row.jobs[at]) as f64 / seconds;
     PhaseFigures {
         what: phase.what,
         share_long: phase.shares[0],
@@ -257,7 +257,7 @@ fn figures_of(phase: &Phase, rows: &[Charged]) -> PhaseFigures {
         long_ms: phase.tasks_ms[0],
         short_ms: phase.tasks_ms[1],
         due: phase.due,
-        first_second: settled.part_since(&first),
+        first_second: steady_row.part_since(&first),
         steady,
         error_points: 100.0 * (steady - phase.due),
         converged_ms: close_to_the_end.map(|row| (row.at_ms - first.at_ms) as u64),

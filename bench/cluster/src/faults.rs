@@ -89,9 +89,9 @@ Examples:
 const PARTITIONS_MAX: i64 = 10_000;
 
 /// Calls in flight at a time: enough that a fault nearly always meets some of them half-way.
-const LANES: u32 = 4;
+const CALLERS: u32 = 4;
 
-/// The longest pause between two calls of a lane, in ms.
+/// The longest pause between two calls of a caller, in ms.
 const PAUSE_MS_MAX: f64 = 30.0;
 
 /// Shapes that each caller uses in turn.
@@ -196,15 +196,15 @@ impl BenchFaults {
         let seen = Rc::clone(&storm);
         let tell = move |happening| seen.weather.borrow_mut().note(happening);
         let mut breaker = Breaker::new(fleet, Plan { spared, ..PLAN }, seed, tell);
-        let lanes: Vec<_> = (0..LANES)
-            .map(|lane| {
-                let random = Random::new(seed.wrapping_add(1 + u64::from(lane)));
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let random = Random::new(seed.wrapping_add(1 + u64::from(caller)));
                 tokio::task::spawn_local(Rc::clone(&storm).call_on(random))
             })
             .collect();
         let all_called = async {
-            for lane in lanes {
-                lane.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;
+            for caller in callers {
+                caller.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;
             }
             Ok(())
         };

@@ -126,7 +126,7 @@ async fn relay_rate(
     bytes_of_call: usize,
 ) -> Result<Rate, Failure> {
     let (cpu, began_at) = (relay.processor_seconds()?, Instant::now());
-    let lane = || async {
+    let caller = || async {
         let mut bytes = 0;
         while began_at.elapsed() < ROUND {
             let name = format!("bulk/{}", kind.name());
@@ -139,9 +139,9 @@ async fn relay_rate(
         }
         Ok::<usize, Failure>(bytes)
     };
-    let lanes: Vec<_> = (0..CALLS_OPEN).map(|_| lane()).collect();
+    let callers: Vec<_> = (0..CALLS_OPEN).map(|_| caller()).collect();
     let mut bytes = 0;
-    for ended in join_all(lanes).await {
+    for ended in join_all(callers).await {
         bytes += ended?;
     }
     Ok(Rate::of(bytes, began_at.elapsed().as_secs_f64(), relay.processor_seconds()? - cpu))

@@ -103,15 +103,17 @@ impl Load {
         let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
         let clients = self.deployments.iter().map(|deployment| u64::from(deployment.clients)).sum();
         let (window, answers) = std::thread::scope(|scope| {
-            let lanes: Vec<_> = self
+            let requesters: Vec<_> = self
                 .deployments
                 .iter()
                 .map(|deployment| scope.spawn(|| self.ask(bed, deployment, words, seed, (&stop, &answered))))
                 .collect();
             let window = watch(bed, seconds, &stop, clients, &answered);
             stop.store(true, Ordering::Relaxed);
-            let answers: Result<Vec<Vec<Answer>>, String> =
-                lanes.into_iter().map(|lane| lane.join().map_err(|_| "a client's thread died")?).collect();
+            let answers: Result<Vec<Vec<Answer>>, String> = requesters
+                .into_iter()
+                .map(|requester| requester.join().map_err(|_| "a client's thread died")?)
+                .collect();
             (window, answers)
         });
         let (before, after) = window.map_err(|error| error.to_string())?;
@@ -136,7 +138,7 @@ impl Load {
             let runtime = runtime.map_err(|error| error.to_string())?;
             let asked = async {
                 let client = connect(&address, &bed.cluster).await?;
-                self.lanes(&client, deployment, words, seed, (stop, answered)).await
+                self.requesters(&client, deployment, words, seed, (stop, answered)).await
             };
             let asked = runtime.block_on(LocalSet::new().run_until(asked));
             stop.fetch_or(asked.is_err(), Ordering::Relaxed);
@@ -145,7 +147,7 @@ impl Load {
         host.space.run(inside).map_err(|error| error.to_string())?
     }
 
-    async fn lanes(
+    async fn requesters(
         &self,
         client: &Client,
         deployment: &Deployment,
@@ -156,12 +158,13 @@ impl Load {
         let answers = Rc::new(RefCell::new(Vec::new()));
         let failed = Rc::new(RefCell::new(None));
         let words: Rc<[String]> = words.into();
-        let lanes: Vec<_> = (0..deployment.clients)
-            .map(|lane| {
+        let requesters: Vec<_> = (0..deployment.clients)
+            .map(|requester| {
                 let (client, words) = (client.clone(), Rc::clone(&words));
                 let (answers, failed) = (Rc::clone(&answers), Rc::clone(&failed));
                 let (load, partitions) = (self.clone(), deployment.partitions.clone());
-                let mut draw = Draw(seed ^ ((u64::from(lane) + 1) << 32) ^ ((deployment.front as u64) << 56));
+                let mut draw =
+                    Draw(seed ^ ((u64::from(requester) + 1) << 32) ^ ((deployment.front as u64) << 56));
                 tokio::task::spawn_local(async move {
                     loop {
                         match load.one(&client, &partitions, &words, &mut draw).await {
@@ -182,7 +185,7 @@ impl Load {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         // Dropping a call cancels it in its whole tree.
-        lanes.iter().for_each(tokio::task::JoinHandle::abort);
+        requesters.iter().for_each(tokio::task::JoinHandle::abort);
         match failed.borrow_mut().take() {
             Some(problem) => Err(problem),
             None => Ok(answers.take()),

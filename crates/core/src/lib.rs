@@ -29,7 +29,7 @@
 //!
 //! - [`call`]: `caller` checks a call, forms the tree and judges the result. `choosing` polls replicas,
 //!   chooses among them and remembers how they did. `provider` is a node's part, from its parent's call to
-//!   the partial that it sends up; it contains `settle`, the one function that decides. `children` handles
+//!   the partial that it sends up; it contains `decide`, the one function that decides. `children` handles
 //!   messages from children. `repair` takes over from children that are lost or late. `hedge` asks replicas
 //!   of children that are slow. `waiting` reports progress to a wave's waiting rule. `jobs` hands out
 //!   operator work. `books` keeps the resources that a wave is charged for. `plan` turns options into whole

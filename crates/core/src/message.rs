@@ -64,7 +64,7 @@ pub enum Message<P> {
     },
     /// Client to front: make this call.
     Request(Box<Request<P>>),
-    /// Front to client: the outcome of a call.
+    /// FrontEnd to client: the outcome of a call.
     Reply {
         /// The client's id of the request.
         id: u64,

@@ -128,7 +128,7 @@ impl Loop {
         let _bomb = Bomb(&self.control);
         self.feeding.set(true);
         self.handle(input);
-        self.settle();
+        self.finish_turn();
     }
 
     /// Feeds core its timeout if it is due.
@@ -145,11 +145,11 @@ impl Loop {
                 machine.node.handle_timeout(now);
             }
         }
-        self.settle();
+        self.finish_turn();
     }
 
     /// Performs core's effects, and feeds the inputs that they cause.
-    fn settle(self: &Rc<Self>) {
+    fn finish_turn(self: &Rc<Self>) {
         self.drain();
         loop {
             let Some(input) = self.backlog.borrow_mut().pop_front() else { break };

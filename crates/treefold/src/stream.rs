@@ -200,7 +200,7 @@ impl StreamBuilder {
         let handle = self.handle.ok_or(Error::NoLoop)?;
         let window_bytes = self.options.window_bytes.unwrap_or(handle.limits.stream_window_bytes as u64);
         let window = Arc::new(Window::new(window_bytes));
-        let (user, events, change) = FrontUser::new(Arc::clone(&window));
+        let (user, events, change) = FrontEndUser::new(Arc::clone(&window));
         let request = handle.next_request();
         let (spec, options) = (Box::new(self.spec), self.options);
         handle.stream_ask(StreamAsk::Open { request, spec, options, user });
@@ -288,7 +288,7 @@ impl FollowedStream {
 
 /// The loop's end of a stream that was opened here.
 #[derive(Debug)]
-pub(crate) struct FrontUser {
+pub(crate) struct FrontEndUser {
     told: mpsc::UnboundedSender<Told>,
     change: Changes,
     window: Arc<Window>,
@@ -304,7 +304,7 @@ enum Told {
 
 type Changes = Arc<Mutex<Option<StreamEvent<Bytes>>>>;
 
-impl FrontUser {
+impl FrontEndUser {
     fn new(window: Arc<Window>) -> (Self, mpsc::UnboundedReceiver<Told>, Changes) {
         let ((told, events), change) = (mpsc::unbounded_channel(), Changes::default());
         (Self { told, change: Arc::clone(&change), window }, events, change)
@@ -327,7 +327,7 @@ impl FrontUser {
     }
 }
 
-impl Drop for FrontUser {
+impl Drop for FrontEndUser {
     fn drop(&mut self) {
         self.window.close();
     }

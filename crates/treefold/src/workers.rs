@@ -76,7 +76,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Task>,
-    running: HashMap<TaskId, Standing>,
+    running: HashMap<TaskId, Tally>,
     idle: usize,
     threads: usize,
     threads_started: usize,
@@ -172,7 +172,7 @@ pub(crate) enum Finished {
 
 /// Whether the thread of a running job is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Tally {
     Counted,
     WrittenOff,
 }
@@ -217,8 +217,8 @@ impl Workers {
     pub(crate) fn abandon(&self, id: TaskId, replace: bool) -> bool {
         let mut state = self.shared.lock();
         match state.running.get_mut(&id) {
-            Some(standing) if replace && *standing == Standing::Counted => {
-                *standing = Standing::WrittenOff;
+            Some(tally) if replace && *tally == Tally::Counted => {
+                *tally = Tally::WrittenOff;
                 state.threads -= 1;
                 if state.queue.len() > state.idle {
                     self.start_thread(&mut state);
@@ -295,9 +295,9 @@ impl Shared {
                 thread::sleep(delay);
                 cost = cost.mul_f64(self.slowness.factor());
             }
-            let standing = self.lock().running.remove(&id);
+            let tally = self.lock().running.remove(&id);
             self.report(Done { finished, cost });
-            if standing == Some(Standing::WrittenOff) {
+            if tally == Some(Tally::WrittenOff) {
                 return;
             }
         }
@@ -311,7 +311,7 @@ impl Shared {
                 return None;
             }
             if let Some(task) = state.queue.pop_front() {
-                state.running.insert(task.id(), Standing::Counted);
+                state.running.insert(task.id(), Tally::Counted);
                 return Some(task);
             }
             state.idle += 1;

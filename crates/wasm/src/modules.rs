@@ -19,7 +19,7 @@ pub struct Modules {
     engine: Engine,
     shelf: Mutex<Shelf>,
     /// Signalled when a compilation has ended.
-    settled: Condvar,
+    resolved: Condvar,
 }
 
 struct Shelf {
@@ -33,7 +33,7 @@ impl Modules {
     pub fn new(engine: Engine) -> Self {
         // `put` bounds its bytes.
         let shelf = Shelf { held: LruCache::unbounded(), held_bytes: 0, compiling: BTreeSet::new() };
-        Self { engine, shelf: Mutex::new(shelf), settled: Condvar::new() }
+        Self { engine, shelf: Mutex::new(shelf), resolved: Condvar::new() }
     }
 
     /// Returns the engine that compiles.
@@ -64,7 +64,7 @@ impl Modules {
             if shelf.compiling.insert(id) {
                 break;
             }
-            shelf = self.settled.wait(shelf).unwrap_or_else(PoisonError::into_inner);
+            shelf = self.resolved.wait(shelf).unwrap_or_else(PoisonError::into_inner);
         }
         drop(shelf);
         let _announced = Compiling { modules: self, id };
@@ -136,7 +136,7 @@ struct Compiling<'a> {
 impl Drop for Compiling<'_> {
     fn drop(&mut self) {
         self.modules.shelf().compiling.remove(&self.id);
-        self.modules.settled.notify_all();
+        self.modules.resolved.notify_all();
     }
 }
 

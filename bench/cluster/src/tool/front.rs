@@ -33,7 +33,7 @@ impl Fold {
 }
 
 /// A front-end with its streams.
-pub(super) struct Front {
+pub(super) struct FrontEnd {
     all: PartitionSet,
     /// One stream for each of [`Fold::ALL`], in that order; empty without a tree.
     folding: Vec<Stream>,
@@ -43,7 +43,7 @@ pub(super) struct Front {
     plain_tag: u64,
 }
 
-impl Front {
+impl FrontEnd {
     /// Opens the streams.
     pub(super) async fn open(backends: &Backends, shape: Shape, seed: u64) -> Result<Self, Failure> {
         let part = Part::Answer { seed };

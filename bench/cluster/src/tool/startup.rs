@@ -6,7 +6,7 @@
 
 use super::backends::{Backends, Cost};
 use super::clocks::Estimate;
-use super::front::{Fold, Front};
+use super::front::{Fold, FrontEnd};
 use super::scale::Scale;
 use super::verify::{ByClass, verify};
 use super::{median, print_rows};
@@ -144,7 +144,7 @@ impl BenchStartup {
     async fn start(&self, backends: &Backends, shape: Shape) -> Result<Start, Failure> {
         let before = backends.cost()?;
         let mut laps = Laps::start();
-        let mut front = Front::open(backends, shape, self.scale.seed).await?;
+        let mut front = FrontEnd::open(backends, shape, self.scale.seed).await?;
         laps.end("open_streams");
         let reported = self.phases(&mut front, &mut laps).await?;
         let cost = backends.cost()?.since(before);
@@ -152,7 +152,7 @@ impl BenchStartup {
         Ok(Start { laps: laps.all, cost, classes })
     }
 
-    async fn phases(&self, front: &mut Front, laps: &mut Laps) -> Result<Reported, Failure> {
+    async fn phases(&self, front: &mut FrontEnd, laps: &mut Laps) -> Result<Reported, Failure> {
         let itself = front.gather(Fold::Concatenate, &Request::Itself).await?;
         laps.end("report_self");
         let class = Request::MetricClass { definitions: metrics::definitions() };
@@ -199,7 +199,7 @@ impl BenchStartup {
 }
 
 /// Asks the representative of each class for the full report.
-async fn represented(front: &mut Front, classes: Packet, whole: &Request) -> Result<ByClass, Failure> {
+async fn represented(front: &mut FrontEnd, classes: Packet, whole: &Request) -> Result<ByClass, Failure> {
     let read = Classes::of(&classes).map_err(|error| Failure::failed(error.to_string()))?;
     let mut full = Vec::new();
     for class in read.iter() {

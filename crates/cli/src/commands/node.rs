@@ -220,7 +220,7 @@ impl NodeArgs {
             knows: self.knows,
             grace: self.grace,
             token,
-            attached: self.attached.settle()?,
+            attached: self.attached.resolve()?,
         })
     }
 }

@@ -27,7 +27,7 @@ impl<P: Payload> Wave<P> {
         let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
         let index = &mut cx.loads.index;
         self.locals.weight =
-            Some(index.add(self.ask.lane, local_ms * own as f64, reductions, cost.reduce_ms()));
+            Some(index.add(self.ask.account_id, local_ms * own as f64, reductions, cost.reduce_ms()));
     }
 
     /// A job of the wave is done, so the wave weighs less.
@@ -59,7 +59,7 @@ impl<P: Payload> Wave<P> {
             cx.loads.index.remove(weight);
         }
         self.forget_jobs(cx);
-        cx.credit.forget_wave(self.ask.lane, self.tag);
+        cx.credit.forget_wave(self.ask.account_id, self.tag);
     }
 
     /// Updates the node's budget of held bytes with the wave's parts. Kept waves have a separate budget.
@@ -68,9 +68,9 @@ impl<P: Payload> Wave<P> {
         if bytes == self.locals.charged_bytes {
             return;
         }
-        cx.credit.hold(self.ask.lane, self.locals.charged_bytes, bytes);
+        cx.credit.hold(self.ask.account_id, self.locals.charged_bytes, bytes);
         self.locals.charged_bytes = bytes;
-        cx.note_held(self.ask.lane);
+        cx.note_held(self.ask.account_id);
     }
 
     /// Returns everything else: the wave leaves the table for good.
@@ -85,9 +85,12 @@ impl<P: Payload> Wave<P> {
     /// their shares allow.
     pub(crate) fn would_be_late(&self, cx: &Context<P>, now: Instant, kind: u32) -> bool {
         let index = &cx.loads.index;
-        let part = cx.queue.lanes.part_while(self.ask.lane, |lane| !index.queued_of(lane).is_zero());
+        let part = cx
+            .queue
+            .accounts
+            .part_while(self.ask.account_id, |account_id| !index.queued_of(account_id).is_zero());
         let processors = f64::from(cx.config.card.processors.max(1));
-        let own_ms = index.queued_of(self.ask.lane).as_millis_f64() / processors / part;
+        let own_ms = index.queued_of(self.ask.account_id).as_millis_f64() / processors / part;
         let wait_ms = own_ms.min(index.load_ms()) + cx.loads.costs.of(kind).local.mean_ms().unwrap_or(0.0);
         Duration::from_millis_f64(wait_ms) > now.until(self.clock.answer_at)
     }

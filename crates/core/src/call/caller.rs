@@ -280,7 +280,7 @@ impl<P: Payload> Calls<P> {
         let ask = Ask {
             slice,
             kind: desk.cx.kind_of(&call.name),
-            lane: desk.cx.lane_of(&call.name),
+            account_id: desk.cx.account_of(&call.name),
             name: call.name.clone(),
             params,
             deadline_at,
@@ -303,7 +303,7 @@ impl<P: Payload> Calls<P> {
         } else {
             state.answer(desk, now, &Reason::Cancelled);
         }
-        state.settle(desk, now);
+        state.decide(desk, now);
         self.finish_ended(desk, now);
     }
 

@@ -35,11 +35,11 @@ impl<P: Payload> Waves<P> {
         };
         // An offer whose size makes no sense is treated as one that does not fit. If there is room, the grant
         // follows once this input has been handled.
-        if let Some(lane) = self.open.get(&own_tag).map(|wave| wave.ask.lane) {
-            cx.note_held(lane);
+        if let Some(account_id) = self.open.get(&own_tag).map(|wave| wave.ask.account_id) {
+            cx.note_held(account_id);
             let key = own_and_child(own_tag, from, tag.branch);
             cx.credit.offered(
-                lane,
+                account_id,
                 key,
                 usize::try_from(bytes).map_or(OFFER_BYTES_MAX, |bytes| bytes.min(OFFER_BYTES_MAX)),
             );
@@ -58,7 +58,7 @@ impl<P: Payload> Waves<P> {
     pub(crate) fn grant_waiting(&mut self, cx: &mut Context<P>) {
         loop {
             let open = &self.open;
-            let is_starved = |tag: Tag| open.get(&tag).is_some_and(|wave| wave.parts.is_settled());
+            let is_starved = |tag: Tag| open.get(&tag).is_some_and(|wave| wave.parts.is_folded());
             let Some((own_tag, child, branch)) = cx.credit.grant_next(is_starved) else { return };
             cx.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
         }
@@ -86,7 +86,7 @@ impl<P: Payload> Calls<P> {
         }
         self.note_answer(desk.cx, now, &wave, from, &partial);
         wave.take_partial(desk, now, from, partial);
-        wave.settle(desk, now);
+        wave.decide(desk, now);
     }
 }
 

@@ -104,7 +104,7 @@ impl<P: Payload> Wave<P> {
         }
         let trouble = self.losses.trouble();
         trouble.have_rivals = false;
-        let settled = trouble.settled.replace(PartitionSet::new());
+        let changed = trouble.changed.replace(PartitionSet::new());
         let claimed = self.parts.claimed();
         if !self.locals.open.is_empty() {
             self.locals.open.subtract(claimed);
@@ -114,7 +114,7 @@ impl<P: Payload> Wave<P> {
         };
         // All children are scanned only if one of them may be responsible for partitions that have arrived
         // since the last scan.
-        if settled.is_some_and(|settled| !self.seat.children.is_any_for(&settled)) {
+        if changed.is_some_and(|changed| !self.seat.children.is_any_for(&changed)) {
             debug_assert!(
                 !self.seat.children.iter().any(is_beaten),
                 "a child answers only for partitions that have arrived"

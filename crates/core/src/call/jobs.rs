@@ -18,7 +18,7 @@ use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::schedule::lanes::Charge;
+use crate::schedule::accounts::Charge;
 use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
@@ -125,8 +125,8 @@ impl<P: Payload> Wave<P> {
 
     /// Refuses a local because its application's queue is full.
     pub(crate) fn refuse_local(&mut self, cx: &mut Context<P>, partition: PartitionId) {
-        cx.queue.lanes.note_refused(self.ask.lane, 1);
-        let service = cx.queue.lanes.name(self.ask.lane);
+        cx.queue.accounts.note_refused(self.ask.account_id, 1);
+        let service = cx.queue.accounts.name(self.ask.account_id);
         let full = alloc::format!("jobs_queued_max, the part of {service}");
         self.lose_own(cx, PartitionSet::alone(partition), Reason::Full(full.into()));
     }
@@ -168,7 +168,7 @@ impl<P: Payload> Wave<P> {
         self.locals.inline += u32::from(place == Place::Inline);
         let cost = cx.loads.costs.of(kind);
         let expected_ms = if what.is_fold() { cost.reduce_ms() } else { cost.local_ms() };
-        let charge = holds_processor.then(|| cx.queue.lanes.begin(self.ask.lane, expected_ms));
+        let charge = holds_processor.then(|| cx.queue.accounts.begin(self.ask.account_id, expected_ms));
         let mut open = OpenJob {
             tag,
             kind,
@@ -293,10 +293,10 @@ impl<P: Payload> Context<P> {
             self.vacate(&job);
         }
         if let Some(charge) = job.charge.take() {
-            self.queue.lanes.end(now, charge, cost);
+            self.queue.accounts.end(now, charge, cost);
         } else if job.place == Place::Inline {
-            let lane = self.queue.lanes.of_kind(job.kind);
-            self.queue.charge_inline(now, lane, cost);
+            let account_id = self.queue.accounts.of_kind(job.kind);
+            self.queue.charge_inline(now, account_id, cost);
         }
         if is_ok {
             self.learn_cost(&job, cost);
@@ -329,7 +329,7 @@ impl<P: Payload> Context<P> {
         self.jobs.started += 1;
         let id = JobId(self.jobs.started);
         let expected_ms = self.loads.costs.of(kind).reduce_ms();
-        let charge = self.queue.lanes.begin(self.queue.lanes.of_kind(kind), expected_ms);
+        let charge = self.queue.accounts.begin(self.queue.accounts.of_kind(kind), expected_ms);
         let mut open = OpenJob {
             tag: Tag { wave: first, branch: CALLER_BRANCH },
             kind,

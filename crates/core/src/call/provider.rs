@@ -6,10 +6,10 @@
 //!                    │         │ Call                            ▲
 //!                    │         └────────────────────────────────┘
 //!                    ▼ Run(local)          Run(reduce)
-//!                  settle ◀── JobDone ──▶ fold pairs ──▶ ready, or time is up ──▶ answer ──▶ kept
+//!                  decide ◀── JobDone ──▶ fold pairs ──▶ ready, or time is up ──▶ answer ──▶ kept
 //! ```
 //!
-//! Every input about a wave takes it out of the table, changes it, and ends in `settle`, the only function
+//! Every input about a wave takes it out of the table, changes it, and ends in `decide`, the only function
 //! that decides whether to fold, to answer or to wait. Source: DAC §4.3–4.4.
 
 use crate::call::children::own_and_child;
@@ -76,7 +76,7 @@ impl<P: Payload> Desk<'_, P> {
         let ask = Ask {
             slice: call.slice,
             kind: self.cx.kind_of(&name),
-            lane: self.cx.lane_of(&name),
+            account_id: self.cx.account_of(&name),
             name,
             params,
             deadline_at,
@@ -123,9 +123,9 @@ impl<P: Payload> Waves<P> {
         }
         // Large partials wait for room. Small ones are sent without asking, so they are bounded by taking
         // part in no more waves.
-        let lane = cx.lane_of(&call.name);
-        if cx.credit.held_of(lane) / HELD_ROOMS_MAX > cx.credit.room_of(lane) {
-            let service = cx.queue.lanes.name(lane);
+        let account_id = cx.account_of(&call.name);
+        if cx.credit.held_of(account_id) / HELD_ROOMS_MAX > cx.credit.room_of(account_id) {
+            let service = cx.queue.accounts.name(account_id);
             return Err(Reason::Full(alloc::format!("held_bytes_max, the part of {service}").into()));
         }
         Ok(())
@@ -192,7 +192,7 @@ impl<P: Payload> Wave<P> {
         let own = tree.root().partitions.clone();
         self.start_locals(desk, now, &own);
         self.plan_own_hedge(desk, now);
-        self.settle(desk, now);
+        self.decide(desk, now);
     }
 
     /// Makes subtrees children of the wave and sends each its call.
@@ -284,7 +284,7 @@ impl<P: Payload> Wave<P> {
         let is_inline = desk.cx.config.kinds[kind as usize].placement == Placement::Inline;
         if !is_inline && self.would_be_late(desk.cx, now, kind) {
             desk.cx.counters.waves.refused += 1;
-            desk.cx.queue.lanes.note_refused(self.ask.lane, here.len());
+            desk.cx.queue.accounts.note_refused(self.ask.account_id, here.len());
             return self.lose_own(desk.cx, here, Reason::TooBusy);
         }
         self.open_locals(&here);
@@ -299,7 +299,7 @@ impl<P: Payload> Wave<P> {
     }
 
     /// Notes partitions of this node as lost. If the wave stays open, the parent is told at once (see
-    /// `settle`), because it may know a replica.
+    /// `decide`), because it may know a replica.
     pub(crate) fn lose_own(&mut self, cx: &mut Context<P>, partitions: PartitionSet, reason: Reason) {
         if partitions.is_empty() {
             return;
@@ -312,7 +312,7 @@ impl<P: Payload> Wave<P> {
 
     /// Decides what a wave does next; no other function does. The wave goes back into the table if it stays
     /// open.
-    pub(crate) fn settle(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant) {
+    pub(crate) fn decide(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant) {
         if self.is_open() {
             self.dismiss_rivals(desk.cx, now);
             if now < self.clock.answer_at {
@@ -471,7 +471,7 @@ impl<P: Payload> Wave<P> {
         self.adopt(desk, now, branch, &fresh);
         self.start_locals(desk, now, &extra);
         self.await_returned(desk, now);
-        self.settle(desk, now);
+        self.decide(desk, now);
     }
 
     /// Drops retries of partitions for which this node must no longer answer. They are up to its new parent.

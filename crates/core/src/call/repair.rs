@@ -54,7 +54,7 @@ impl<P: Payload> Desk<'_, P> {
                 wave.give_sign_of_life(self.cx, now);
             }
         }
-        wave.settle(self, now);
+        wave.decide(self, now);
     }
 
     /// A peer is gone: its connection broke, or the cluster considers it dead.
@@ -75,7 +75,7 @@ impl<P: Payload> Desk<'_, P> {
             for branch in lost {
                 wave.repair(self, now, peer, branch, &Reason::Lost);
             }
-            wave.settle(self, now);
+            wave.decide(self, now);
         }
     }
 
@@ -96,7 +96,7 @@ impl<P: Payload> Desk<'_, P> {
         wave.claim(Part { payload, contributors });
         wave.tale.reports.extend(report.map(|report| *report));
         wave.answer(self, now, &Reason::Late);
-        wave.settle(self, now);
+        wave.decide(self, now);
     }
 }
 
@@ -135,7 +135,7 @@ impl<P: Payload> Wave<P> {
         }
         let standing = if is_lost { Standing::Gone } else { Standing::Hopeless };
         let Lost { own, orphans, .. } = self.seat.children.lose(at, standing);
-        self.losses.note_settled(&own);
+        self.losses.note_changed(&own);
         if is_lost {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));
         }
@@ -346,7 +346,7 @@ mod tests {
             slice: Slice::WHOLE,
             name: "s/sum".into(),
             kind: None,
-            lane: 0,
+            account_id: 0,
             params: Bytes::new(),
             deadline_at: later,
             waiting: Waiting::Staged,

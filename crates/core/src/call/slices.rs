@@ -18,7 +18,7 @@ use crate::id::{PartitionId, Tag, WaveId};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::schedule::lanes::Lane;
+use crate::schedule::accounts::AccountId;
 use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
@@ -37,7 +37,7 @@ pub(crate) struct SlicedLocal<P> {
     /// The slices that no wave has fetched; `None` while they are being computed.
     made: Option<Vec<Option<P>>>,
     of: u32,
-    lane: Lane,
+    account_id: AccountId,
     armed: Option<Instant>,
 }
 
@@ -81,7 +81,7 @@ impl<P: Payload> Wave<P> {
         if desk.cx.queue.push_local(job).is_err() {
             return self.refuse_local(desk.cx, partition);
         }
-        let mut local = SlicedLocal { made: None, of, lane: self.ask.lane, armed: None };
+        let mut local = SlicedLocal { made: None, of, account_id: self.ask.account_id, armed: None };
         let until = self.ask.deadline_at.max(now + Duration::from_micros(1));
         desk.cx.timers.rearm(&mut local.armed, Some(until), Wake::Slices(key.0, partition));
         desk.waves.sliced.insert(key, local);
@@ -108,14 +108,14 @@ impl<P: Payload> Waves<P> {
 
     fn forget_slices(&mut self, cx: &mut Context<P>, key: LocalKey) {
         let Some(mut local) = self.sliced.remove(&key) else { return };
-        cx.credit.hold(local.lane, local.bytes(), 0);
+        cx.credit.hold(local.account_id, local.bytes(), 0);
         cx.timers.rearm(&mut local.armed, None, Wake::Slices(key.0, key.1));
     }
 
     fn fetch_slice(&mut self, cx: &mut Context<P>, key: LocalKey, index: u32) -> Option<P> {
         let local = self.sliced.get_mut(&key)?;
         let slice = local.made.as_mut()?.get_mut(index as usize)?.take()?;
-        cx.credit.hold(local.lane, slice.len(), 0);
+        cx.credit.hold(local.account_id, slice.len(), 0);
         if local.is_fetched() {
             self.forget_slices(cx, key);
         }
@@ -153,7 +153,7 @@ impl<P: Payload> Waves<P> {
     fn keep_unfetched(&mut self, cx: &mut Context<P>, key: LocalKey) {
         let are_many = self.sliced.len() > cx.config.limits.waves_open_max;
         let is_too_much = |local: &SlicedLocal<P>| {
-            let is_full = cx.credit.held_of(local.lane) > cx.credit.room_of(local.lane);
+            let is_full = cx.credit.held_of(local.account_id) > cx.credit.room_of(local.account_id);
             local.made.is_some() && (is_full || are_many)
         };
         if self.sliced.get(&key).is_some_and(is_too_much) {
@@ -177,9 +177,9 @@ impl<P: Payload> Desk<'_, P> {
         let waiting = self.waves.who_wants(key, of);
         let error = match result {
             Ok(slices) => {
-                let lane = self.cx.queue.lanes.of_kind(job.kind);
-                self.cx.credit.hold(lane, 0, slices.iter().map(Payload::len).sum());
-                self.cx.note_held(lane);
+                let account_id = self.cx.queue.accounts.of_kind(job.kind);
+                self.cx.credit.hold(account_id, 0, slices.iter().map(Payload::len).sum());
+                self.cx.note_held(account_id);
                 let made = Some(slices.into_iter().map(Some).collect());
                 self.waves.sliced.entry(key).and_modify(|local| local.made = made);
                 None
@@ -204,7 +204,7 @@ impl<P: Payload> Desk<'_, P> {
                     None => wave.want_slice(self, now, job.kind, key.1),
                 },
             }
-            wave.settle(self, now);
+            wave.decide(self, now);
         }
         self.waves.keep_unfetched(self.cx, key);
     }

@@ -22,7 +22,7 @@ impl<P: Payload> Wave<P> {
         let progress = self.progress();
         self.clock.stop.handle_progress(now, self.ask.waiting, progress, self.bounds(cx));
         let is_over = self.clock.stop.at().is_some_and(|at| at <= now);
-        is_over && progress.is_covered() && self.parts.is_settled()
+        is_over && progress.is_covered() && self.parts.is_folded()
     }
 
     /// The times that bound the wave. The time that the levels above need is assumed to vary like the folds

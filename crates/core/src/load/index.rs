@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a weight that is not returned stays in the load index forever"]
 pub struct Weight {
-    lane: usize,
+    account_id: usize,
     left: Duration,
 }
 
@@ -29,30 +29,30 @@ impl Weight {
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoadIndex {
     queued: Duration,
-    /// Each lane's part of `queued`.
-    lanes: Vec<Duration>,
+    /// Each account's part of `queued`.
+    accounts: Vec<Duration>,
     in_flight: u32,
     processors: u32,
 }
 
 impl LoadIndex {
-    /// An idle node with this many processors, at least one, and this many lanes.
-    pub fn new(processors: u32, lanes: usize) -> Self {
-        let lanes = alloc::vec![Duration::ZERO; lanes];
-        Self { queued: Duration::ZERO, lanes, in_flight: 0, processors: processors.max(1) }
+    /// An idle node with this many processors, at least one, and this many accounts.
+    pub fn new(processors: u32, accounts: usize) -> Self {
+        let accounts = alloc::vec![Duration::ZERO; accounts];
+        Self { queued: Duration::ZERO, accounts, in_flight: 0, processors: processors.max(1) }
     }
 
-    /// Adds a request of one lane with weight `s + δ·a`: `local_ms` for all its locals together, and
+    /// Adds a request of one account with weight `s + δ·a`: `local_ms` for all its locals together, and
     /// `reductions` of `reduce_ms` each. NaN and negative costs weigh nothing.
-    pub fn add(&mut self, lane: usize, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {
+    pub fn add(&mut self, account_id: usize, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {
         let local = Duration::from_millis_f64(local_ms);
         let weight = local + Duration::from_millis_f64(f64::from(reductions) * reduce_ms);
         // If the sum would overflow, only the rest is added, so that the same amount can be subtracted later.
         let left = weight.min(Duration::MAX.saturating_sub(self.queued));
         self.queued += left;
-        self.lanes[lane] += left;
+        self.accounts[account_id] += left;
         self.in_flight = self.in_flight.saturating_add(1);
-        Weight { lane, left }
+        Weight { account_id, left }
     }
 
     /// Part of a request is done. The request now weighs less by `part_ms`, the prediction for that part.
@@ -60,19 +60,19 @@ impl LoadIndex {
         let part = Duration::from_millis_f64(part_ms).min(weight.left);
         weight.left = weight.left.saturating_sub(part);
         self.queued = self.queued.saturating_sub(part);
-        self.lanes[weight.lane] = self.lanes[weight.lane].saturating_sub(part);
+        self.accounts[weight.account_id] = self.accounts[weight.account_id].saturating_sub(part);
     }
 
     /// A request is done, or abandoned.
     #[expect(clippy::needless_pass_by_value, reason = "a weight that is moved in cannot be returned twice")]
     pub fn remove(&mut self, weight: Weight) {
-        let Weight { lane, left } = weight;
+        let Weight { account_id, left } = weight;
         assert!(
             left <= self.queued && self.in_flight > 0,
             "a weight must be returned to the index that issued it"
         );
         self.queued = self.queued.saturating_sub(left);
-        self.lanes[lane] = self.lanes[lane].saturating_sub(left);
+        self.accounts[account_id] = self.accounts[account_id].saturating_sub(left);
         self.in_flight -= 1;
     }
 
@@ -81,9 +81,9 @@ impl LoadIndex {
         self.figure().load_ms()
     }
 
-    /// One lane's part of the sum.
-    pub fn queued_of(&self, lane: usize) -> Duration {
-        self.lanes[lane]
+    /// One account's part of the sum.
+    pub fn queued_of(&self, account_id: usize) -> Duration {
+        self.accounts[account_id]
     }
 
     /// The number of requests in the index.

@@ -48,12 +48,12 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    pub(crate) fn new(config: &NodeConfig, lanes: usize) -> Self {
+    pub(crate) fn new(config: &NodeConfig, accounts: usize) -> Self {
         let peers_max = config.limits.peers_max;
         let table = LoadTable::new(peers_max);
         Self {
             table: if config.tuning.anticipate { table } else { table.as_told() },
-            index: LoadIndex::new(config.card.processors, lanes),
+            index: LoadIndex::new(config.card.processors, accounts),
             costs: CostTable::new(config.tuning.cost_weight),
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),

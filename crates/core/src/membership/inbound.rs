@@ -44,7 +44,7 @@ impl Membership {
         if digest != self.view.digest() && self.view.contains(&from) {
             self.ask_for_cards(now, from.addr);
         }
-        self.settle(now);
+        self.reconcile(now);
         Ok(taken?)
     }
 

@@ -1,6 +1,6 @@
 //! From what foca asks for to what the owner sees.
 //!
-//! foca calls back while it works; [`Outbox`] only writes down what it said. `settle` then brings everything into
+//! foca calls back while it works; [`Outbox`] only writes down what it said. `reconcile` then brings everything into
 //! agreement, in this order: members that changed, the view and its events; timers; gossip; datagrams, which
 //! carry the digest of the view as it is by then.
 
@@ -47,7 +47,7 @@ impl Runtime<SwimId> for Outbox {
 
 impl Membership {
     /// Brings view, alarms and queues into agreement after any input.
-    pub(super) fn settle(&mut self, now: Instant) {
+    pub(super) fn reconcile(&mut self, now: Instant) {
         if mem::take(&mut self.protocol.outbox.took_next_life) {
             // foca rests after a change of identity until it is told something; the others need to hear the card
             // again, since to them a new member has come.

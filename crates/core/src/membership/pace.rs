@@ -69,7 +69,7 @@ impl Membership {
         }
         while let Some(alarm) = self.alarms.pop_due(now) {
             self.sound(now, alarm);
-            self.settle(now);
+            self.reconcile(now);
         }
         if is_due(&mut self.pace.gossip_at, now) {
             self.pace.last_gossip_at = now;
@@ -81,7 +81,7 @@ impl Membership {
         if is_due(&mut self.pace.repair_at, now) {
             self.repair(now);
         }
-        self.settle(now);
+        self.reconcile(now);
     }
 
     /// True when the alarms were put off because this node did not run. Never twice in a row: a node that is

@@ -3,7 +3,7 @@
 //! The rest of the machine is in three files: [`inbound`](super::inbound) takes datagrams,
 //! [`pace`](super::pace) does what is due, [`outbox`](super::outbox) turns what foca asks for into alarms, events
 //! and datagrams. Its parts have files of their own, such as [`protocol`](super::protocol), [`news`](super::news) and
-//! [`contacts`](super::contacts). Every input ends in `settle`, so the view, the alarms and the queues agree whenever the owner
+//! [`contacts`](super::contacts). Every input ends in `reconcile`, so the view, the alarms and the queues agree whenever the owner
 //! looks.
 
 use super::alarms::{Alarm, Alarms};
@@ -30,7 +30,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One node's share of membership. See the [module](super) for how it is driven.
 ///
-/// Thirteen fields, because one input may reach each of these parts, and `settle` then brings them into agreement.
+/// Thirteen fields, because one input may reach each of these parts, and `reconcile` then brings them into agreement.
 pub struct Membership {
     pub(super) config: MembershipConfig,
     pub(super) protocol: Protocol,
@@ -101,7 +101,7 @@ impl Membership {
         self.contacts.add_seed(addr);
         self.protocol.call_on(addr);
         self.seek_soon(now);
-        self.settle(now);
+        self.reconcile(now);
     }
 
     /// Tells a few members that this node is gone; they tell the rest. Afterwards nothing that comes in has any
@@ -111,7 +111,7 @@ impl Membership {
             return;
         }
         self.protocol.leave();
-        self.settle(now);
+        self.reconcile(now);
         self.has_left = true;
         self.alarms = Alarms::default();
         self.pace = Pace::new(&self.config, now);
@@ -131,7 +131,7 @@ impl Membership {
         self.own = Arc::new(card);
         self.view.absorb(self.own.clone());
         self.news.spread_card(&self.own);
-        self.settle(now);
+        self.reconcile(now);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Membership {
     /// changed is held back until [`MembershipConfig::load_repeat`] has passed.
     pub fn announce_load(&mut self, now: Instant, figure: LoadFigure) {
         if self.news.announce_load(now, self.own.node, figure, self.config.load_repeat.into()) {
-            self.settle(now);
+            self.reconcile(now);
         }
     }
 
@@ -166,7 +166,7 @@ impl Membership {
         for card in cards {
             self.take_card(now, card, false);
         }
-        self.settle(now);
+        self.reconcile(now);
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl Membership {
         let suspicion = self.health.stretch(self.config.suspicion.into());
         self.alarms.push(now + suspicion, Alarm::Verdict { id, incarnation });
         self.accuse(now, id, incarnation, suspicion);
-        self.settle(now);
+        self.reconcile(now);
     }
 
     /// The next datagram to send, and where to.

@@ -57,17 +57,17 @@ impl<P: Payload> Context<P> {
         let mut random = Random::new(config.seed);
         let kinds =
             config.kinds.iter().enumerate().map(|(at, kind)| (kind.name.clone(), at as u32)).collect();
-        let lanes = sharing::lanes_of(&config);
+        let accounts = sharing::accounts_of(&config);
         Self {
             me: config.node(),
             kinds,
             sight: Sight::new(&config, now, &mut random),
             random,
             timers: Timers::default(),
-            loads: Loads::new(&config, lanes.len()),
+            loads: Loads::new(&config, accounts.len()),
             jobs: Jobs::default(),
-            credit: Credit::new(lanes.len()),
-            queue: Queue::new(config.limits.jobs_queued_max, lanes),
+            credit: Credit::new(accounts.len()),
+            queue: Queue::new(config.limits.jobs_queued_max, accounts),
             counters: Counters::default(),
             leaving: Leaving::No,
             effects: VecDeque::new(),

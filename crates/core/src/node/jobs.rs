@@ -67,7 +67,7 @@ impl<P: Payload> Node<P> {
             if is_awaited {
                 wave.take_result(&mut desk!(self), now, &job, result, cost);
             }
-            wave.settle(&mut desk!(self), now);
+            wave.decide(&mut desk!(self), now);
         }
         self.finish_ended(now);
         self.dispatch(now);

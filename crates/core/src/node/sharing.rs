@@ -6,29 +6,29 @@ use crate::effect::{Effect, Event};
 use crate::id::{NodeId, RequestId};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
-use crate::schedule::lanes::{Lane, Lanes, window};
+use crate::schedule::accounts::{AccountId, Accounts, window};
 use crate::schedule::share::{ServiceAccount, ShareError, ShareSetting, SharesReport};
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
-/// One lane for each service that this node runs, holds or has a share for.
-pub(crate) fn lanes_of(config: &NodeConfig) -> Lanes {
+/// One account for each service that this node runs, holds or has a share for.
+pub(crate) fn accounts_of(config: &NodeConfig) -> Accounts {
     let kinds = config.kinds.iter().map(|kind| service_of(&kind.name));
     let others = config.card.services.keys().chain(config.shares.keys()).chain(&config.pushed);
-    Lanes::new(kinds, others.map(|service| &**service), &config.shares)
+    Accounts::new(kinds, others.map(|service| &**service), &config.shares)
 }
 
 impl<P: Payload> Context<P> {
-    /// The lane of calls with this name.
-    pub(crate) fn lane_of(&self, name: &str) -> Lane {
-        self.queue.lanes.of_service(service_of(name))
+    /// The account of calls with this name.
+    pub(crate) fn account_of(&self, name: &str) -> AccountId {
+        self.queue.accounts.of_service(service_of(name))
     }
 
     /// An application holds bytes here, or is about to. From now on it has its share of the room for bytes.
-    pub(crate) fn note_held(&mut self, lane: Lane) {
-        if self.queue.lanes.note_held(lane) {
+    pub(crate) fn note_held(&mut self, account_id: AccountId) {
+        if self.queue.accounts.note_held(account_id) {
             self.part_rooms();
         }
     }
@@ -36,10 +36,10 @@ impl<P: Payload> Context<P> {
     /// Divides all room anew among the applications.
     pub(crate) fn part_rooms(&mut self) {
         self.queue.part_room();
-        for lane in 0..self.queue.lanes.len() {
-            let part = self.queue.lanes.part_of_bytes(lane);
+        for account_id in 0..self.queue.accounts.len() {
+            let part = self.queue.accounts.part_of_bytes(account_id);
             let bytes_max = (self.config.limits.held_bytes_max as f64 * part) as usize;
-            self.credit.set_room(lane, bytes_max);
+            self.credit.set_room(account_id, bytes_max);
         }
     }
 
@@ -50,7 +50,7 @@ impl<P: Payload> Context<P> {
         settings: &[ShareSetting],
     ) -> Result<Box<SharesReport>, ShareError> {
         if !settings.is_empty() {
-            self.queue.lanes.set(settings)?;
+            self.queue.accounts.set(settings)?;
             self.part_rooms();
         }
         Ok(Box::new(self.shares_report(now)))
@@ -85,18 +85,18 @@ impl<P: Payload> Context<P> {
 impl<P: Payload> Context<P> {
     /// Each application's share of the node, and what it has used.
     pub(crate) fn shares_report(&self, now: Instant) -> SharesReport {
-        let with_what_waits = |(lane, account): (Lane, ServiceAccount)| ServiceAccount {
-            jobs_queued: self.queue.len_of(lane),
-            queued: self.loads.index.queued_of(lane).into(),
-            held_bytes: self.credit.held_of(lane),
-            held_bytes_max: self.credit.room_of(lane),
+        let with_what_waits = |(account_id, account): (AccountId, ServiceAccount)| ServiceAccount {
+            jobs_queued: self.queue.len_of(account_id),
+            queued: self.loads.index.queued_of(account_id).into(),
+            held_bytes: self.credit.held_of(account_id),
+            held_bytes_max: self.credit.room_of(account_id),
             ..account
         };
         SharesReport {
             processors: self.config.card.processors,
             uptime: Duration::from_nanos(now.as_nanos()).into(),
             window: window(now).into(),
-            services: self.queue.lanes.report(now).enumerate().map(with_what_waits).collect(),
+            services: self.queue.accounts.report(now).enumerate().map(with_what_waits).collect(),
         }
     }
 }

@@ -75,7 +75,7 @@ impl<P: Payload> Desk<'_, P> {
             self.cx.counters.waves.retries += wave.ask_replicas(self, now, &wanted);
             let absent = wave.without_promised(wanted);
             wave.set_absent(absent);
-            wave.settle(self, now);
+            wave.decide(self, now);
         }
     }
 }

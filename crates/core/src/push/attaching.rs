@@ -110,7 +110,7 @@ impl<P: Payload> Desk<'_, P> {
                 self.pushes.tell_worker(self.cx, key, PushMessage::Wanted { request, after, again: true });
             }
         }
-        wave.settle(self, now);
+        wave.decide(self, now);
     }
 
     /// A worker's connection has broken. What it has not given yet is waited for.
@@ -127,7 +127,7 @@ impl<P: Payload> Desk<'_, P> {
                 wave.close_locals(&partitions);
                 wave.await_own(self.cx, now, &partitions);
             }
-            wave.settle(self, now);
+            wave.decide(self, now);
         }
     }
 }

@@ -52,7 +52,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn drop_chains(&mut self, cx: &mut Context<P>) {
         let Some(pushed) = &mut self.pushed else { return };
         for (_, chain) in core::mem::take(&mut pushed.chains) {
-            cx.credit.hold(self.ask.lane, chain.bytes(), 0);
+            cx.credit.hold(self.ask.account_id, chain.bytes(), 0);
         }
     }
 }
@@ -62,7 +62,7 @@ impl<P: Payload> Pushes<P> {
         let Some(request) = self.end(key) else { return };
         let early: usize = request.early.values().map(Chain::bytes).sum();
         self.early_bytes -= early;
-        cx.credit.hold(cx.queue.lanes.of_service(&key.0), early, 0);
+        cx.credit.hold(cx.queue.accounts.of_service(&key.0), early, 0);
         for &worker in request.awaited.keys().chain(request.early.keys()) {
             self.tell_worker(cx, &(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
         }

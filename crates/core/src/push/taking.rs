@@ -12,7 +12,7 @@ use crate::id::{NodeId, PartitionId, Tag};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::schedule::lanes::Lane;
+use crate::schedule::accounts::AccountId;
 use crate::schedule::queue::Pending;
 use crate::time::Instant;
 use crate::wave::contributors::{Part, Taken};
@@ -67,7 +67,7 @@ impl<P: Payload> Desk<'_, P> {
             wave.set_absent(wave.absent().difference(&alone(worker)));
             wave.lose_own(self.cx, alone(worker), Reason::Cancelled);
         }
-        wave.settle(self, now);
+        wave.decide(self, now);
         chain
     }
 
@@ -86,7 +86,7 @@ impl<P: Payload> Desk<'_, P> {
             if is_awaited {
                 wave.take_awaited(self, now, worker, push);
             }
-            wave.settle(self, now);
+            wave.decide(self, now);
             is_awaited
         });
         if !is_awaited {
@@ -109,7 +109,7 @@ impl<P: Payload> Desk<'_, P> {
         if wave.locals.open.contains(worker.1) {
             wave.lose_own(self.cx, alone(worker.1), Reason::LocalFailed(problem));
         }
-        wave.settle(self, now);
+        wave.decide(self, now);
     }
 }
 
@@ -158,12 +158,12 @@ impl<P: Payload> Wave<P> {
         let again = before.is_some() && inherited.is_none();
         let chain = early.or(inherited).unwrap_or_default();
         if let Some(problem) = chain.failed().cloned() {
-            desk.cx.credit.hold(self.ask.lane, chain.bytes(), 0);
+            desk.cx.credit.hold(self.ask.account_id, chain.bytes(), 0);
             return self.lose_own(desk.cx, alone(worker), Reason::LocalFailed(problem));
         }
         let (after, is_whole, is_broken) = (chain.received(), chain.is_whole(), chain.is_broken);
         if let Some(before) = self.pushed.get_or_insert_default().chains.insert(worker, chain) {
-            desk.cx.credit.hold(self.ask.lane, before.bytes(), 0);
+            desk.cx.credit.hold(self.ask.account_id, before.bytes(), 0);
         }
         let worker_key: WorkerKey = (key.0.clone(), worker);
         if is_whole || desk.pushes.workers.contains_key(&worker_key) {
@@ -184,7 +184,7 @@ impl<P: Payload> Wave<P> {
 
     /// A push of a worker that is awaited.
     fn take_awaited(&mut self, desk: &mut Desk<'_, P>, now: Instant, worker: &WorkerKey, push: Pushed<P>) {
-        let lane = self.ask.lane;
+        let account_id = self.ask.account_id;
         let Some(chain) = self.chain_mut(worker.1) else { return };
         match chain.judge(push.sequence) {
             Received::Known => desk.cx.counters.pushes.repeated += 1,
@@ -198,15 +198,15 @@ impl<P: Payload> Wave<P> {
                     self.ask_again_if_broken(desk, worker.1);
                 }
             }
-            Received::Taken if !desk.cx.has_room(lane, chain, push.payload.len()) => {
+            Received::Taken if !desk.cx.has_room(account_id, chain, push.payload.len()) => {
                 desk.cx.counters.pushes.dropped += 1;
                 chain.is_broken = true;
             }
             Received::Taken => {
                 let before = chain.bytes();
                 chain.take_in(push.last, push.payload);
-                desk.cx.credit.hold(lane, before, chain.bytes());
-                desk.cx.note_held(lane);
+                desk.cx.credit.hold(account_id, before, chain.bytes());
+                desk.cx.note_held(account_id);
                 self.advance_chain(desk, now, worker.1);
             }
         }
@@ -220,7 +220,7 @@ impl<P: Payload> Wave<P> {
         let pair = chain.advance();
         let whole = chain.take_whole();
         let (after, upto, is_whole) = (chain.bytes(), chain.processed(), whole.is_some());
-        desk.cx.credit.hold(self.ask.lane, before, after);
+        desk.cx.credit.hold(self.ask.account_id, before, after);
         if upto > processed && !is_whole {
             self.tell_pushes_taken(desk, worker, upto);
         }
@@ -251,14 +251,14 @@ impl<P: Payload> Wave<P> {
         let before = chain.bytes();
         chain.put_folded(payload);
         let (after, upto) = (chain.bytes(), chain.processed());
-        desk.cx.credit.hold(self.ask.lane, before, after);
+        desk.cx.credit.hold(self.ask.account_id, before, after);
         self.tell_pushes_taken(desk, worker, upto);
         self.advance_chain(desk, now, worker);
     }
 
     /// What whole results have been folded with others, or have no others to be folded with, makes room for more.
     pub(crate) fn free_unfolded(&mut self, desk: &mut Desk<'_, P>) {
-        if self.parts.is_settled() {
+        if self.parts.is_folded() {
             self.free_all(desk);
         }
     }
@@ -306,11 +306,12 @@ impl<P: Payload> Wave<P> {
 
 impl<P: Payload> Context<P> {
     /// A push is always taken where none waits; else within the window of its worker, and while there is room.
-    fn has_room(&self, lane: Lane, chain: &Chain<P>, bytes: usize) -> bool {
+    fn has_room(&self, account_id: AccountId, chain: &Chain<P>, bytes: usize) -> bool {
         let limits = &self.config.limits;
         let bytes = bytes + PUSH_BYTES;
         let is_within = chain.waiting_bytes() + bytes <= limits.push_window_bytes;
-        chain.is_starved() || is_within && self.credit.held_of(lane) + bytes <= self.credit.room_of(lane)
+        chain.is_starved()
+            || is_within && self.credit.held_of(account_id) + bytes <= self.credit.room_of(account_id)
     }
 }
 
@@ -329,8 +330,8 @@ impl<P: Payload> Pushes<P> {
         if !self.may_be_early(cx, worker, key) {
             return;
         }
-        let lane = cx.queue.lanes.of_service(&key.0);
-        let has_room = self.has_early_room(cx, lane, bytes);
+        let account_id = cx.queue.accounts.of_service(&key.0);
+        let has_room = self.has_early_room(cx, account_id, bytes);
         let request = self.request(key, now + EARLY_FOR);
         let chain = request.early.entry(worker.1).or_default();
         let has_room = has_room && (chain.is_starved() || chain.waiting_bytes() + bytes <= window);
@@ -340,7 +341,7 @@ impl<P: Payload> Pushes<P> {
                 chain.take_in(push.last, push.payload);
                 let taken = chain.bytes() - before;
                 self.early_bytes += taken;
-                cx.credit.hold(lane, before, before + taken);
+                cx.credit.hold(account_id, before, before + taken);
             }
             Received::Taken | Received::Gap(_) => {
                 // It is asked for again once it is wanted.
@@ -366,10 +367,10 @@ impl<P: Payload> Pushes<P> {
     }
 
     /// What waits must not fill the application's part of memory: its announcement would be refused for it.
-    fn has_early_room(&mut self, cx: &mut Context<P>, lane: Lane, bytes: usize) -> bool {
-        cx.note_held(lane);
+    fn has_early_room(&mut self, cx: &mut Context<P>, account_id: AccountId, bytes: usize) -> bool {
+        cx.note_held(account_id);
         self.early_bytes + bytes <= cx.config.limits.early_bytes_max
-            && cx.credit.held_of(lane) + bytes <= cx.credit.room_of(lane)
+            && cx.credit.held_of(account_id) + bytes <= cx.credit.room_of(account_id)
     }
 
     /// A worker says early that it will not give its result. Where there is no room for that, the request is over for the
@@ -385,8 +386,8 @@ impl<P: Payload> Pushes<P> {
         if !self.may_be_early(cx, worker, key) {
             return;
         }
-        let lane = cx.queue.lanes.of_service(&key.0);
-        if !self.has_early_room(cx, lane, PUSH_BYTES + problem.len()) {
+        let account_id = cx.queue.accounts.of_service(&key.0);
+        if !self.has_early_room(cx, account_id, PUSH_BYTES + problem.len()) {
             cx.counters.pushes.dropped += 1;
             return self.tell_worker(cx, worker, PushMessage::Ended { request: key.1 });
         }
@@ -395,7 +396,7 @@ impl<P: Payload> Pushes<P> {
         chain.fail(problem);
         let taken = chain.bytes() - before;
         self.early_bytes += taken;
-        cx.credit.hold(lane, before, before + taken);
+        cx.credit.hold(account_id, before, before + taken);
     }
 
     fn refuse_push(&mut self, cx: &mut Context<P>, worker: &WorkerKey, problem: &str) {

@@ -1,7 +1,7 @@
 //! Which job runs next.
 
+pub(crate) mod accounts;
 pub mod fair;
-pub(crate) mod lanes;
 pub(crate) mod queue;
 pub(crate) mod retry_budget;
 pub mod share;

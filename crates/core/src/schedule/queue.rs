@@ -1,6 +1,6 @@
 //! The queue in front of a node's processors: a line for each application, folds before locals, bounded.
 //!
-//! An application is a service. Whose turn it is, [`Lanes`] say. Within a line folds come first because each ends a wait
+//! An application is a service. Whose turn it is, [`Accounts`] say. Within a line folds come first because each ends a wait
 //! that is nearly over (shortest job first; DAC §4.3), and because they are what frees memory; the run of a stream's filter
 //! is a fold like any other. Within a kind of work it is first come, first served. Each line has its part of the queue's
 //! room, by its share: who floods it fills its own.
@@ -14,7 +14,7 @@ use crate::call::jobs::What;
 use crate::effect::Work;
 use crate::id::Tag;
 use crate::limits::STALE_FOLDS_MAX;
-use crate::schedule::lanes::{Lane, Lanes};
+use crate::schedule::accounts::{AccountId, Accounts};
 use crate::stream::StreamId;
 use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
@@ -62,7 +62,7 @@ impl<P> Line<P> {
 /// The lines before the processors.
 #[derive(Debug)]
 pub(crate) struct Queue<P> {
-    pub(crate) lanes: Lanes,
+    pub(crate) accounts: Accounts,
     lines: Vec<Line<P>>,
     jobs_max: usize,
     /// How many of the folds may be stale, at most.
@@ -70,19 +70,19 @@ pub(crate) struct Queue<P> {
 }
 
 impl<P> Queue<P> {
-    /// A queue of up to `jobs_max` locals, with a line for each lane.
-    pub(crate) fn new(jobs_max: usize, lanes: Lanes) -> Self {
+    /// A queue of up to `jobs_max` locals, with a line for each account.
+    pub(crate) fn new(jobs_max: usize, accounts: Accounts) -> Self {
         let line = || Line { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: 0 };
-        let lines = core::iter::repeat_with(line).take(lanes.len()).collect();
-        let mut queue = Self { lanes, lines, jobs_max, stale: 0 };
+        let lines = core::iter::repeat_with(line).take(accounts.len()).collect();
+        let mut queue = Self { accounts, lines, jobs_max, stale: 0 };
         queue.part_room();
         queue
     }
 
     /// Parts the room anew: shares have changed. What waits stays in line, whatever the room.
     pub(crate) fn part_room(&mut self) {
-        for (lane, line) in self.lines.iter_mut().enumerate() {
-            let part = self.jobs_max as f64 * self.lanes.part_of_jobs(lane);
+        for (account_id, line) in self.lines.iter_mut().enumerate() {
+            let part = self.jobs_max as f64 * self.accounts.part_of_jobs(account_id);
             // Each has room for one, however small its share.
             line.jobs_max = (part as usize).max(1);
         }
@@ -94,8 +94,8 @@ impl<P> Queue<P> {
     }
 
     /// How many wait in one line.
-    pub(crate) fn len_of(&self, lane: Lane) -> usize {
-        self.lines[lane].len()
+    pub(crate) fn len_of(&self, account_id: AccountId) -> usize {
+        self.lines[account_id].len()
     }
 
     /// How many folds wait, stale ones included.
@@ -109,13 +109,13 @@ impl<P> Queue<P> {
     }
 
     fn line(&mut self, kind: u32) -> &mut Line<P> {
-        &mut self.lines[self.lanes.of_kind(kind)]
+        &mut self.lines[self.accounts.of_kind(kind)]
     }
 
     /// Work on the loop is over, which waited for no turn.
-    pub(crate) fn charge_inline(&mut self, now: Instant, lane: Lane, cost: Duration) {
-        let Self { lanes, lines, .. } = self;
-        lanes.charge_inline(now, lane, cost, |lane| lines[lane].len() > 0);
+    pub(crate) fn charge_inline(&mut self, now: Instant, account_id: AccountId, cost: Duration) {
+        let Self { accounts, lines, .. } = self;
+        accounts.charge_inline(now, account_id, cost, |account_id| lines[account_id].len() > 0);
     }
 
     /// Takes a local in.
@@ -139,8 +139,8 @@ impl<P> Queue<P> {
     }
 
     /// Takes the run of a stream's filter in. It is not refused either: a stream has one at a time.
-    pub(crate) fn push_filter(&mut self, lane: Lane, stream: StreamId, run: u64) {
-        self.lines[lane].folds.push_back(Turn::Filter { stream, run });
+    pub(crate) fn push_filter(&mut self, account_id: AccountId, stream: StreamId, run: u64) {
+        self.lines[account_id].folds.push_back(Turn::Filter { stream, run });
     }
 
     /// So many folds that were taken in are of no use any more.
@@ -162,12 +162,12 @@ impl<P> Queue<P> {
     pub(crate) fn pop(&mut self, busy: u32, locals_busy: u32, processors: u32) -> Option<Turn<P>> {
         let takes_locals = busy < processors;
         let takes_folds = takes_locals || (busy == processors && locals_busy > 0);
-        let Self { lanes, lines, .. } = self;
-        let has_turn = |lane: Lane| {
-            let line = &lines[lane];
+        let Self { accounts, lines, .. } = self;
+        let has_turn = |account_id: AccountId| {
+            let line = &lines[account_id];
             takes_folds && !line.folds.is_empty() || takes_locals && !line.locals.is_empty()
         };
-        let chosen = lanes.choose(has_turn)?;
+        let chosen = accounts.choose(has_turn)?;
         let line = &mut lines[chosen];
         let fold = if takes_folds { line.folds.pop_front() } else { None };
         fold.or_else(|| line.locals.pop_front().map(Turn::Job))
@@ -182,8 +182,8 @@ mod tests {
 
     /// A queue whose kinds are of these services, with equal shares.
     fn queue(jobs_max: usize, kinds: &[&str]) -> Queue<u8> {
-        let lanes = Lanes::new(kinds.iter().copied(), core::iter::empty(), &BTreeMap::new());
-        Queue::new(jobs_max, lanes)
+        let accounts = Accounts::new(kinds.iter().copied(), core::iter::empty(), &BTreeMap::new());
+        Queue::new(jobs_max, accounts)
     }
 
     fn next(queue: &mut Queue<u8>, busy: u32) -> Option<Pending<u8>> {
@@ -232,10 +232,10 @@ mod tests {
         (0..3).for_each(|at| queue.push_local(of(2, at)).expect("the other half"));
         let mut order = Vec::new();
         while let Some(job) = next(&mut queue, 0) {
-            let lane = queue.lanes.of_kind(job.kind);
-            let charge = queue.lanes.begin(lane, 5.0);
+            let account_id = queue.accounts.of_kind(job.kind);
+            let charge = queue.accounts.begin(account_id, 5.0);
             let cost = Duration::from_millis(if job.kind == 2 { 10 } else { 5 });
-            queue.lanes.end(Instant::START, charge, cost);
+            queue.accounts.end(Instant::START, charge, cost);
             order.push(job.kind == 2);
         }
         assert_eq!(order, [false, true, false, false, true, false, true], "two short ones for a long one");
@@ -277,7 +277,7 @@ mod tests {
                 Turn::Filter { run, .. } => Some(run),
             })
             .collect();
-        // Nothing was charged, so the first lane stays the one whose turn it is.
+        // Nothing was charged, so the first account stays the one whose turn it is.
         assert_eq!(turns, [Some(7), None, None, Some(8)]);
     }
 }

@@ -191,7 +191,7 @@ pub struct ServiceAccount {
     /// Predicted work of the calls that are open, waiting or at work.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub queued: Duration,
-    /// Locals refused because its lane was full, or because its queue was too long for their deadline.
+    /// Locals refused because its account was full, or because its queue was too long for their deadline.
     pub refused: u64,
     /// Bytes of partials that wait to be folded.
     pub held_bytes: usize,

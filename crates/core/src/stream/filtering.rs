@@ -14,7 +14,7 @@ use crate::error::{JobError, Reason};
 use crate::load::cost::REDUCE_MS_PRIOR;
 use crate::message::Payload;
 use crate::node::context::Context;
-use crate::schedule::lanes::Charge;
+use crate::schedule::accounts::Charge;
 use crate::time::{Duration, Instant};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -91,18 +91,18 @@ impl<P: Payload> Share<P> {
             cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
         } else {
             busy.queued = Some(order);
-            cx.queue.push_filter(cx.queue.lanes.of_service(&self.terms.spec.service), stream, run);
+            cx.queue.push_filter(cx.queue.accounts.of_service(&self.terms.spec.service), stream, run);
         }
         self.filtering.state = Filter::Busy(busy);
     }
 
     /// A run has ended that cost so much.
-    fn settle_charge(&self, cx: &mut Context<P>, now: Instant, charge: Option<Charge>, cost: Duration) {
+    fn close_charge(&self, cx: &mut Context<P>, now: Instant, charge: Option<Charge>, cost: Duration) {
         match charge {
-            Some(charge) => cx.queue.lanes.end(now, charge, cost),
+            Some(charge) => cx.queue.accounts.end(now, charge, cost),
             None => {
-                let lane = cx.queue.lanes.of_service(&self.terms.spec.service);
-                cx.queue.charge_inline(now, lane, cost);
+                let account_id = cx.queue.accounts.of_service(&self.terms.spec.service);
+                cx.queue.charge_inline(now, account_id, cost);
             }
         }
     }
@@ -185,9 +185,9 @@ impl<P: Payload> Streams<P> {
         }
         let Some(order) = busy.queued.take() else { return };
         busy.started_at = now;
-        let lane = cx.queue.lanes.of_service(&share.terms.spec.service);
+        let account_id = cx.queue.accounts.of_service(&share.terms.spec.service);
         let expected_ms = share.filtering.cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
-        busy.charge = Some(cx.queue.lanes.begin(lane, expected_ms));
+        busy.charge = Some(cx.queue.accounts.begin(account_id, expected_ms));
         cx.jobs.processors_busy += 1;
         cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
     }
@@ -205,7 +205,7 @@ impl<P: Payload> Streams<P> {
         if let Some(RunAbandoned { is_replaced, charge }) = cx.jobs.runs_abandoned.remove(&run) {
             cx.jobs.processors_busy -= u32::from(!is_replaced);
             if let Some(charge) = charge {
-                cx.queue.lanes.end(now, charge, cost);
+                cx.queue.accounts.end(now, charge, cost);
             }
             return;
         }
@@ -213,7 +213,7 @@ impl<P: Payload> Streams<P> {
             match core::mem::replace(&mut share.filtering.state, Filter::Idle) {
                 Filter::Busy(busy) if busy.run == run => {
                     desk.cx.jobs.processors_busy -= u32::from(!busy.inline);
-                    share.settle_charge(desk.cx, now, busy.charge, cost);
+                    share.close_charge(desk.cx, now, busy.charge, cost);
                     share.filtering.cost.observe(cost);
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
                     share.take_filtered(desk.cx, busy.what, result);

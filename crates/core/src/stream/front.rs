@@ -3,7 +3,7 @@
 
 use super::layout::Layout;
 use super::places::Places;
-use super::share::{Front, Share, Terms};
+use super::share::{FrontEnd, Share, Terms};
 use super::spec::StreamEvent;
 use super::table::{StreamDesk, Streams};
 use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation, given};
@@ -81,7 +81,7 @@ impl<P: Payload> Streams<P> {
         let id = StreamId { origin: cx.me.generation, sequence: self.opened };
         let (own, placed) = cx.place_endpoints(&spec.service, &wanted);
         let (trees, fan_out) = cx.trees_for(now, id, &spec, options, placed, &wanted.difference(&own));
-        let front = Front {
+        let front = FrontEnd {
             request,
             all: options.endpoints.is_none(),
             wanted: wanted.clone(),

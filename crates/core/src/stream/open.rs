@@ -109,7 +109,7 @@ impl<P: Payload> Share<P> {
         own: &PartitionSet,
         children: impl Iterator<Item = Places>,
     ) {
-        desk.cx.note_held(desk.cx.queue.lanes.of_service(&self.terms.spec.service));
+        desk.cx.note_held(desk.cx.queue.accounts.of_service(&self.terms.spec.service));
         if self.terms.spec.has_filter() {
             let (stream, spec) = (self.terms.id, Arc::clone(&self.terms.spec));
             desk.cx.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
@@ -127,8 +127,8 @@ impl<P: Payload> Share<P> {
 
     /// So many children can each be given so large a window.
     pub(crate) fn window_for(&self, cx: &Context<P>, children: usize) -> usize {
-        let lane = cx.queue.lanes.of_service(&self.terms.spec.service);
-        let fair = cx.credit.room_of(lane) / children.max(1);
+        let account_id = cx.queue.accounts.of_service(&self.terms.spec.service);
+        let fair = cx.credit.room_of(account_id) / children.max(1);
         self.terms.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
     }
 

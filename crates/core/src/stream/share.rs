@@ -16,7 +16,7 @@ use crate::load::cost::Ewma;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::schedule::lanes::Charge;
+use crate::schedule::accounts::Charge;
 use crate::seat::{Parent, Seat};
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
@@ -153,7 +153,7 @@ impl<P> Default for Down<P> {
 /// Twelve fields, because its user meets all of them: what the user wants and has been given, and who has been asked to
 /// take part.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct FrontEnd {
     /// Its user's name for the stream.
     pub(crate) request: RequestId,
     /// True when all endpoints of the service are meant, also those to come.
@@ -285,7 +285,7 @@ pub(crate) struct Share<P> {
     pub(crate) filtering: Filtering<P>,
     pub(crate) down: Down<P>,
     /// What only the front-end has.
-    pub(crate) front: Option<Front>,
+    pub(crate) front: Option<FrontEnd>,
 }
 
 impl<P: Payload> Share<P> {
@@ -294,7 +294,7 @@ impl<P: Payload> Share<P> {
         terms: Terms<P>,
         parent: Parent,
         cost_weight: f64,
-        front: Option<Front>,
+        front: Option<FrontEnd>,
     ) -> Self {
         let state = if terms.spec.has_filter() { Filter::Opening } else { Filter::None };
         Self {

@@ -113,13 +113,13 @@ impl<P: Payload> Answered<P> {
     pub(crate) fn keep(self: Box<Self>, desk: &mut Desk<'_, P>) {
         let Desk { cx, waves, .. } = desk;
         if self.parts.bytes() > 0 {
-            cx.note_held(self.ask.lane);
+            cx.note_held(self.ask.account_id);
         }
         if waves.kept_armed.is_none() {
             cx.timers.rearm(&mut waves.kept_armed, Some(self.ask.deadline_at), Wake::Kept);
         }
-        let lanes = &cx.queue.lanes;
-        for unfetched in waves.kept.push(self, |lane| lanes.part_of_bytes(lane)) {
+        let accounts = &cx.queue.accounts;
+        for unfetched in waves.kept.push(self, |account_id| accounts.part_of_bytes(account_id)) {
             unfetched.withdraw_offer(cx);
         }
     }

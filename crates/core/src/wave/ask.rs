@@ -15,8 +15,8 @@ pub(crate) struct Ask<P> {
     pub(crate) name: Arc<str>,
     /// The aggregation's index in the node's table; `None` at a caller that does not have the aggregation.
     pub(crate) kind: Option<u32>,
-    /// The lane of its application.
-    pub(crate) lane: usize,
+    /// The account of its application.
+    pub(crate) account_id: usize,
     pub(crate) params: P,
     pub(crate) deadline_at: Instant,
     pub(crate) waiting: Waiting,

@@ -104,7 +104,7 @@ impl<P: Payload> Parts<P> {
     }
 
     /// True if nothing more can be folded and nothing is being folded.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_folded(&self) -> bool {
         self.folding.is_empty() && self.resting.len() <= 1
     }
 

@@ -18,7 +18,7 @@
 //!   any other child, and that part must be granted what it needs.
 
 use crate::id::{NodeId, Tag, WaveId};
-use crate::schedule::lanes::Lane;
+use crate::schedule::accounts::AccountId;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -106,37 +106,37 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct Credit {
     rooms: Vec<Room>,
-    granted: BTreeMap<OfferKey, (Lane, usize)>,
+    granted: BTreeMap<OfferKey, (AccountId, usize)>,
     /// The number of waiting offers in all rooms.
     waiting: usize,
 }
 
 impl Credit {
-    /// One empty room for each lane.
-    pub(crate) fn new(lanes: usize) -> Self {
-        let rooms = core::iter::repeat_with(Room::default).take(lanes).collect();
+    /// One empty room for each account.
+    pub(crate) fn new(accounts: usize) -> Self {
+        let rooms = core::iter::repeat_with(Room::default).take(accounts).collect();
         Self { rooms, granted: BTreeMap::new(), waiting: 0 }
     }
 
-    /// Sets the size of a lane's room.
-    pub(crate) fn set_room(&mut self, lane: Lane, bytes_max: usize) {
-        self.rooms[lane].bytes_max = bytes_max;
+    /// Sets the size of an account's room.
+    pub(crate) fn set_room(&mut self, account_id: AccountId, bytes_max: usize) {
+        self.rooms[account_id].bytes_max = bytes_max;
     }
 
-    /// The size of a lane's room.
-    pub(crate) fn room_of(&self, lane: Lane) -> usize {
-        self.rooms[lane].bytes_max
+    /// The size of an account's room.
+    pub(crate) fn room_of(&self, account_id: AccountId) -> usize {
+        self.rooms[account_id].bytes_max
     }
 
-    /// The bytes held by a lane's waves change by `bytes` − `before`.
-    pub(crate) fn hold(&mut self, lane: Lane, before: usize, bytes: usize) {
-        let held = &mut self.rooms[lane].held_bytes;
+    /// The bytes held by an account's waves change by `bytes` − `before`.
+    pub(crate) fn hold(&mut self, account_id: AccountId, before: usize, bytes: usize) {
+        let held = &mut self.rooms[account_id].held_bytes;
         *held = *held + bytes - before;
     }
 
-    /// The bytes held by a lane's waves.
-    pub(crate) fn held_of(&self, lane: Lane) -> usize {
-        self.rooms[lane].held_bytes
+    /// The bytes held by an account's waves.
+    pub(crate) fn held_of(&self, account_id: AccountId) -> usize {
+        self.rooms[account_id].held_bytes
     }
 
     /// The bytes held by all waves.
@@ -144,10 +144,10 @@ impl Credit {
         self.rooms.iter().map(|room| room.held_bytes).sum()
     }
 
-    /// A child offers `bytes` to a wave of this lane. [`Credit::grant_next`] tells when to grant it.
-    pub(crate) fn offered(&mut self, lane: Lane, key: OfferKey, bytes: usize) {
+    /// A child offers `bytes` to a wave of this account. [`Credit::grant_next`] tells when to grant it.
+    pub(crate) fn offered(&mut self, account_id: AccountId, key: OfferKey, bytes: usize) {
         self.forget(key);
-        let room = &mut self.rooms[lane];
+        let room = &mut self.rooms[account_id];
         let has_begun = room.has_begun(key.0.wave);
         let offers = if has_begun { &mut room.to_begun } else { &mut room.to_new };
         offers.push_back((key, bytes));
@@ -173,30 +173,30 @@ impl Credit {
             let first = (Tag { wave, branch: 0 }, NodeId::LEAST, 0);
             granted.range(first..).next().is_some_and(|(key, _)| key.0.wave == wave)
         };
-        let next = |(lane, room): (Lane, &mut Room)| {
-            Some((lane, room.take_next(has_grant_out, has_grant_in, &is_starved)?))
+        let next = |(account_id, room): (AccountId, &mut Room)| {
+            Some((account_id, room.take_next(has_grant_out, has_grant_in, &is_starved)?))
         };
-        let (lane, (key, bytes)) = rooms.iter_mut().enumerate().find_map(next)?;
+        let (account_id, (key, bytes)) = rooms.iter_mut().enumerate().find_map(next)?;
         *waiting -= 1;
-        rooms[lane].granted_bytes += bytes;
-        rooms[lane].begin(key.0);
-        granted.insert(key, (lane, bytes));
+        rooms[account_id].granted_bytes += bytes;
+        rooms[account_id].begin(key.0);
+        granted.insert(key, (account_id, bytes));
         Some(key)
     }
 
     /// Some of the granted bytes have arrived.
     pub(crate) fn arrived(&mut self, key: OfferKey, bytes: usize) {
-        if let Some((lane, left)) = self.granted.get_mut(&key) {
+        if let Some((account_id, left)) = self.granted.get_mut(&key) {
             let arrived = bytes.min(*left);
             *left -= arrived;
-            self.rooms[*lane].granted_bytes -= arrived;
+            self.rooms[*account_id].granted_bytes -= arrived;
         }
     }
 
     /// Nothing more will come of this offer.
     pub(crate) fn forget(&mut self, key: OfferKey) {
-        if let Some((lane, bytes)) = self.granted.remove(&key) {
-            self.rooms[lane].granted_bytes -= bytes;
+        if let Some((account_id, bytes)) = self.granted.remove(&key) {
+            self.rooms[account_id].granted_bytes -= bytes;
         } else {
             self.forget_waiting(|waiting| waiting == key);
         }
@@ -215,9 +215,9 @@ impl Credit {
         }
     }
 
-    /// A wave of this lane has ended.
-    pub(crate) fn forget_wave(&mut self, lane: Lane, tag: Tag) {
-        let room = &mut self.rooms[lane];
+    /// A wave of this account has ended.
+    pub(crate) fn forget_wave(&mut self, account_id: AccountId, tag: Tag) {
+        let room = &mut self.rooms[account_id];
         room.begun.remove(&tag);
         if !room.has_begun(tag.wave) {
             room.privileged = room.privileged.filter(|&privileged| privileged != tag.wave);

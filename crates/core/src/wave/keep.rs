@@ -13,7 +13,7 @@
 
 use crate::id::Tag;
 use crate::message::Payload;
-use crate::schedule::lanes::Lane;
+use crate::schedule::accounts::AccountId;
 use crate::time::Instant;
 use crate::wave::answered::Answered;
 use alloc::boxed::Box;
@@ -34,7 +34,7 @@ struct Row<P> {
 #[derive(Debug)]
 pub(crate) struct Kept<P> {
     rows: Vec<Row<P>>,
-    places: BTreeMap<Tag, (Lane, u64)>,
+    places: BTreeMap<Tag, (AccountId, u64)>,
     bytes: usize,
     /// The number of places in all rows, including empty ones.
     stands: usize,
@@ -43,9 +43,9 @@ pub(crate) struct Kept<P> {
 }
 
 impl<P: Payload> Kept<P> {
-    pub(crate) fn new(waves_max: usize, bytes_max: usize, lanes: usize) -> Self {
+    pub(crate) fn new(waves_max: usize, bytes_max: usize, accounts: usize) -> Self {
         let row = || Row { waves: VecDeque::new(), first: 0, bytes: 0 };
-        let rows = core::iter::repeat_with(row).take(lanes).collect();
+        let rows = core::iter::repeat_with(row).take(accounts).collect();
         Self { rows, places: BTreeMap::new(), bytes: 0, stands: 0, waves_max, bytes_max }
     }
 
@@ -59,43 +59,45 @@ impl<P: Payload> Kept<P> {
         self.bytes
     }
 
-    /// Keeps a wave and drops the oldest waves to make room, by each lane's part of the room (`part_of`, from
+    /// Keeps a wave and drops the oldest waves to make room, by each account's part of the room (`part_of`, from
     /// 0 to 1). Returns the dropped waves whose answer was offered to the parent but not fetched yet.
     pub(crate) fn push(
         &mut self,
         wave: Box<Answered<P>>,
-        part_of: impl Fn(Lane) -> f64,
+        part_of: impl Fn(AccountId) -> f64,
     ) -> Vec<Box<Answered<P>>> {
         let mut unfetched = Vec::new();
-        let (lane, bytes) = (wave.ask.lane, wave.parts.bytes());
-        let row = &mut self.rows[lane];
+        let (account_id, bytes) = (wave.ask.account_id, wave.parts.bytes());
+        let row = &mut self.rows[account_id];
         row.bytes += bytes;
         self.bytes += bytes;
-        self.places.insert(wave.tag, (lane, row.first + row.waves.len() as u64));
+        self.places.insert(wave.tag, (account_id, row.first + row.waves.len() as u64));
         row.waves.push_back(Some(wave));
         self.stands += 1;
         while self.stands > self.waves_max || self.bytes > self.bytes_max {
             let by_count = self.stands > self.waves_max;
-            let lane =
+            let account_id =
                 self.who_makes_room(&part_of, |row| if by_count { row.waves.len() } else { row.bytes });
-            unfetched.extend(self.pop_front(lane).filter(|wave| !wave.offered.is_empty()));
+            unfetched.extend(self.pop_front(account_id).filter(|wave| !wave.offered.is_empty()));
         }
         unfetched
     }
 
-    /// The lane that has the most of a resource in relation to its part.
-    fn who_makes_room(&self, part_of: impl Fn(Lane) -> f64, of: impl Fn(&Row<P>) -> usize) -> Lane {
-        let relative = |lane: Lane, row: &Row<P>| of(row) as f64 / part_of(lane).max(f64::MIN_POSITIVE);
+    /// The account that has the most of a resource in relation to its part.
+    fn who_makes_room(&self, part_of: impl Fn(AccountId) -> f64, of: impl Fn(&Row<P>) -> usize) -> AccountId {
+        let relative =
+            |account_id: AccountId, row: &Row<P>| of(row) as f64 / part_of(account_id).max(f64::MIN_POSITIVE);
         let candidates = self.rows.iter().enumerate().filter(|(_, row)| of(row) > 0);
         let most =
             candidates.max_by(|(a, row_a), (b, row_b)| relative(*a, row_a).total_cmp(&relative(*b, row_b)));
-        most.map(|(lane, _)| lane).expect("invariant: if a bound is exceeded, some row has a wave")
+        most.map(|(account_id, _)| account_id)
+            .expect("invariant: if a bound is exceeded, some row has a wave")
     }
 
     /// Removes and returns a wave.
     pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Answered<P>>> {
-        let (lane, place) = self.places.remove(tag)?;
-        let row = &mut self.rows[lane];
+        let (account_id, place) = self.places.remove(tag)?;
+        let row = &mut self.rows[account_id];
         let wave = row.waves.get_mut((place - row.first) as usize)?.take()?;
         row.bytes -= wave.parts.bytes();
         self.bytes -= wave.parts.bytes();
@@ -104,31 +106,31 @@ impl<P: Payload> Kept<P> {
 
     /// A kept wave, for changes. Its parts must not be changed.
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Answered<P>> {
-        let &(lane, place) = self.places.get(tag)?;
-        let row = &mut self.rows[lane];
+        let &(account_id, place) = self.places.get(tag)?;
+        let row = &mut self.rows[account_id];
         row.waves.get_mut((place - row.first) as usize)?.as_deref_mut()
     }
 
     /// Drops expired waves. Returns when to look again.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let mut next_at: Option<Instant> = None;
-        for lane in 0..self.rows.len() {
-            while let Some(front) = self.rows[lane].waves.front() {
+        for account_id in 0..self.rows.len() {
+            while let Some(front) = self.rows[account_id].waves.front() {
                 match front {
                     Some(wave) if wave.ask.deadline_at > now => {
                         next_at =
                             Some(next_at.map_or(wave.ask.deadline_at, |at| at.min(wave.ask.deadline_at)));
                         break;
                     }
-                    _ => drop(self.pop_front(lane)),
+                    _ => drop(self.pop_front(account_id)),
                 }
             }
         }
         next_at
     }
 
-    fn pop_front(&mut self, lane: Lane) -> Option<Box<Answered<P>>> {
-        let row = &mut self.rows[lane];
+    fn pop_front(&mut self, account_id: AccountId) -> Option<Box<Answered<P>>> {
+        let row = &mut self.rows[account_id];
         let wave = row.waves.pop_front()?;
         row.first += 1;
         self.stands -= 1;

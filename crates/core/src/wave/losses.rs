@@ -33,7 +33,7 @@ pub(crate) struct Trouble {
     pub(crate) have_rivals: bool,
     /// Partitions that have arrived, or that a lost child still owes and nothing else, since the last search
     /// for such children; `None` before the first search.
-    pub(crate) settled: Option<PartitionSet>,
+    pub(crate) changed: Option<PartitionSet>,
 }
 
 impl Trouble {
@@ -46,7 +46,7 @@ impl Trouble {
             for_good: PartitionSet::new(),
             unsure: None,
             have_rivals: false,
-            settled: None,
+            changed: None,
         }
     }
 }
@@ -113,9 +113,9 @@ impl Losses {
     }
 
     /// A child that owes these partitions, and no others, may have nothing more to give.
-    pub(crate) fn note_settled(&mut self, partitions: &PartitionSet) {
-        if let Some(settled) = self.0.as_mut().and_then(|trouble| trouble.settled.as_mut()) {
-            settled.union_with(partitions);
+    pub(crate) fn note_changed(&mut self, partitions: &PartitionSet) {
+        if let Some(changed) = self.0.as_mut().and_then(|trouble| trouble.changed.as_mut()) {
+            changed.union_with(partitions);
         }
     }
 }

@@ -170,12 +170,12 @@ impl<P: Payload> Wave<P> {
 
     /// True if the wave can be answered before its time is over.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_own_over() && self.parts.is_settled() && self.seat.children.open() == 0
+        self.is_own_over() && self.parts.is_folded() && self.seat.children.open() == 0
     }
 
     /// True if the wave waits only for children from which nothing more is expected.
     pub(crate) fn waits_in_vain(&self) -> bool {
-        self.is_own_over() && self.parts.is_settled() && self.seat.children.are_hopeless()
+        self.is_own_over() && self.parts.is_folded() && self.seat.children.are_hopeless()
     }
 
     /// The part of `partitions` that no child is working on.
@@ -263,7 +263,7 @@ impl<P: Payload> Wave<P> {
     /// Adds a part.
     pub(crate) fn claim(&mut self, part: Part<P>) -> Taken {
         self.losses.look_again(&part.contributors);
-        self.losses.note_settled(&part.contributors);
+        self.losses.note_changed(&part.contributors);
         self.parts.take_in(part)
     }
 

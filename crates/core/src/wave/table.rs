@@ -31,10 +31,10 @@ pub(crate) struct Waves<P> {
 
 impl<P: Payload> Waves<P> {
     pub(crate) fn new(config: &NodeConfig) -> Self {
-        let lanes = crate::node::sharing::lanes_of(config).len();
+        let accounts = crate::node::sharing::accounts_of(config).len();
         Self {
             open: BTreeMap::new(),
-            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, lanes),
+            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, accounts),
             kept_armed: None,
             sliced: BTreeMap::new(),
             retry_budget: RetryBudget::new(),

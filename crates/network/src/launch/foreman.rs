@@ -60,7 +60,7 @@ struct Post {
     part: Topology,
     /// Number of the part's first back-end.
     first: u32,
-    standing: Standing,
+    presence: Presence,
     tail: Tail,
     /// Id of its process, if this process started it.
     pid: Option<u32>,
@@ -69,7 +69,7 @@ struct Post {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Presence {
     Expected,
     There(NodeId),
     Gone,
@@ -93,7 +93,7 @@ pub(super) struct Foreman {
     posts: Vec<Post>,
     /// Index of the first post whose process has not been started.
     next_to_start: usize,
-    /// Number of posts whose standing is [`Standing::Expected`].
+    /// Number of posts whose presence is [`Presence::Expected`].
     expected: usize,
     by_place: HashMap<String, usize>,
     there: HashMap<NodeId, usize>,
@@ -119,8 +119,8 @@ impl Foreman {
             let own_first = first;
             first += back_ends as u32;
             let (place, host) = (part.root().name(), Arc::clone(&part.root().host));
-            let (standing, tail) = (Standing::Expected, Tail::default());
-            Post { place, host, part, first: own_first, standing, tail, pid: None, is_running: false }
+            let (presence, tail) = (Presence::Expected, Tail::default());
+            Post { place, host, part, first: own_first, presence, tail, pid: None, is_running: false }
         };
         let posts: Vec<Post> = part.parts().map(post).collect();
         let by_place = posts.iter().enumerate().map(|(at, post)| (post.place.clone(), at)).collect();
@@ -194,14 +194,14 @@ impl Foreman {
         fill(template, &Blanks { attach: &self.own_addr, place, number, total })
     }
 
-    fn stand(&mut self, at: usize, standing: Standing) {
-        let before = std::mem::replace(&mut self.posts[at].standing, standing);
-        self.expected -= usize::from(before == Standing::Expected);
-        self.expected += usize::from(standing == Standing::Expected);
+    fn stand(&mut self, at: usize, presence: Presence) {
+        let before = std::mem::replace(&mut self.posts[at].presence, presence);
+        self.expected -= usize::from(before == Presence::Expected);
+        self.expected += usize::from(presence == Presence::Expected);
     }
 
     fn fail(&mut self, at: usize, what: String) {
-        self.stand(at, Standing::Gone);
+        self.stand(at, Presence::Gone);
         let post = &self.posts[at];
         let last_words = post.tail.last_words();
         self.failed.push(Failed { place: post.place.clone(), what, last_words });
@@ -224,14 +224,14 @@ impl Foreman {
             self.say(from, Launch::Refuse { why: "the card belongs to another node".to_owned() });
             return true;
         }
-        if let Standing::There(other) = self.posts[at].standing
+        if let Presence::There(other) = self.posts[at].presence
             && other != from
         {
             let why = format!("{} is already attached, at {}", started.place, other.addr);
             self.say(from, Launch::Refuse { why });
             return true;
         }
-        self.stand(at, Standing::There(from));
+        self.stand(at, Presence::There(from));
         self.there.insert(from, at);
         self.say(from, Launch::Assign(Box::new(self.assignment_of(at))));
         self.started.push(started);
@@ -292,11 +292,11 @@ impl Foreman {
     /// process's end gives a better reason and is reported instead.
     pub(super) fn let_go(&mut self, peer: NodeId, what: &str) {
         let Some(at) = self.there.remove(&peer) else { return };
-        if self.posts[at].standing == Standing::There(peer) {
+        if self.posts[at].presence == Presence::There(peer) {
             if !self.posts[at].is_running && !self.is_ending {
                 self.fail(at, what.to_owned());
             }
-            self.stand(at, Standing::Gone);
+            self.stand(at, Presence::Gone);
         }
     }
 
@@ -304,7 +304,7 @@ impl Foreman {
     pub(super) fn note_end(&mut self, ended: &Ended) {
         let post = &mut self.posts[ended.post];
         post.is_running = false;
-        let was_expected = post.standing == Standing::Expected;
+        let was_expected = post.presence == Presence::Expected;
         if !self.is_ending {
             let before = if was_expected { " before it had attached" } else { "" };
             self.fail(ended.post, format!("{}{before}", ended.how));
@@ -316,7 +316,7 @@ impl Foreman {
         self.next_to_start = self.posts.len();
         let waited = self.plan.time_left;
         for at in 0..self.posts.len() {
-            if self.posts[at].standing == Standing::Expected {
+            if self.posts[at].presence == Presence::Expected {
                 self.fail(at, format!("has not attached within {waited:.1?}"));
             }
         }

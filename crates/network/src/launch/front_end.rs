@@ -94,7 +94,7 @@ impl Roster {
     }
 }
 
-pub(super) struct Front {
+pub(super) struct FrontEnd {
     handle: Handle,
     topology: Topology,
     foreman: Foreman,
@@ -110,7 +110,7 @@ pub(super) struct Front {
     is_up: bool,
 }
 
-impl Front {
+impl FrontEnd {
     pub(super) fn new(
         node: &Node,
         topology: Topology,
@@ -485,7 +485,7 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-impl std::fmt::Debug for Front {
+impl std::fmt::Debug for FrontEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(std::any::type_name::<Network>()).field("is_up", &self.is_up).finish_non_exhaustive()
     }

@@ -39,7 +39,7 @@ pub use treefold::parts::wire::{Failed, Launcher, Token};
 
 use crate::topology::{Role, Topology};
 use events::Events;
-use front_end::{Front, Roster};
+use front_end::{FrontEnd, Roster};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ impl Network {
         }
         let node = builder.start().await.map_err(UpError::FrontEnd)?;
         let (sender, events) = Events::bounded(EVENTS_MAX);
-        let mut front = Front::new(&node, topology.clone(), &options, sender)?;
+        let mut front = FrontEnd::new(&node, topology.clone(), &options, sender)?;
         if let Some(ready) = options.on_ready.take() {
             ready(node.addr());
         }

@@ -1,7 +1,7 @@
 //! The streams of a seed's scenario, and the faults that strike them.
 //!
 //! Drawn last, and with dice of their own: what else a seed's scenario holds is what it would hold without them, but for
-//! the faults. Front-ends are victims like all others.
+//! the faults. FrontEnd-ends are victims like all others.
 
 use super::draw::{one_in, pick};
 use super::play::LOOK_EVERY;

@@ -9,7 +9,7 @@ use super::launching::LaunchAsk;
 use super::operators::{Asker, OperatorAnswer};
 use super::{Loop, Members};
 use crate::error::Error;
-use crate::stream::FrontUser;
+use crate::stream::FrontEndUser;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -68,7 +68,7 @@ pub(crate) enum Ask {
 /// A request about a stream. No sender waits for the loop to take it, and windows bound the number of these
 /// requests.
 pub(crate) enum StreamAsk {
-    Open { request: RequestId, spec: Box<StreamSpec<Bytes>>, options: StreamOptions, user: FrontUser },
+    Open { request: RequestId, spec: Box<StreamSpec<Bytes>>, options: StreamOptions, user: FrontEndUser },
     Send { request: RequestId, tag: u64, to: Option<PartitionSet>, payload: Bytes },
     Took { request: RequestId, waves: u32 },
     Close { request: RequestId },

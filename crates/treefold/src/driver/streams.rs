@@ -11,7 +11,7 @@ use super::operators::Asker;
 use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took, Untold};
 use crate::filter::{Filters, News};
 use crate::job::{Filtering, text_of};
-use crate::stream::FrontUser;
+use crate::stream::FrontEndUser;
 use crate::workers::{Task, TaskId};
 use bytes::Bytes;
 use std::any::Any;
@@ -33,7 +33,7 @@ const FILTER_NEWS_MAX: usize = 1_024;
 pub(crate) struct Streams {
     handle: Handle,
     filters: HashMap<StreamId, Home>,
-    fronts: HashMap<RequestId, FrontUser>,
+    fronts: HashMap<RequestId, FrontEndUser>,
     endpoints: HashMap<(StreamId, u32), Seat>,
     /// A reused buffer for the packets that an endpoint sends during a call. Empty between calls.
     sends: Vec<(Option<u64>, Bytes)>,

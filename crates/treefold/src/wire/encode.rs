@@ -29,7 +29,7 @@ use treefold_core::time::Duration;
 
 /// A group of messages that must not overtake each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Lane {
+pub(super) enum Track {
     /// Messages about one wave.
     Wave(WaveId),
     /// Messages about one request of a client.
@@ -40,38 +40,38 @@ pub(super) enum Lane {
     Push(u64),
 }
 
-/// A message without its header: its kind and tag for the frame's prefix, its payload, and its lane.
+/// A message without its header: its kind and tag for the frame's prefix, its payload, and its track.
 pub(super) struct Shell<'a> {
     pub(super) kind: Kind,
     pub(super) tag: Tag,
     pub(super) payload: Option<&'a Bytes>,
-    pub(super) lane: Option<Lane>,
+    pub(super) track: Option<Track>,
 }
 
 impl<'a> Shell<'a> {
     fn of_wave(kind: Kind, tag: Tag, payload: Option<&'a Bytes>) -> Self {
-        Self { kind, tag, payload, lane: Some(Lane::Wave(tag.wave)) }
+        Self { kind, tag, payload, track: Some(Track::Wave(tag.wave)) }
     }
 
     fn of_request(kind: Kind, id: u64, payload: Option<&'a Bytes>) -> Self {
-        Self { kind, tag: NO_TAG, payload, lane: Some(Lane::Request(id)) }
+        Self { kind, tag: NO_TAG, payload, track: Some(Track::Request(id)) }
     }
 
     pub(super) fn of_stream(kind: Kind, stream: StreamId, payload: Option<&'a Bytes>) -> Self {
         let StreamId { origin, sequence } = stream;
         let tag = Tag { wave: WaveId { origin, sequence }, branch: 0 };
-        Self { kind, tag, payload, lane: Some(Lane::Stream(stream)) }
+        Self { kind, tag, payload, track: Some(Track::Stream(stream)) }
     }
 
-    /// The shell of a sign of life or of a report about a lost child, which is in no lane. A sign of life
+    /// The shell of a sign of life or of a report about a lost child, which is in no track. A sign of life
     /// must not wait behind the payload whose sending keeps its sender silent. A report must not wait behind
     /// messages that depend on its answer. The meaning of both is independent of their order.
     pub(super) fn out_of_turn(kind: Kind, stream: StreamId) -> Self {
-        Self { lane: None, ..Self::of_stream(kind, stream, None) }
+        Self { track: None, ..Self::of_stream(kind, stream, None) }
     }
 
     pub(super) fn bare(kind: Kind) -> Self {
-        Self { kind, tag: NO_TAG, payload: None, lane: None }
+        Self { kind, tag: NO_TAG, payload: None, track: None }
     }
 }
 

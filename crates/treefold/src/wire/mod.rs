@@ -5,7 +5,7 @@
 //! ```text
 //!            Message ──► Outbox::push ──► control line ─────────────┐
 //!                              │                                    ├──► fill_slices ─► writev ─► advance
-//!                              └──► lanes ──► next piece (a chunk) ─┘
+//!                              └──► tracks ──► next piece (a chunk) ─┘
 //!
 //!  read ─► Inbox::read_buffer ──► Inbox::next ──┬──► Hello, Fault, Message
 //!                                     ▲         └──► chunks, put together ──► Message
@@ -16,7 +16,7 @@
 //! * An inbox accepts exactly the messages that an outbox with the same limits sends. Each arrives equal,
 //!   except that times left and predicted times are cut to microseconds, and error texts are clipped.
 //! * Messages about one wave, one request or one stream arrive in the order in which they were pushed, except
-//!   a stream's signs of life and reports. A small message of another lane overtakes a large payload: it waits
+//!   a stream's signs of life and reports. A small message of another track overtakes a large payload: it waits
 //!   for the current chunk at most.
 //! * An inbox never panics, and it holds no more than its limits allow, for any input. An announcement
 //!   reserves no memory except a block that is already free. Otherwise memory grows with the bytes that have
@@ -37,7 +37,6 @@ mod frame;
 mod header;
 mod hello;
 mod inbox;
-mod lanes;
 mod launch;
 mod line;
 mod loads;
@@ -54,6 +53,7 @@ mod status;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tracks;
 mod tree;
 
 pub use error::WireError;

@@ -6,9 +6,9 @@ use crate::wire::error::{WireError, within};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, LENGTH_BYTES, PREFIX_BYTES, Prefix};
 use crate::wire::header::Announcement;
 use crate::wire::hello::{Fault, Hello};
-use crate::wire::lanes::{CHUNK_GROWTH_MAX, Lanes, Parcel};
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
+use crate::wire::tracks::{CHUNK_GROWTH_MAX, Parcel, Tracks};
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use std::io::IoSlice;
@@ -30,7 +30,7 @@ pub struct Outbox {
     /// Complete frames, in order.
     control: Line,
     /// Messages with large payloads, and the messages that must not overtake them.
-    lanes: Lanes,
+    tracks: Tracks,
     /// Number of the next stream of chunks.
     stream_next: u32,
 }
@@ -39,8 +39,8 @@ impl Outbox {
     /// An empty outbox.
     pub fn new(mut limits: Limits) -> Self {
         limits.chunk_bytes = limits.chunk_bytes.clamp(1, CHUNK_BYTES_CEILING);
-        let lanes = Lanes::new(&limits);
-        Self { limits, encoder: Encoder::default(), control: Line::default(), lanes, stream_next: 0 }
+        let tracks = Tracks::new(&limits);
+        Self { limits, encoder: Encoder::default(), control: Line::default(), tracks, stream_next: 0 }
     }
 
     /// Queues a message.
@@ -90,12 +90,12 @@ impl Outbox {
     /// Points `slices` at the next bytes to write and returns the number of slices filled. It is at least
     /// one, unless the outbox is empty or `slices` is.
     pub fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        if self.lanes.is_mid_piece() {
-            let filled = self.lanes.fill_slices(slices);
+        if self.tracks.is_mid_piece() {
+            let filled = self.tracks.fill_slices(slices);
             filled + self.control.fill_slices(&mut slices[filled..])
         } else {
             let filled = self.control.fill_slices(slices);
-            filled + self.lanes.fill_slices(&mut slices[filled..])
+            filled + self.tracks.fill_slices(&mut slices[filled..])
         }
     }
 
@@ -104,24 +104,24 @@ impl Outbox {
     /// # Panics
     /// If `written` exceeds the bytes in the outbox.
     pub fn advance(&mut self, written: usize) {
-        let left = if self.lanes.is_mid_piece() {
-            let left = self.lanes.advance(written);
+        let left = if self.tracks.is_mid_piece() {
+            let left = self.tracks.advance(written);
             self.control.advance(left)
         } else {
             let left = self.control.advance(written);
-            self.lanes.advance(left)
+            self.tracks.advance(left)
         };
         assert_eq!(left, 0, "advanced by more bytes than the outbox holds");
     }
 
     /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.control.is_empty() && self.lanes.is_empty()
+        self.control.is_empty() && self.tracks.is_empty()
     }
 
     /// Bytes that wait to be written, except the prefixes of chunks that have not been cut.
     pub fn len_bytes(&self) -> usize {
-        self.control.len() + self.lanes.len()
+        self.control.len() + self.tracks.len()
     }
 
     /// Appends room for a prefix to the control line's buffer. The caller appends the header and queues the
@@ -176,16 +176,16 @@ impl Outbox {
         Ok(stream)
     }
 
-    /// Commits a complete frame to the control line or moves it to its lane.
+    /// Commits a complete frame to the control line or moves it to its track.
     fn queue_frame(&mut self, from: usize, shell: &Shell<'_>, stream: Option<u32>) {
         let body = shell.payload.filter(|payload| payload.len() > COPIED_BYTES_MAX || stream.is_some());
-        match shell.lane {
-            Some(lane) if stream.is_some() || self.lanes.holds(lane) => {
+        match shell.track {
+            Some(track) if stream.is_some() || self.tracks.holds(track) => {
                 let buffer = self.control.buffer_mut();
                 let head = BytesMut::from(&buffer[from..]);
                 buffer.truncate(from);
                 let body = body.cloned().unwrap_or_default();
-                self.lanes.push(lane, Parcel { head, body, stream });
+                self.tracks.push(track, Parcel { head, body, stream });
             }
             _ => {
                 self.control.commit(from);

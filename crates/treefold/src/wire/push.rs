@@ -2,7 +2,7 @@
 //! announcement of a request in `Request` and `Call`.
 
 use crate::wire::decode::decoded;
-use crate::wire::encode::{Lane, Shell, append};
+use crate::wire::encode::{Shell, Track, append};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{
@@ -40,8 +40,12 @@ pub(super) fn put_push<'a>(
     limits: &Limits,
     out: &mut BytesMut,
 ) -> Result<Shell<'a>, WireError> {
-    let of_request =
-        |kind, request: &u64, payload| Shell { kind, tag: NO_TAG, payload, lane: Some(Lane::Push(*request)) };
+    let of_request = |kind, request: &u64, payload| Shell {
+        kind,
+        tag: NO_TAG,
+        payload,
+        track: Some(Track::Push(*request)),
+    };
     Ok(match message {
         PushMessage::Attach { application, worker } => {
             within("application", NAME_BYTES_MAX, application.len())?;

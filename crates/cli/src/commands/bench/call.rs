@@ -138,8 +138,8 @@ impl BenchCall {
     /// Keeps `in_flight` calls in flight and measures in the middle.
     async fn pipeline(&self, fleet: &Fleet, caller: &Rc<Caller>) -> Result<Span, Failure> {
         let done = Rc::new(Done::default());
-        let lanes: Vec<_> = (0..self.in_flight)
-            .map(|_| tokio::task::spawn_local(lane(Rc::clone(caller), Rc::clone(&done))))
+        let tasks: Vec<_> = (0..self.in_flight)
+            .map(|_| tokio::task::spawn_local(call_on(Rc::clone(caller), Rc::clone(&done))))
             .collect();
         tokio::time::sleep(WARM_UP).await;
         let processes = fleet.processes();
@@ -147,8 +147,8 @@ impl BenchCall {
         tokio::time::sleep(Duration::from_secs_f64(self.seconds)).await;
         let after = Moment::of(&processes, done.waves.get())?;
         done.stop.set(true);
-        for lane in lanes {
-            lane.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;
+        for task in tasks {
+            task.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;
         }
         if let Some(failure) = done.failure.borrow_mut().take() {
             return Err(failure);
@@ -157,7 +157,7 @@ impl BenchCall {
     }
 }
 
-/// State that the lanes of the pipeline share.
+/// State that the tasks of the pipeline share.
 #[derive(Default)]
 struct Done {
     waves: Cell<u64>,
@@ -166,7 +166,7 @@ struct Done {
 }
 
 /// Makes one call after another until `stop` is set or a call fails.
-async fn lane(caller: Rc<Caller>, done: Rc<Done>) {
+async fn call_on(caller: Rc<Caller>, done: Rc<Done>) {
     while !done.stop.get() {
         match caller.exact_sum().await {
             Ok(()) => done.waves.set(done.waves.get() + 1),

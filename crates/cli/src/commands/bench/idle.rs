@@ -34,7 +34,7 @@ Examples:
   treefold bench idle --nodes 256 --seconds 30 -o json";
 
 /// Time for which the nodes are left alone first, because joining costs more than idling.
-const SETTLE: Duration = Duration::from_secs(3);
+const REST: Duration = Duration::from_secs(3);
 
 /// The measured figures, per node.
 #[derive(Serialize)]
@@ -67,7 +67,7 @@ impl BenchIdle {
 
     async fn measure(&self, fleet: &Fleet) -> Result<Figures, Failure> {
         fleet.meet().await?;
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(REST).await;
         let processes = fleet.processes();
         let (before, began_at) = (processes.cpu_times()?, Instant::now());
         tokio::time::sleep(Duration::from_secs_f64(self.seconds)).await;

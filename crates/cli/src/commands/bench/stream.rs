@@ -11,7 +11,7 @@
 //! Every sum is checked against the wave's contributors. A wave fails the benchmark if its sum is wrong or if
 //! it omits a back-end without reporting it missing. A wave that reports missing back-ends is only counted.
 
-mod front;
+mod measured;
 
 use super::call::quantile_us;
 use super::fleet::NODES_MAX;
@@ -21,7 +21,7 @@ use crate::output::{Format, print, print_json, rounded};
 use crate::parse;
 use crate::serve::pulse::Part;
 use clap::Args;
-use front::Front;
+use measured::MeasuredStream;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use treefold::{Shape, StreamBuilder};
@@ -101,7 +101,7 @@ struct Figures {
 
 /// Time for which a new network is left alone before it is measured, because processes that have just started
 /// still have other work.
-const SETTLE: Duration = Duration::from_secs(2);
+const REST: Duration = Duration::from_secs(2);
 
 /// Round trips made before the first one that counts.
 const WARM_UP_ROUNDS: u32 = 100;
@@ -120,7 +120,7 @@ impl BenchStream {
     async fn measure(&self, network: &FrontEnd, started: &Started) -> Result<Figures, Failure> {
         self.open(network, Part::Echo).await?.round_trip().await?;
         let instantiate = started.started_at.elapsed();
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(REST).await;
         let mut front = self.open(network, Part::Echo).await?;
         let mut roundtrips = self.round_trips(&mut front).await?;
         roundtrips.sort_unstable();
@@ -151,14 +151,14 @@ impl BenchStream {
         })
     }
 
-    async fn open(&self, network: &FrontEnd, part: Part) -> Result<Front, Failure> {
+    async fn open(&self, network: &FrontEnd, part: Part) -> Result<MeasuredStream, Failure> {
         let lay_out = |builder: StreamBuilder| {
             builder.up_filter("sum").shape(self.shape).window_bytes(self.window_bytes)
         };
-        Ok(Front::of(network.open(part, lay_out).await?, self.backends))
+        Ok(MeasuredStream::of(network.open(part, lay_out).await?, self.backends))
     }
 
-    async fn round_trips(&self, front: &mut Front) -> Result<Vec<Duration>, Failure> {
+    async fn round_trips(&self, front: &mut MeasuredStream) -> Result<Vec<Duration>, Failure> {
         for _ in 0..WARM_UP_ROUNDS {
             front.round_trip().await?;
         }

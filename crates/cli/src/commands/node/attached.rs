@@ -35,7 +35,7 @@ impl AttachArgs {
     /// Returns the settings, if the process attaches.
     ///
     /// Ties this process to its parent process if that one wants it.
-    pub(super) fn settle(self) -> Result<Option<Attached>, Failure> {
+    pub(super) fn resolve(self) -> Result<Option<Attached>, Failure> {
         let (Some(addr), Some(place)) = (self.attach, self.place) else { return Ok(None) };
         tie_to_parent().map_err(|error| {
             Failure::failed(format!("the process that started this one has ended: {error}"))

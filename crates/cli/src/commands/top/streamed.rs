@@ -24,7 +24,7 @@ use treefold::{
     Body, Client, Error, Missing, PartitionSet, Stream, StreamError, StreamEvent, StreamWave, Synchronisation,
 };
 use treefold_core::tree::Tree;
-use treefold_hosts::watch::SETTLE;
+use treefold_hosts::watch::FIRST_INTERVAL;
 use treefold_hosts::{Ask, Hosts, Pace, SERVICE, TOP_MAX};
 
 /// Full name of the filter.
@@ -143,7 +143,7 @@ impl StreamSource {
 
     /// Time without any wave after which the stream counts as failed.
     fn silence(&self, wishes: Wishes) -> Duration {
-        wishes.interval + self.deadline + SETTLE + ASIDE_EVERY_MIN
+        wishes.interval + self.deadline + FIRST_INTERVAL + ASIDE_EVERY_MIN
     }
 
     /// Sends the requests beside the stream at the time `at`.
@@ -193,7 +193,7 @@ impl StreamSource {
     /// Waits for the requests beside the stream before a stream's first look, so that this look is complete.
     async fn complete(&mut self, open: &mut Open) {
         if open.aside.is_none()
-            && let Ok(aside) = timeout(self.deadline + SETTLE, open.asking.as_mut()).await
+            && let Ok(aside) = timeout(self.deadline + FIRST_INTERVAL, open.asking.as_mut()).await
         {
             self.put_aside(open, aside);
         }

@@ -52,7 +52,7 @@ fn a_pair_being_folded_is_replaced_by_a_superset() {
     let (number, ..) = parts.take_pair().expect("three parts rest");
     assert!(parts.is_folding(number));
     assert_eq!(parts.take_in(part(&[0, 1, 2, 5])), Taken::Replaced);
-    assert!(parts.is_settled(), "only the new part is left");
+    assert!(parts.is_folded(), "only the new part is left");
     assert!(!parts.is_folding(number) && !parts.put_folded(number, ""));
     assert_eq!(parts.forget_folded(number), None);
     assert_eq!(

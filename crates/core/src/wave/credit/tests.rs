@@ -15,7 +15,7 @@ fn key(sequence: u64, branch: u32) -> OfferKey {
 /// One room of each of these sizes.
 fn credit(rooms: &[usize]) -> Credit {
     let mut credit = Credit::new(rooms.len());
-    rooms.iter().enumerate().for_each(|(lane, &bytes_max)| credit.set_room(lane, bytes_max));
+    rooms.iter().enumerate().for_each(|(account_id, &bytes_max)| credit.set_room(account_id, bytes_max));
     credit
 }
 
@@ -27,10 +27,10 @@ fn granted(credit: &mut Credit) -> Vec<(u64, u32)> {
 }
 
 /// Granted bytes have arrived and are held.
-fn arrives(credit: &mut Credit, lane: Lane, key: OfferKey, bytes: usize) {
+fn arrives(credit: &mut Credit, account_id: AccountId, key: OfferKey, bytes: usize) {
     credit.arrived(key, bytes);
     credit.forget(key);
-    credit.hold(lane, 0, bytes);
+    credit.hold(account_id, 0, bytes);
 }
 
 #[test]

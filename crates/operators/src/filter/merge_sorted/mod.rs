@@ -158,7 +158,7 @@ impl Filter for Merger {
         let before = self.state.marks(wave.pieces);
         match self.state.fold(wave, &self.params) {
             Ok(merged) => {
-                out.extend(self.state.settle(merged));
+                out.extend(self.state.release(merged));
                 Ok(())
             }
             Err(error) => {
@@ -223,9 +223,9 @@ impl State {
     }
 
     /// Releases the entries that go up.
-    fn settle(&mut self, merged: Merged) -> Vec<Bytes> {
+    fn release(&mut self, merged: Merged) -> Vec<Bytes> {
         for (run, position) in self.runs.values_mut().zip(merged.positions) {
-            run.settle(position);
+            run.release(position);
         }
         self.runs.retain(|_, run| !run.is_spent());
         self.frontier = merged.last_key.or(self.frontier.take());

@@ -352,7 +352,7 @@ impl Run {
     }
 
     /// Drops the entries before `position`.
-    pub(super) fn settle(&mut self, position: Position) {
+    pub(super) fn release(&mut self, position: Position) {
         self.held_bytes = self.held_bytes(position);
         self.chunks.drain(..position.chunk);
         if let Some(chunk) = self.chunks.front_mut() {

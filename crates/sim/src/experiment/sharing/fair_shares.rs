@@ -42,7 +42,7 @@ const INTERVAL_S: f64 = 0.5;
 /// A phase's length, in s.
 const PHASE_S: f64 = 20.0;
 /// What comes sooner after a change is not steady, in s.
-const SETTLING_S: f64 = 1.0;
+const WARM_UP_S: f64 = 1.0;
 /// Who is within so much of what is due has converged.
 const CLOSE: f64 = 0.02;
 
@@ -126,8 +126,8 @@ impl Figures {
     fn of(phase: &[&Point]) -> Option<Self> {
         let begins_s = phase.first()?.x - INTERVAL_S;
         let due = phase.first()?.figure(DUE)?;
-        let settled = phase.iter().filter(|point| point.x > begins_s + SETTLING_S);
-        let parts: Vec<f64> = settled.filter_map(|point| point.figure(PART)).collect();
+        let steady_row = phase.iter().filter(|point| point.x > begins_s + WARM_UP_S);
+        let parts: Vec<f64> = steady_row.filter_map(|point| point.figure(PART)).collect();
         let steady = parts.iter().sum::<f64>() / parts.len() as f64;
         let squares: f64 = parts.iter().map(|part| (part - due).powi(2)).sum();
         let is_close = |point: &&&Point| point.figure(SINCE).is_some_and(|part| (part - due).abs() <= CLOSE);

@@ -11,9 +11,9 @@ use treefold_core::time::Duration;
 /// are given a place some seconds later.
 pub const WITHIN: Duration = Duration::from_secs(45);
 /// What comes so soon after healing may have been sent before it.
-pub const SETTLES_AFTER: Duration = Duration::from_secs(1);
+pub const RECOVERED_AFTER: Duration = Duration::from_secs(1);
 
-/// Looks at what a front-end's user has heard since [`SETTLES_AFTER`]; `living` are the endpoints that must be
+/// Looks at what a front-end's user has heard since [`RECOVERED_AFTER`]; `living` are the endpoints that must be
 /// there. If they `only_attend`, they need not be in a wave.
 pub fn all_back(heard: &Heard, living: &PartitionSet, only_attend: bool) -> Finding {
     let wanted = heard.asked.intersection(living);

@@ -6,12 +6,12 @@
 //! streams that have one are not looked at.
 
 use super::Finding;
-use super::streams::{FrontKey, Streams};
+use super::streams::{FrontEndKey, Streams};
 use crate::world::World;
 use crate::world::place::place_of;
 
 /// Looks at the endpoints of a stream down which so many packets were sent, to all.
-pub fn at_rest(world: &World, streams: &Streams, key: &FrontKey, sent: u64) -> Finding {
+pub fn at_rest(world: &World, streams: &Streams, key: &FrontEndKey, sent: u64) -> Finding {
     let Some(heard) = streams.heard(key) else { return Ok(()) };
     let Some(stream) = heard.stream else { return Ok(()) };
     let seats = || world.seats().filter(|((_, of, _), _)| *of == stream);

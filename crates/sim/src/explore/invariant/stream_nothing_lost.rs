@@ -7,7 +7,7 @@
 //! counted are not looked for one by one where several make a wave: only their node knows which wave was theirs.
 
 use super::Finding;
-use super::streams::{FrontKey, Heard, Streams};
+use super::streams::{FrontEndKey, Heard, Streams};
 use crate::world::World;
 use crate::world::place::place_of;
 use crate::world::streams::Seat;
@@ -16,7 +16,7 @@ use treefold_core::stream::StreamId;
 use treefold_core::time::Instant;
 
 /// Looks at all that living endpoints of a stream have sent.
-pub fn at_rest(world: &World, streams: &Streams, key: &FrontKey) -> Finding {
+pub fn at_rest(world: &World, streams: &Streams, key: &FrontEndKey) -> Finding {
     let Some(heard) = streams.heard(key) else { return Ok(()) };
     let Some(stream) = heard.stream else { return Ok(()) };
     for (seat_key, seat) in world.seats().filter(|((_, of, _), _)| *of == stream) {

@@ -12,7 +12,7 @@ use treefold_core::stream::{StreamEvent, StreamId, StreamSpec, StreamWave, Synch
 use treefold_core::time::Instant;
 
 /// The front-end's place, and its name for the stream.
-pub type FrontKey = (usize, RequestId);
+pub type FrontEndKey = (usize, RequestId);
 
 /// A packet that came alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Heard {
 /// All streams that were ever opened.
 #[derive(Debug, Default)]
 pub struct Streams {
-    heard: BTreeMap<FrontKey, Heard>,
+    heard: BTreeMap<FrontEndKey, Heard>,
     /// The life that each place was told last, and when it was another than before: then it begins anew.
     lives: BTreeMap<(usize, StreamId), (u64, Option<Instant>)>,
     /// Streams that were opened.
@@ -86,13 +86,13 @@ pub struct Streams {
 }
 
 impl Streams {
-    pub(super) fn opens(&mut self, key: FrontKey, spec: &StreamSpec<Ink>) {
+    pub(super) fn opens(&mut self, key: FrontEndKey, spec: &StreamSpec<Ink>) {
         self.opened += 1;
         self.heard.insert(key, Heard::new(spec.synchronisation));
     }
 
     /// A stream, if it was ever asked for.
-    pub fn heard(&self, key: &FrontKey) -> Option<&Heard> {
+    pub fn heard(&self, key: &FrontEndKey) -> Option<&Heard> {
         self.heard.get(key)
     }
 
@@ -112,7 +112,7 @@ impl Streams {
     /// What a front-end's user hears; the invariant that it breaks, by name, and how.
     pub(super) fn hears(
         &mut self,
-        key: FrontKey,
+        key: FrontEndKey,
         event: &StreamEvent<Ink>,
     ) -> Result<(), (&'static str, String)> {
         let Some(heard) = self.heard.get_mut(&key) else { return Ok(()) };

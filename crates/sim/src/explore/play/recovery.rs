@@ -116,10 +116,10 @@ impl Stage<'_> {
     /// Everyone sees everyone.
     pub(super) fn converge(&mut self) -> Result<(), Found> {
         // Connections that were attempted before all was healed fail only now, and whoever attempted them learns it.
-        let settled_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
-        self.run_until(settled_at)?;
+        let known_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
+        self.run_until(known_at)?;
         self.reconnect_observers();
-        self.run_until(settled_at + LOOK_EVERY)?;
+        self.run_until(known_at + LOOK_EVERY)?;
         let by = self.world.now() + converges::WITHIN;
         loop {
             let says = converges::sees_all(&self.world, &self.running(false), &self.running(true));

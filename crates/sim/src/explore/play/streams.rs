@@ -17,7 +17,7 @@ use treefold_core::time::Duration;
 
 /// How long it may take until all that was sent has been settled, once nothing new is sent. Filters that are slow and
 /// windows of a packet let through some packets a second. What waits for a wave's time-outs comes after them.
-const SETTLES_WITHIN: Duration = Duration::from_secs(120);
+const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 /// How much longer than the patience of orphans a stream that is over may leave something.
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
 
@@ -123,7 +123,7 @@ impl Stage<'_> {
 
     fn all_are_back(&mut self) -> Result<(), Found> {
         let by = self.world.now() + stream_back::WITHIN + self.work_in_hand();
-        self.run_speaking(stream_back::SETTLES_AFTER)?;
+        self.run_speaking(stream_back::RECOVERED_AFTER)?;
         self.watch.inspection.forget_recent_waves();
         let living = self.living_endpoints();
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
@@ -174,7 +174,7 @@ impl Stage<'_> {
         }
         let climbs_us = self.scenario.streams.iter().map(|stream| stream.climbs_for_us(self.scenario)).max();
         let climbs = Duration::from_micros(climbs_us.unwrap_or(0));
-        let by = self.world.now() + SETTLES_WITHIN + climbs + self.work_in_hand();
+        let by = self.world.now() + SETTLED_WITHIN + climbs + self.work_in_hand();
         loop {
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let is_settled = (0..self.scenario.streams.len()).all(|number| self.is_settled(number));

@@ -11,7 +11,7 @@ use treefold_core::time::{Duration, Instant};
 
 /// A stream as its front-end's user has it.
 #[derive(Clone, Debug)]
-pub struct Front {
+pub struct FrontEnd {
     /// The number of its play.
     pub play: usize,
     /// The stream, once it has been opened.
@@ -45,7 +45,7 @@ impl World {
     ) -> RequestId {
         let request = self.next_request();
         let play = self.streams.play_of(&spec.params);
-        let front = Front {
+        let front = FrontEnd {
             play,
             stream: None,
             is_over: false,
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// A stream as its front-end's user has it, while the user's process lives.
-    pub fn front(&self, node: NodeId, request: RequestId) -> Option<&Front> {
+    pub fn front(&self, node: NodeId, request: RequestId) -> Option<&FrontEnd> {
         self.streams.fronts.get(&(node, request))
     }
 

@@ -22,7 +22,7 @@ mod fronts;
 
 pub use endpoints::{Seat, Sent};
 pub use filters::operator;
-pub use fronts::Front;
+pub use fronts::FrontEnd;
 
 use super::World;
 use super::ink::Ink;
@@ -104,7 +104,7 @@ pub(super) struct Streams {
     seats: BTreeMap<SeatKey, Seat>,
     /// How many packets each endpoint has sent, in all its lives and places.
     packets: BTreeMap<(StreamId, u32), u64>,
-    fronts: BTreeMap<(NodeId, RequestId), Front>,
+    fronts: BTreeMap<(NodeId, RequestId), FrontEnd>,
     /// Runs that do not return until they are let go, with what they will give.
     hanging: Vec<(NodeId, Input<Ink>)>,
     operators: BTreeMap<(usize, OperatorId), Ink>,

@@ -86,7 +86,7 @@ fn messages_of_one_stream_keep_their_order() {
     let mut came = feed(&mut inbox, &first);
     came.extend(feed(&mut inbox, &written(&mut outbox, 999)));
     let in_order: Vec<String> = ahead.iter().chain([&long]).chain(&behind).map(shown).collect();
-    assert_eq!(shown_all(&came), in_order, "a wave with the same numbers is in another lane");
+    assert_eq!(shown_all(&came), in_order, "a wave with the same numbers is in another track");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Each application's lane: who it is, what is due to it, what it has used.
+//! Each application's account: who it is, what is due to it, what it has used.
 //!
 //! An application is a service; what no service here accounts for is one together ([`OTHERS`]). There are two levels of
 //! [`Fair`]: the classes share the processors as 95 to 5, so that batch work does not starve behind interactive work that
@@ -24,26 +24,26 @@ const SLOT: Duration = Duration::from_millis(500);
 /// So many slots are recent.
 const SLOTS: usize = 10;
 
-/// A service's lane, by number.
-pub(crate) type Lane = usize;
+/// A service's account, by number.
+pub(crate) type AccountId = usize;
 
 /// What was charged for a job that is at work.
 #[derive(Debug)]
-#[must_use = "a charge that is never settled stays what was expected"]
+#[must_use = "a charge that is never closed stays what was expected"]
 pub(crate) struct Charge {
-    lane: Lane,
+    account_id: AccountId,
     class: Class,
     expected_ms: f64,
 }
 
-/// All lanes.
+/// All accounts.
 #[derive(Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct Accounts {
     accounts: Vec<Account>,
-    by_name: BTreeMap<Arc<str>, Lane>,
-    lane_of_kind: Vec<Lane>,
+    by_name: BTreeMap<Arc<str>, AccountId>,
+    account_of_kind: Vec<AccountId>,
     classes: Fair,
-    /// For each class, an account for each lane.
+    /// For each class, an account for each account.
     within: [Fair; 2],
 }
 
@@ -62,8 +62,8 @@ struct Account {
     refused: u64,
 }
 
-impl Lanes {
-    /// A lane for each service that these aggregations, `kinds`, and these `others` are of, and one for the rest.
+impl Accounts {
+    /// An account for each service that these aggregations, `kinds`, and these `others` are of, and one for the rest.
     pub(crate) fn new<'a>(
         kinds: impl Iterator<Item = &'a str> + Clone,
         others: impl Iterator<Item = &'a str>,
@@ -88,7 +88,7 @@ impl Lanes {
             (0..).zip(&accounts).map(|(at, it)| (Arc::clone(&it.name), at)).collect();
         let fair = || Fair::new(accounts.iter().map(|account| account.share.share));
         Self {
-            lane_of_kind: kinds.map(|service| by_name[service]).collect(),
+            account_of_kind: kinds.map(|service| by_name[service]).collect(),
             by_name,
             classes: Fair::new([1.0 - BATCH_PART, BATCH_PART]),
             within: [fair(), fair()],
@@ -100,47 +100,47 @@ impl Lanes {
         self.accounts.len()
     }
 
-    pub(crate) fn of_kind(&self, kind: u32) -> Lane {
-        self.lane_of_kind[kind as usize]
+    pub(crate) fn of_kind(&self, kind: u32) -> AccountId {
+        self.account_of_kind[kind as usize]
     }
 
     /// Whose work of this service is.
-    pub(crate) fn of_service(&self, service: &str) -> Lane {
+    pub(crate) fn of_service(&self, service: &str) -> AccountId {
         self.by_name.get(service).copied().unwrap_or(self.accounts.len() - 1)
     }
 
-    pub(crate) fn name(&self, lane: Lane) -> &Arc<str> {
-        &self.accounts[lane].name
+    pub(crate) fn name(&self, account_id: AccountId) -> &Arc<str> {
+        &self.accounts[account_id].name
     }
 
-    /// What of all jobs that may wait are to be those of one lane.
-    pub(crate) fn part_of_jobs(&self, lane: Lane) -> f64 {
-        self.part(lane, |account| account.has_kinds)
+    /// What of all jobs that may wait are to be those of one account.
+    pub(crate) fn part_of_jobs(&self, account_id: AccountId) -> f64 {
+        self.part(account_id, |account| account.has_kinds)
     }
 
-    /// What of all bytes that may be held are to be those of one lane.
-    pub(crate) fn part_of_bytes(&self, lane: Lane) -> f64 {
-        self.part(lane, |account| account.has_held)
+    /// What of all bytes that may be held are to be those of one account.
+    pub(crate) fn part_of_bytes(&self, account_id: AccountId) -> f64 {
+        self.part(account_id, |account| account.has_held)
     }
 
-    /// One lane's part among those that `count`; nothing when it does not. Rooms go by shares alone: a class says who
+    /// One account's part among those that `count`; nothing when it does not. Rooms go by shares alone: a class says who
     /// goes first, not who has more.
-    fn part(&self, lane: Lane, count: impl Fn(&Account) -> bool) -> f64 {
+    fn part(&self, account_id: AccountId, count: impl Fn(&Account) -> bool) -> f64 {
         let of = |account: &Account| if count(account) { account.share.share } else { 0.0 };
         let all: f64 = self.accounts.iter().map(of).sum();
-        if all > 0.0 { of(&self.accounts[lane]) / all } else { 0.0 }
+        if all > 0.0 { of(&self.accounts[account_id]) / all } else { 0.0 }
     }
 
-    /// A lane that may not have held bytes before does: true when it had not.
-    pub(crate) fn note_held(&mut self, lane: Lane) -> bool {
-        !core::mem::replace(&mut self.accounts[lane].has_held, true)
+    /// An account that may not have held bytes before does: true when it had not.
+    pub(crate) fn note_held(&mut self, account_id: AccountId) -> bool {
+        !core::mem::replace(&mut self.accounts[account_id].has_held, true)
     }
 
-    /// What one lane has of the processors as long as those that are `busy` always have work.
-    pub(crate) fn part_while(&self, lane: Lane, busy: impl Fn(Lane) -> bool) -> f64 {
-        let own = self.accounts[lane].share;
+    /// What one account has of the processors as long as those that are `busy` always have work.
+    pub(crate) fn part_while(&self, account_id: AccountId, busy: impl Fn(AccountId) -> bool) -> f64 {
+        let own = self.accounts[account_id].share;
         let (mut of_class, mut is_other_class_busy) = (own.share, false);
-        let others = self.accounts.iter().enumerate().filter(|&(at, _)| at != lane && busy(at));
+        let others = self.accounts.iter().enumerate().filter(|&(at, _)| at != account_id && busy(at));
         for (_, account) in others {
             if account.share.class == own.class {
                 of_class += account.share.share;
@@ -157,12 +157,13 @@ impl Lanes {
     }
 
     /// The one of these whose turn it is.
-    pub(crate) fn choose(&mut self, is_ready: impl Fn(Lane) -> bool) -> Option<Lane> {
+    pub(crate) fn choose(&mut self, is_ready: impl Fn(AccountId) -> bool) -> Option<AccountId> {
         let Self { accounts, classes, within, .. } = self;
         let ready_of = |class: Class| {
             let accounts = &*accounts;
             let is_ready = &is_ready;
-            (0..accounts.len()).filter(move |&lane| accounts[lane].share.class == class && is_ready(lane))
+            (0..accounts.len())
+                .filter(move |&account_id| accounts[account_id].share.class == class && is_ready(account_id))
         };
         let both = [Class::Interactive, Class::Batch];
         let class = classes.choose((0..2).filter(|&at| ready_of(both[at]).next().is_some()))?;
@@ -170,54 +171,54 @@ impl Lanes {
     }
 
     /// A job begins that is expected to cost so much.
-    pub(crate) fn begin(&mut self, lane: Lane, expected_ms: f64) -> Charge {
-        let class = self.accounts[lane].share.class;
+    pub(crate) fn begin(&mut self, account_id: AccountId, expected_ms: f64) -> Charge {
+        let class = self.accounts[account_id].share.class;
         self.classes.begin(class as usize, expected_ms);
-        self.within[class as usize].begin(lane, expected_ms);
-        Charge { lane, class, expected_ms }
+        self.within[class as usize].begin(account_id, expected_ms);
+        Charge { account_id, class, expected_ms }
     }
 
     /// A job is over.
-    #[expect(clippy::needless_pass_by_value, reason = "what was charged is settled once")]
+    #[expect(clippy::needless_pass_by_value, reason = "what was charged is closed once")]
     pub(crate) fn end(&mut self, now: Instant, charge: Charge, cost: Duration) {
-        let Charge { lane, class, expected_ms } = charge;
+        let Charge { account_id, class, expected_ms } = charge;
         let cost_ms = cost.as_millis_f64();
         self.classes.end(class as usize, expected_ms, cost_ms);
-        self.within[class as usize].end(lane, expected_ms, cost_ms);
-        self.note(now, lane, cost);
+        self.within[class as usize].end(account_id, expected_ms, cost_ms);
+        self.note(now, account_id, cost);
     }
 
     /// Work that waited for nobody is over; `waits` says who waits for a turn.
     pub(crate) fn charge_inline(
         &mut self,
         now: Instant,
-        lane: Lane,
+        account_id: AccountId,
         cost: Duration,
-        waits: impl Fn(Lane) -> bool,
+        waits: impl Fn(AccountId) -> bool,
     ) {
-        let class = self.accounts[lane].share.class;
+        let class = self.accounts[account_id].share.class;
         let (mut class_waits, mut other_waits) = (false, false);
-        for at in (0..self.accounts.len()).filter(|&at| at != lane && waits(at)) {
+        for at in (0..self.accounts.len()).filter(|&at| at != account_id && waits(at)) {
             let is_same = self.accounts[at].share.class == class;
             class_waits |= is_same;
             other_waits |= !is_same;
         }
         let cost_ms = cost.as_millis_f64();
         self.classes.charge(class as usize, cost_ms, other_waits);
-        self.within[class as usize].charge(lane, cost_ms, class_waits);
-        self.note(now, lane, cost);
+        self.within[class as usize].charge(account_id, cost_ms, class_waits);
+        self.note(now, account_id, cost);
     }
 
-    fn note(&mut self, now: Instant, lane: Lane, cost: Duration) {
-        let account = &mut self.accounts[lane];
+    fn note(&mut self, now: Instant, account_id: AccountId, cost: Duration) {
+        let account = &mut self.accounts[account_id];
         account.used += cost;
         account.recent.add(now, cost);
         account.jobs_done += 1;
     }
 
     /// Locals of it were refused.
-    pub(crate) fn note_refused(&mut self, lane: Lane, locals: usize) {
-        self.accounts[lane].refused += locals as u64;
+    pub(crate) fn note_refused(&mut self, account_id: AccountId, locals: usize) {
+        self.accounts[account_id].refused += locals as u64;
     }
 
     /// Other shares from now on: all of these, or none.
@@ -238,15 +239,15 @@ impl Lanes {
             }
         }
         for ShareSetting { service, share, class } in settings {
-            let lane = self.by_name[&**service];
-            let of = &mut self.accounts[lane].share;
+            let account_id = self.by_name[&**service];
+            let of = &mut self.accounts[account_id].share;
             *of = ServiceShare { share: *share, class: class.unwrap_or(of.class) };
-            self.within.iter_mut().for_each(|fair| fair.set_share(lane, *share));
+            self.within.iter_mut().for_each(|fair| fair.set_share(account_id, *share));
         }
         Ok(())
     }
 
-    /// What there is to say of each lane; what waits is for others to add.
+    /// What there is to say of each account; what waits is for others to add.
     pub(crate) fn report(&self, now: Instant) -> impl Iterator<Item = ServiceAccount> + '_ {
         self.accounts.iter().map(move |account| ServiceAccount {
             service: Arc::clone(&account.name),
@@ -295,98 +296,103 @@ impl Recent {
 mod tests {
     use super::*;
 
-    fn lanes(shares: &[(&str, ServiceShare)]) -> Lanes {
+    fn accounts(shares: &[(&str, ServiceShare)]) -> Accounts {
         let names = || shares.iter().map(|(name, _)| *name);
         let shares = shares.iter().map(|(name, share)| ((*name).into(), *share)).collect();
-        Lanes::new(names(), core::iter::empty(), &shares)
+        Accounts::new(names(), core::iter::empty(), &shares)
     }
 
-    /// One processor that always finds work of these lanes: who had how much of it.
-    fn used(lanes: &mut Lanes, ready: &[Lane], cost_ms: &[f64], until_ms: f64) -> Vec<f64> {
-        let (mut used, mut now_ms) = (alloc::vec![0.0; lanes.len()], 0.0);
+    /// One processor that always finds work of these accounts: who had how much of it.
+    fn used(accounts: &mut Accounts, ready: &[AccountId], cost_ms: &[f64], until_ms: f64) -> Vec<f64> {
+        let (mut used, mut now_ms) = (alloc::vec![0.0; accounts.len()], 0.0);
         while now_ms < until_ms {
-            let lane = lanes.choose(|lane| ready.contains(&lane)).expect("somebody waits");
-            let charge = lanes.begin(lane, 1.0);
-            now_ms += cost_ms[lane];
-            used[lane] += cost_ms[lane] / until_ms;
+            let account_id =
+                accounts.choose(|account_id| ready.contains(&account_id)).expect("somebody waits");
+            let charge = accounts.begin(account_id, 1.0);
+            now_ms += cost_ms[account_id];
+            used[account_id] += cost_ms[account_id] / until_ms;
             let now = Instant::from_nanos((now_ms * 1e6) as u64);
-            lanes.end(now, charge, Duration::from_millis_f64(cost_ms[lane]));
+            accounts.end(now, charge, Duration::from_millis_f64(cost_ms[account_id]));
         }
         used
     }
 
     #[test]
     fn interactive_work_goes_first_and_batch_work_does_not_starve() {
-        let mut lanes = lanes(&[
+        let mut accounts = accounts(&[
             ("a", ServiceShare::interactive(3.0)),
             ("b", ServiceShare::interactive(1.0)),
             ("c", ServiceShare::batch(100.0)),
         ]);
         let cost_ms = [4.0, 2.0, 30.0];
-        let all = used(&mut lanes, &[0, 1, 2], &cost_ms, 60_000.0);
+        let all = used(&mut accounts, &[0, 1, 2], &cost_ms, 60_000.0);
         let close = |part: f64, due: f64| assert!((part - due).abs() < 0.01, "{part} where {due} is due");
         close(all[2], BATCH_PART);
         close(all[0], 0.75 * (1.0 - BATCH_PART));
         close(all[1], 0.25 * (1.0 - BATCH_PART));
-        close(used(&mut lanes, &[2], &cost_ms, 10_000.0)[2], 1.0);
-        close(used(&mut lanes, &[0, 1], &cost_ms, 10_000.0)[0], 0.75);
-        close(lanes.part_while(0, |lane| lane < 3), 0.75 * (1.0 - BATCH_PART));
-        close(lanes.part_while(2, |lane| lane != 1), BATCH_PART);
-        close(lanes.part_while(2, |_| false), 1.0);
+        close(used(&mut accounts, &[2], &cost_ms, 10_000.0)[2], 1.0);
+        close(used(&mut accounts, &[0, 1], &cost_ms, 10_000.0)[0], 0.75);
+        close(accounts.part_while(0, |account_id| account_id < 3), 0.75 * (1.0 - BATCH_PART));
+        close(accounts.part_while(2, |account_id| account_id != 1), BATCH_PART);
+        close(accounts.part_while(2, |_| false), 1.0);
     }
 
     #[test]
     fn shares_and_classes_change_while_work_goes_on() {
-        let mut lanes = lanes(&[("a", 1.0.into()), ("b", 1.0.into())]);
+        let mut accounts = accounts(&[("a", 1.0.into()), ("b", 1.0.into())]);
         let setting = |service: &str, share, class| ShareSetting { service: service.into(), share, class };
-        lanes.set(&[setting("a", 4.0, None)]).expect("both are known");
-        let part = used(&mut lanes, &[0, 1], &[34.0, 2.0], 30_000.0)[0];
+        accounts.set(&[setting("a", 4.0, None)]).expect("both are known");
+        let part = used(&mut accounts, &[0, 1], &[34.0, 2.0], 30_000.0)[0];
         assert!((part - 0.8).abs() < 0.01, "{part}");
-        lanes.set(&[setting("a", 4.0, Some(Class::Batch))]).expect("both are known");
-        let part = used(&mut lanes, &[0, 1], &[34.0, 2.0], 30_000.0)[0];
+        accounts.set(&[setting("a", 4.0, Some(Class::Batch))]).expect("both are known");
+        let part = used(&mut accounts, &[0, 1], &[34.0, 2.0], 30_000.0)[0];
         assert!((part - BATCH_PART).abs() < 0.01, "{part}");
     }
 
     #[test]
     fn settings_hold_all_together_or_not_at_all() {
-        let mut lanes = lanes(&[("a", 2.0.into())]);
+        let mut accounts = accounts(&[("a", 2.0.into())]);
         let setting = |service: &str, share| ShareSetting { service: service.into(), share, class: None };
-        let shares = |lanes: &Lanes| lanes.accounts.iter().map(|it| it.share.share).collect::<Vec<_>>();
-        let unknown = lanes.set(&[setting("a", 5.0), setting("b", 1.0)]);
+        let shares =
+            |accounts: &Accounts| accounts.accounts.iter().map(|it| it.share.share).collect::<Vec<_>>();
+        let unknown = accounts.set(&[setting("a", 5.0), setting("b", 1.0)]);
         assert!(matches!(&unknown, Err(ShareError::UnknownService { service, known })
             if service == "b" && known.iter().map(|name| &**name).eq(["a", OTHERS])));
-        let beyond = lanes.set(&[setting("a", 5.0), setting(OTHERS, f64::NAN)]);
+        let beyond = accounts.set(&[setting("a", 5.0), setting(OTHERS, f64::NAN)]);
         assert!(matches!(beyond, Err(ShareError::OutOfBounds { .. })));
         let many: Vec<_> = (0..=SETTINGS_MAX).map(|_| setting("a", 5.0)).collect();
-        assert_eq!(lanes.set(&many), Err(ShareError::TooMany { given: SETTINGS_MAX + 1 }));
-        assert_eq!(shares(&lanes), [2.0, 1.0]);
-        lanes.set(&[setting("a", 5.0), setting(OTHERS, 0.5)]).expect("both are known");
-        assert_eq!(shares(&lanes), [5.0, 0.5]);
+        assert_eq!(accounts.set(&many), Err(ShareError::TooMany { given: SETTINGS_MAX + 1 }));
+        assert_eq!(shares(&accounts), [2.0, 1.0]);
+        accounts.set(&[setting("a", 5.0), setting(OTHERS, 0.5)]).expect("both are known");
+        assert_eq!(shares(&accounts), [5.0, 0.5]);
     }
 
     #[test]
     fn room_is_parted_among_those_who_use_it() {
-        let mut lanes = lanes(&[("a", 3.0.into()), ("b", ServiceShare::batch(1.0))]);
-        assert_eq!((lanes.part_of_jobs(0), lanes.part_of_jobs(1), lanes.part_of_jobs(2)), (0.75, 0.25, 0.0));
-        assert!(lanes.note_held(0) && !lanes.note_held(0));
+        let mut accounts = accounts(&[("a", 3.0.into()), ("b", ServiceShare::batch(1.0))]);
         assert_eq!(
-            (lanes.part_of_bytes(0), lanes.part_of_bytes(1)),
+            (accounts.part_of_jobs(0), accounts.part_of_jobs(1), accounts.part_of_jobs(2)),
+            (0.75, 0.25, 0.0)
+        );
+        assert!(accounts.note_held(0) && !accounts.note_held(0));
+        assert_eq!(
+            (accounts.part_of_bytes(0), accounts.part_of_bytes(1)),
             (1.0, 0.0),
             "the other holds nothing so far"
         );
-        assert!(lanes.note_held(2));
-        assert_eq!((lanes.part_of_bytes(0), lanes.part_of_bytes(2)), (0.75, 0.25));
-        assert_eq!(lanes.part_of_jobs(0), 0.75, "nothing of it waits in line");
+        assert!(accounts.note_held(2));
+        assert_eq!((accounts.part_of_bytes(0), accounts.part_of_bytes(2)), (0.75, 0.25));
+        assert_eq!(accounts.part_of_jobs(0), 0.75, "nothing of it waits in line");
     }
 
     #[test]
     fn what_is_recent_is_forgotten() {
-        let mut lanes = lanes(&[("a", 1.0.into())]);
+        let mut accounts = accounts(&[("a", 1.0.into())]);
         let at = |ms: u64| Instant::START + Duration::from_millis(ms);
         for ms in [100, 600, 4_900] {
-            lanes.charge_inline(at(ms), 0, Duration::from_millis(10), |_| false);
+            accounts.charge_inline(at(ms), 0, Duration::from_millis(10), |_| false);
         }
-        let recent = |now| lanes.report(now).next().map(|it| (it.recent.as_millis(), it.used.as_millis()));
+        let recent = |now| accounts.report(now).next().map(|it| (it.recent.as_millis(), it.used.as_millis()));
         assert_eq!(recent(at(4_999)), Some((30, 30)));
         assert_eq!(recent(at(5_000)), Some((20, 30)), "the first half second is gone");
         assert_eq!(recent(at(60_000)), Some((0, 30)));

@@ -23,14 +23,14 @@ const WAVE_TIMEOUT: Duration = Duration::from_secs(30);
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// A stream and the expected properties of its waves.
-pub(super) struct Front {
+pub(super) struct MeasuredStream {
     stream: Stream,
     backends: PartitionSet,
     /// Number of waves that reported missing back-ends.
     incomplete: u64,
 }
 
-impl Front {
+impl MeasuredStream {
     /// Makes the front-end of a stream over `backends` back-ends, each of which sends its own number.
     pub(super) fn of(stream: Stream, backends: u32) -> Self {
         Self { stream, backends: PartitionSet::first(backends), incomplete: 0 }

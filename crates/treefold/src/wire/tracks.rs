@@ -1,19 +1,19 @@
 //! Schedules payloads that are sent in chunks, and the messages that must not overtake them.
 //!
-//! Each wave, request and stream with a large payload has a *lane*, in which its messages keep their order.
-//! Up to [`STREAMS_OPEN_MAX`] lanes are *open*; the others wait for a place in the order of their arrival.
+//! Each wave, request and stream with a large payload has a *track*, in which its messages keep their order.
+//! Up to [`STREAMS_OPEN_MAX`] tracks are *open*; the others wait for a place in the order of their arrival.
 //! The sum of the open payloads is limited too, by [`announced_bytes_max`]. The receiver enforces the same
 //! two limits.
 //!
-//! Two open lanes send a chunk in turn: the lane that has been open longest, and the lane with the fewest
+//! Two open tracks send a chunk in turn: the track that has been open longest, and the track with the fewest
 //! bytes left. A payload of 1 MB therefore does not wait for one of 60 MB, and the payload of 60 MB is not
 //! delayed without end. Payloads of equal length are sent one after the other, so that the receiver folds the
 //! first while the second arrives.
 //!
-//! Chunks are cut one at a time, when the previous one has been written. A message that belongs to no lane
+//! Chunks are cut one at a time, when the previous one has been written. A message that belongs to no track
 //! therefore waits for one chunk at most.
 
-use crate::wire::encode::Lane;
+use crate::wire::encode::Track;
 use crate::wire::frame::{Kind, LENGTH_LEAST, NO_TAG, PREFIX_BYTES, Prefix};
 use crate::wire::header::ChunkHeader;
 use crate::wire::{STREAMS_OPEN_MAX, announced_bytes_max};
@@ -29,7 +29,7 @@ const CHUNKS_FEW: usize = 16;
 /// The greatest factor by which a chunk may be longer than usual, because small frames wait for it.
 pub(super) const CHUNK_GROWTH_MAX: usize = 4;
 
-/// A message in a lane.
+/// A message in a track.
 #[derive(Debug)]
 pub(super) struct Parcel {
     /// The message's frame up to the payload or the announcement; empty after it has been sent.
@@ -46,10 +46,10 @@ impl Parcel {
     }
 
     /// Cuts the next piece to write off the parcel's front.
-    fn cut(&mut self, lane: Lane, chunk_bytes: usize) -> Piece {
+    fn cut(&mut self, track: Track, chunk_bytes: usize) -> Piece {
         let mut head = std::mem::take(&mut self.head);
         let Some(stream) = self.stream else {
-            return Piece { lane, head: head.freeze(), body: std::mem::take(&mut self.body), begun: false };
+            return Piece { track, head: head.freeze(), body: std::mem::take(&mut self.body), begun: false };
         };
         let body = self.body.split_to(chunk_bytes.min(self.body.len()));
         let header = ChunkHeader { stream };
@@ -65,34 +65,34 @@ impl Parcel {
         head.reserve(PREFIX_BYTES + header_length);
         head.put_slice(&prefix.to_bytes());
         header.encode(&mut head).expect("invariant: a BytesMut grows as needed");
-        Piece { lane, head: head.freeze(), body, begun: false }
+        Piece { track, head: head.freeze(), body, begun: false }
     }
 }
 
 /// Bytes that are written without any other bytes in between.
 #[derive(Debug)]
 struct Piece {
-    lane: Lane,
+    track: Track,
     head: Bytes,
     body: Bytes,
     /// True if the piece has been written partly. The rest must then follow immediately.
     begun: bool,
 }
 
-/// All lanes of an outbox.
+/// All tracks of an outbox.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    parcels: HashMap<Lane, VecDeque<Parcel>>,
-    /// Lanes whose first parcel may be sent, in the order in which they were opened.
-    open: Vec<Lane>,
-    /// True if the lane with the fewest bytes left sends the next chunk; false if the oldest lane does.
+pub(super) struct Tracks {
+    parcels: HashMap<Track, VecDeque<Parcel>>,
+    /// Tracks whose first parcel may be sent, in the order in which they were opened.
+    open: Vec<Track>,
+    /// True if the track with the fewest bytes left sends the next chunk; false if the oldest track does.
     is_shortest_next: bool,
-    /// Lanes whose first parcel waits for a free place in `open`.
-    waiting: VecDeque<Lane>,
+    /// Tracks whose first parcel waits for a free place in `open`.
+    waiting: VecDeque<Track>,
     /// The piece to write now. It exists whenever there is a parcel.
     piece: Option<Piece>,
-    /// Announced payload bytes of each open lane.
-    announced: HashMap<Lane, usize>,
+    /// Announced payload bytes of each open track.
+    announced: HashMap<Track, usize>,
     announced_bytes: usize,
     announced_bytes_max: usize,
     chunk_bytes: usize,
@@ -100,7 +100,7 @@ pub(super) struct Lanes {
     parcel_bytes: usize,
 }
 
-impl Lanes {
+impl Tracks {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             parcels: HashMap::new(),
@@ -125,16 +125,16 @@ impl Lanes {
         self.parcel_bytes + self.piece.as_ref().map_or(0, |piece| piece.head.len() + piece.body.len())
     }
 
-    /// True if a message of `lane` waits here, so that the next message of the lane must wait too.
-    pub(super) fn holds(&self, lane: Lane) -> bool {
-        self.piece.as_ref().is_some_and(|piece| piece.lane == lane) || self.parcels.contains_key(&lane)
+    /// True if a message of `track` waits here, so that the next message of the track must wait too.
+    pub(super) fn holds(&self, track: Track) -> bool {
+        self.piece.as_ref().is_some_and(|piece| piece.track == track) || self.parcels.contains_key(&track)
     }
 
-    pub(super) fn push(&mut self, lane: Lane, parcel: Parcel) {
+    pub(super) fn push(&mut self, track: Track, parcel: Parcel) {
         self.parcel_bytes += parcel.len();
-        let parcels = self.parcels.entry(lane).or_default();
+        let parcels = self.parcels.entry(track).or_default();
         if parcels.is_empty() {
-            self.waiting.push_back(lane);
+            self.waiting.push_back(track);
         }
         parcels.push_back(parcel);
         self.cut_next();
@@ -183,14 +183,14 @@ impl Lanes {
         }
         self.open_waiting();
         let Some(at) = self.next_open() else { return };
-        let lane = self.open[at];
-        let parcels = self.parcels.get_mut(&lane).expect("invariant: an open lane has a parcel");
-        let parcel = parcels.front_mut().expect("invariant: a lane without parcels is removed");
+        let track = self.open[at];
+        let parcels = self.parcels.get_mut(&track).expect("invariant: an open track has a parcel");
+        let parcel = parcels.front_mut().expect("invariant: a track without parcels is removed");
         let before = parcel.len();
-        let announced = self.announced.get(&lane).copied().unwrap_or(0);
+        let announced = self.announced.get(&track).copied().unwrap_or(0);
         let chunk_bytes =
             (announced / CHUNKS_FEW).clamp(self.chunk_bytes, self.chunk_bytes * CHUNK_GROWTH_MAX);
-        let piece = parcel.cut(lane, chunk_bytes);
+        let piece = parcel.cut(track, chunk_bytes);
         let after = parcel.len();
         self.parcel_bytes -= before - after;
         self.piece = Some(piece);
@@ -199,33 +199,33 @@ impl Lanes {
         }
         self.open.remove(at);
         parcels.pop_front();
-        self.announced_bytes -= self.announced.remove(&lane).unwrap_or(0);
+        self.announced_bytes -= self.announced.remove(&track).unwrap_or(0);
         if parcels.is_empty() {
-            self.parcels.remove(&lane);
+            self.parcels.remove(&track);
         } else {
-            self.waiting.push_back(lane);
+            self.waiting.push_back(track);
         }
     }
 
-    /// Moves waiting lanes to free places in `open`.
+    /// Moves waiting tracks to free places in `open`.
     fn open_waiting(&mut self) {
         while self.open.len() < STREAMS_OPEN_MAX
-            && let Some(&lane) = self.waiting.front()
+            && let Some(&track) = self.waiting.front()
         {
-            let parcel = self.parcels.get(&lane).and_then(|parcels| parcels.front());
-            let parcel = parcel.expect("invariant: a waiting lane has a parcel");
+            let parcel = self.parcels.get(&track).and_then(|parcels| parcels.front());
+            let parcel = parcel.expect("invariant: a waiting track has a parcel");
             let bytes = if parcel.stream.is_some() { parcel.body.len() } else { 0 };
             if self.announced_bytes + bytes > self.announced_bytes_max {
                 return;
             }
             self.waiting.pop_front();
             self.announced_bytes += bytes;
-            self.announced.insert(lane, bytes);
-            self.open.push(lane);
+            self.announced.insert(track, bytes);
+            self.open.push(track);
         }
     }
 
-    /// Index of the open lane that sends the next chunk.
+    /// Index of the open track that sends the next chunk.
     fn next_open(&mut self) -> Option<usize> {
         let left = |&at: &usize| {
             let parcel = self.parcels.get(&self.open[at]).and_then(|parcels| parcels.front());
