@@ -32,6 +32,25 @@ type Finish<'a, T> = Box<dyn FnOnce(T) -> Result<T, OperatorError> + Send + 'a>;
 ///
 /// By default it asks every partition of the service, requires coverage 1, and has a deadline of two
 /// seconds. Dropping the future cancels the call throughout the tree.
+///
+/// ```no_run
+/// # async fn example(client: treefold::Client) -> Result<(), treefold::Error> {
+/// use std::time::Duration;
+/// use treefold::operators::merge::Count;
+/// use treefold::{ReplicaPolicy, Shape};
+///
+/// let reply = client
+///     .call::<Count>("logs/matching", &"error".to_string())
+///     .deadline(Duration::from_millis(200))
+///     .min_coverage(0.95)
+///     .shape(Shape::Adaptive)
+///     .policy(ReplicaPolicy::DEFAULT)
+///     .explain(true)
+///     .await?;
+/// println!("{:?}", reply.explain());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call is made by awaiting it"]
 pub struct CallBuilder<'a, T> {
     client: Client,
@@ -156,6 +175,21 @@ impl<T> fmt::Debug for CallBuilder<'_, T> {
 }
 
 /// The outcome of a call. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
+///
+/// ```
+/// use treefold::{Reply, Status};
+///
+/// fn tell(reply: &Reply<u64>) {
+///     match reply.status {
+///         Status::Full => println!("{:?} from all partitions", reply.value),
+///         Status::Partial => println!("{:?} from {:.0} %", reply.value, 100.0 * reply.coverage()),
+///         _ => println!("coverage is below the minimum: no value"),
+///     }
+///     for missing in &reply.missing {
+///         println!("{} missing at {:?}: {}", missing.partitions, missing.node, missing.reason);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reply<T> {
     /// The verdict: full, partial, or insufficient.

@@ -47,6 +47,23 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Makes calls. Clones share the connection, or the node.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use treefold::Client;
+/// use treefold::operators::merge::Count;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder().at(["10.0.0.1:7700", "10.0.0.2:7700"]).cluster("prod").connect().await?;
+/// let reply = client
+///     .call::<Count>("logs/matching", &"error".to_string())
+///     .deadline(Duration::from_millis(200))
+///     .await?;
+/// println!("{:?}", reply.value);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Client {
     way: Way,

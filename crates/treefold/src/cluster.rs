@@ -77,6 +77,28 @@ impl ClusterBuilder {
 }
 
 /// Nodes in one process that form a cluster. Dropping it ends all of them at once.
+///
+/// ```
+/// use treefold::operators::merge::Sum;
+/// use treefold::operators::merging;
+/// use treefold::{Cluster, Partition, Service, Status};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let figures = |node: usize| {
+///     let total = merging("total", |partition: &Partition, (): &()| Ok(Sum(*partition.data_as::<i64>()?)));
+///     vec![Service::new("figures").aggregation("total", total).total(3).partition(node as u32, 10 + node as i64)]
+/// };
+/// let cluster = Cluster::embedded(3).service(figures).start().await?;
+/// let reply = cluster.client(0).call::<Sum>("figures/total", &()).await?;
+/// assert_eq!((reply.status, reply.value), (Status::Full, Some(Sum(33))));
+///
+/// cluster.kill(2);
+/// let reply = cluster.client(0).call::<Sum>("figures/total", &()).min_coverage(0.5).await?;
+/// assert_eq!((reply.status, reply.value), (Status::Partial, Some(Sum(21))));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Cluster {
     plan: ClusterBuilder,
     nodes: Vec<Node>,

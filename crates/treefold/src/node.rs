@@ -28,6 +28,24 @@ use treefold_core::status::NodeStatus;
 pub const CLUSTER_DEFAULT: &str = "treefold";
 
 /// The settings of a node; see [`Node::builder`].
+///
+/// ```no_run
+/// use treefold::{ClusterOptions, Node, Service, Token};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cluster = ClusterOptions::new("prod").token(Token::new("a secret"));
+/// let node = Node::builder()
+///     .listen("10.0.0.7:7700")
+///     .join(["10.0.0.1:7700", "10.0.0.2:7700"])
+///     .rack("r7")
+///     .cluster(cluster)
+///     .service(Service::new("logs").partition(6, vec!["error: disk"]).total(16))
+///     .start()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct NodeBuilder {
@@ -275,6 +293,23 @@ impl NodeBuilder {
 }
 
 /// A running node. Dropping it ends it at once, like [`abort`](Self::abort).
+///
+/// ```
+/// use std::time::Duration;
+/// use treefold::Node;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let first = Node::builder().start().await?;
+/// let second = Node::builder().join([first.addr()]).start().await?;
+/// assert!(second.sees(first.id(), Duration::from_secs(5)).await);
+/// println!("{} members", second.members().len());
+///
+/// second.shutdown(Duration::from_secs(1)).await;
+/// assert!(first.is_running());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Node {
     id: NodeId,

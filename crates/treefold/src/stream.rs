@@ -2,44 +2,6 @@
 //!
 //! A [`Stream`] is opened by a client that runs a node loop: the client of a node, or one in direct mode.
 //! It is the root of the stream's tree.
-//!
-//! ```
-//! use bytes::Bytes;
-//! use treefold::endpoint::accept;
-//! use treefold::operators::packet::{Packet, Row};
-//! use treefold::{Node, Service};
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A node with three endpoints: thermometers that are read when a packet asks for it.
-//! let (accepting, acceptor) = accept();
-//! let service = Service::new("thermometers").endpoints(0..3, accepting);
-//! let node = Node::builder().service(service).start().await?;
-//! tokio::spawn(async move {
-//!     while let Some(mut stream) = acceptor.accept().await {
-//!         tokio::spawn(async move {
-//!             let degrees = 20.0 + f64::from(stream.opening().endpoint);
-//!             while let Some(packet) = stream.recv().await {
-//!                 let answer = Row::new().f64(degrees).packet().into_bytes();
-//!                 if stream.send_tagged(packet.tag, answer).await.is_err() {
-//!                     return; // the stream is over
-//!                 }
-//!             }
-//!         });
-//!     }
-//! });
-//!
-//! // The front-end asks all of them, and gets the warmest.
-//! let client = node.client();
-//! let mut stream = client.stream("thermometers").up_filter("max").open().await?;
-//! let tag = stream.send(Bytes::new()).await?;
-//! let wave = stream.wave().await?;
-//! assert_eq!(Packet::read(&wave.packets[0])?.f64(0)?, 22.0);
-//! assert_eq!((wave.tag, wave.contributors.len()), (tag, 3));
-//! assert!(wave.missing.is_empty());
-//! # Ok(())
-//! # }
-//! ```
 
 use crate::driver::asks::{Handle, StreamAsk};
 use crate::driver::launching::LaunchAsk;
@@ -339,6 +301,44 @@ fn newest(change: &Changes) -> MutexGuard<'_, Option<StreamEvent<Bytes>>> {
 }
 
 /// A stream's front-end. Dropping it closes the stream.
+///
+/// ```
+/// use bytes::Bytes;
+/// use treefold::endpoint::accept;
+/// use treefold::operators::packet::{Packet, Row};
+/// use treefold::{Node, Service};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A node with three endpoints: thermometers that are read when a packet asks for it.
+/// let (accepting, acceptor) = accept();
+/// let service = Service::new("thermometers").endpoints(0..3, accepting);
+/// let node = Node::builder().service(service).start().await?;
+/// tokio::spawn(async move {
+///     while let Some(mut stream) = acceptor.accept().await {
+///         tokio::spawn(async move {
+///             let degrees = 20.0 + f64::from(stream.opening().endpoint);
+///             while let Some(packet) = stream.recv().await {
+///                 let answer = Row::new().f64(degrees).packet().into_bytes();
+///                 if stream.send_tagged(packet.tag, answer).await.is_err() {
+///                     return; // the stream is over
+///                 }
+///             }
+///         });
+///     }
+/// });
+///
+/// // The front-end asks all of them, and gets the warmest.
+/// let client = node.client();
+/// let mut stream = client.stream("thermometers").up_filter("max").open().await?;
+/// let tag = stream.send(Bytes::new()).await?;
+/// let wave = stream.wave().await?;
+/// assert_eq!(Packet::read(&wave.packets[0])?.f64(0)?, 22.0);
+/// assert_eq!((wave.tag, wave.contributors.len()), (tag, 3));
+/// assert!(wave.missing.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Stream {
     out: StreamSender,
