@@ -1,9 +1,9 @@
 //! The `treefold` command: a thin layer over the library, for people and for scripts.
 //!
-//! No code that affects a call's result is here. Every command is a few lines of [`treefold`]'s public API
+//! No code that affects a call's result is here. Every command is a few lines of the library's public API
 //! between its arguments and its output, so that it is also an example of the library. The modules:
 //!
-//! - [`args`]: the command line; [`parse`]: reads the values; [`config`]: the same settings from a file.
+//! - [`args`]: the command line; [`parse`]: reads the values; `config`: the same settings from a file.
 //! - [`commands`]: one file for each command, with its flags, help texts and implementation.
 //! - [`serve`]: the services that `--serve` can name.
 //! - `foreign`: operators in WebAssembly; absent if built without the feature `wasm`.

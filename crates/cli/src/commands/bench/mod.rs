@@ -7,7 +7,7 @@
 //! - [`network`]: a fleet and a front-end of streams over it.
 //! - [`processes`] and [`cost`]: what a process has cost in processor time and memory; how busy the machine was.
 //! - [`moment`]: throughput and its price between two moments.
-//! - [`call`], [`stream`] and [`idle`]: the benchmarks.
+//! - [`call`], `stream` and `idle`: the benchmarks.
 //!
 //! Experiments on Treefold itself (faults, floods, fairness, tree shapes under load) are in `bench/cluster` and use
 //! these parts.

@@ -1,6 +1,6 @@
 //! Networks of back-ends, one process and one endpoint each; this process is their front-end.
 //!
-//! A network can start in two ways. A tool's network is started from a topology ([`FrontEnd::over_topology`],
+//! A network can start in two ways. A tool's network is started from a topology (`FrontEnd::over_topology`,
 //! as `treefold up` does): the front-end starts the processes, and they attach. The nodes of a cluster
 //! ([`FrontEnd::of_cluster`]) find each other by gossip, can come back after they were killed, and need
 //! longer to know each other. The same streams are opened over either kind, in any shape.
