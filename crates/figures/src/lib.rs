@@ -1,10 +1,13 @@
 //! Quantiles and medians of measured values.
 //!
-//! The simulator, the command's benchmarks and the programs in `bench/` report figures that a reader compares. So they all
-//! use these definitions: the nearest-rank quantile, which is always a value that was measured, and the usual median.
+//! The simulator, the command's benchmarks and the programs in `bench/` print figures that readers compare.
+//! All of them therefore use these definitions: the nearest-rank quantile, which is always a measured value,
+//! and the usual median.
 
-/// Returns the nearest-rank quantile of `ascending`: the smallest value that at least `share` of all values do not exceed.
-/// `share` is between 0 and 1. Returns `None` if there are no values.
+/// Returns the nearest-rank quantile of `ascending`.
+///
+/// The quantile is the smallest value such that at least `share` of all values do not exceed it. `share` is
+/// between 0 and 1. Returns `None` if there are no values.
 ///
 /// ```
 /// use treefold_figures::quantile;
@@ -18,8 +21,10 @@ pub fn quantile<T: Copy>(ascending: &[T], share: f64) -> Option<T> {
     ascending.get(rank.clamp(1, ascending.len().max(1)) - 1).copied()
 }
 
-/// Returns the median of `values`, in any order: the middle value, or the mean of the two middle values. Returns `None` if
-/// there are no values.
+/// Returns the median of `values`, in any order.
+///
+/// The median is the middle value, or the mean of the two middle values. Returns `None` if there are no
+/// values.
 ///
 /// ```
 /// use treefold_figures::median;

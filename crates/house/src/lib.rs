@@ -1,17 +1,17 @@
-//! The house rules, as a test.
+//! Tests that every file keeps the house rules.
 //!
-//! What CONTRIBUTING asks of every file, as far as a machine can see it, is checked here, by plain reading:
-//! no parser, no dependency, so that the rules cost nothing to build and nobody has a reason to skip them. A
-//! rule that has to be bent is changed here, in a commit that says why, never worked around.
+//! This crate checks the parts of CONTRIBUTING that a program can check. It reads the files as text, without
+//! a parser or another dependency. So the rules cost little build time, and there is no reason to skip them.
+//! If a rule must change, change it here, in a commit that gives the reason. Never work around a rule.
 //!
-//! - [`workspace`]: finds the files, and says which of them are tests.
-//! - [`source`]: tells code from comments and literals; [`outline`] finds functions, definitions and tests;
-//!   [`types`] structs and `impl` blocks.
-//! - [`rule`]: one file per kind of rule, each a pure function from files to [`Violation`]s.
-//! - [`measure`]: the shape of core in figures; [`paths`] finds the item that a path means.
+//! - [`workspace`]: finds the files and tells which of them are tests.
+//! - [`source`]: separates code from comments and literals. [`outline`] finds functions, definitions and
+//!   tests. [`types`] finds structs and `impl` blocks.
+//! - [`rule`]: one file per kind of rule. Each rule is a pure function from files to [`Violation`]s.
+//! - [`measure`]: the shape of core in figures. [`paths`] finds the item that a path names.
 //!
-//! `tests/house.rs` applies every rule to this workspace: `cargo test -p treefold-house`. The program of this crate
-//! prints the figures: `cargo run -p treefold-house -- measure`.
+//! `tests/house.rs` applies every rule to this workspace: `cargo test -p treefold-house`. The program of this
+//! crate prints the figures: `cargo run -p treefold-house -- measure`.
 
 pub mod measure;
 pub mod outline;
@@ -30,12 +30,12 @@ pub struct Violation {
     pub file: String,
     /// Counted from 1.
     pub line: usize,
-    /// What is asked, and what was found.
+    /// The rule that is broken, with the value that was found.
     pub rule: String,
 }
 
 impl Violation {
-    /// A violation at one line of one file.
+    /// Creates a violation at one line of one file.
     pub fn at(file: &str, line: usize, rule: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line, rule: rule.into() }
     }

@@ -1,12 +1,12 @@
-//! What a source defines, and which of its lines are tests.
+//! Finds the definitions of a source and the lines that are tests.
 //!
-//! Works on [`Source::code`](crate::source::Source), where every brace is a brace: a body ends where its
-//! braces balance.
+//! It works on [`Source::code`](crate::source::Source), in which every brace is a brace of the code. A body
+//! ends where its braces balance.
 
 use crate::source::is_word;
 use std::ops::Range;
 
-/// A named thing and where its name stands.
+/// A definition and the offset of its keyword.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition<'a> {
     /// The keyword: `fn`, `mod`, `struct` and so on.
@@ -17,7 +17,7 @@ pub struct Definition<'a> {
     pub at: usize,
 }
 
-/// A test module: its bytes, and its name where its text is in a file of its own.
+/// A test module: its bytes, and its name if its text is in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestItem<'a> {
     /// From the attribute to the item's end.
@@ -38,7 +38,7 @@ pub fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Everything that a keyword names.
+/// Finds every definition: a keyword and the name after it.
 pub fn definitions(code: &str) -> Vec<Definition<'_>> {
     const KEYWORDS: [&str; 7] = ["fn", "mod", "struct", "enum", "union", "trait", "type"];
     let mut found = Vec::new();
@@ -55,7 +55,7 @@ pub fn definitions(code: &str) -> Vec<Definition<'_>> {
     found
 }
 
-/// The end of the item whose head begins at `from`: past its body, or past its semicolon.
+/// Returns the end of the item whose head begins at `from`: the end of its body, or of its semicolon.
 pub fn item_end(code: &str, from: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, byte) in code.bytes().enumerate().skip(from) {
@@ -74,7 +74,9 @@ pub fn item_end(code: &str, from: usize) -> usize {
     code.len()
 }
 
-/// The bytes of every `impl Trait for Type`: its names are the trait's, and the trait may be anyone's.
+/// Returns the bytes of every `impl Trait for Type`.
+///
+/// The trait, which may be of another crate, gives the names in such a block.
 pub fn trait_impls(code: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (at, _) in words(code).filter(|(_, word)| *word == "impl") {
@@ -117,7 +119,7 @@ pub fn test_items(code: &str) -> Vec<TestItem<'_>> {
     found
 }
 
-/// Past the `]` that matches the `[` at `from`.
+/// Returns the offset after the `]` that matches the `[` at `from`.
 fn bracket_end(code: &str, from: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, byte) in code.bytes().enumerate().skip(from) {
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trait_impl_is_told_from_other_uses_of_the_word() {
+    fn trait_impl_differs_from_other_uses_of_impl_and_for() {
         let code = "impl A { fn b(c: impl for<'d> Fn(&'d u8)) {} }\nimpl<T> E for F<T> { fn g() {} }";
         let found = trait_impls(code);
         assert_eq!(found.len(), 1);
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_without_tests_is_no_test() {
+    fn items_compiled_without_tests_are_not_tests() {
         assert!(test_items("#[cfg(not(test))] fn a() {} #[cfg(unix)] fn test() {}").is_empty());
         assert_eq!(test_items("#[cfg(all(test, unix))] fn a() {}").len(), 1);
     }

@@ -1,22 +1,23 @@
-//! Which item of a crate a path means.
+//! Resolves a path to the item of a crate that it names.
 //!
-//! `Parent` in one file and `Parent` in another can be two types, so a name alone tells nothing. This reads the
-//! modules of one crate, what each defines and what each brings in with `use`, and follows a path from there. It
-//! knows nothing of types: a method or a field that is used through a value names no path, and is not seen.
+//! `Parent` in one file and `Parent` in another can be two types, so a name alone does not identify an item.
+//! This module reads the modules of one crate, their definitions and their `use` declarations, and follows a
+//! path through them. It has no knowledge of types: it does not see a method or a field that is used through
+//! a value, because such a use names no path.
 
 use crate::outline::{item_end, words};
 use crate::types::split_list;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Words that begin an item which has a name.
+/// Keywords of items that have a name.
 const KEYWORDS: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
-/// Re-exports that a path is followed through.
+/// Largest number of re-exports that a path is followed through.
 const STEPS_MAX: usize = 16;
 
-/// An item: its module and its name, as in `wave::state::Wave`.
+/// The path of an item: its module and its name, as in `wave::state::Wave`.
 pub type ItemPath = String;
 
-/// What the modules of a crate define and bring in.
+/// The definitions and the `use` declarations of a crate's modules.
 #[derive(Debug, Default)]
 pub struct Paths {
     modules: BTreeMap<String, Module>,
@@ -26,32 +27,32 @@ pub struct Paths {
 #[derive(Debug, Default)]
 struct Module {
     items: BTreeSet<String>,
-    /// Name here, and the path that it was brought in by.
+    /// Local names, each with the path that a `use` gives for it.
     uses: BTreeMap<String, String>,
     globs: Vec<String>,
 }
 
-/// A piece of a file: one item that stands right in it, or one `use`, tests aside.
+/// A top-level item of a file, or one `use`; tests are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
     /// Byte offset, attributes included.
     pub at: usize,
     /// Its code.
     pub code: &'a str,
-    /// First keyword of the item: `struct`, `impl`, `use` and so on; empty if there is none.
+    /// First keyword of the item: `struct`, `impl`, `use` and so on; empty if the item has no such keyword.
     pub keyword: &'a str,
-    /// The name that the keyword gives; empty for an `impl` block or a `use`.
+    /// The name after the keyword; empty for an `impl` block or a `use`.
     pub name: &'a str,
 }
 
-/// The module of a file below `src/`, as in `wave::state`; empty for the root.
+/// Returns the module of a file below `src/`, as in `wave::state`. It is empty for the root.
 pub fn module_of(path: &str) -> String {
     let stem = path.trim_end_matches(".rs");
     let stem = stem.strip_suffix("/mod").unwrap_or(stem);
     if matches!(stem, "lib" | "main") { String::new() } else { stem.replace('/', "::") }
 }
 
-/// The pieces of a code, in their order.
+/// Splits a code into its pieces, in order.
 pub fn pieces(code: &str) -> Vec<Piece<'_>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < code.len() {
@@ -77,7 +78,9 @@ pub fn pieces(code: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// Every path that a code names, with the places of `::` closed up. What follows a dot is a field or a method.
+/// Returns every path that a code names, without spaces around `::`.
+///
+/// A name after a dot is left out, because it is a field or a method.
 pub fn named_paths(code: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut before = 0;
@@ -97,7 +100,8 @@ pub fn named_paths(code: &str) -> Vec<String> {
     found
 }
 
-/// The names of methods that a code calls, on a value (`part.fold()`) or by a path (`Part::fold`).
+/// Returns the names of the methods that a code calls, on a value (`part.fold()`) or by a path
+/// (`Part::fold`).
 pub fn called_methods(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, word) in words(code) {
@@ -110,7 +114,7 @@ pub fn called_methods(code: &str) -> BTreeSet<String> {
     found
 }
 
-/// The paths of one `use`, each with the name that it brings in; the name of a glob is `*`.
+/// Returns the paths of one `use`, each with the name that it brings in. The name of a glob is `*`.
 pub fn used_paths(declaration: &str) -> Vec<(String, String)> {
     let Some((at, _)) = words(declaration).find(|(_, word)| *word == "use") else { return Vec::new() };
     let mut found = Vec::new();
@@ -138,7 +142,7 @@ fn use_tree(tree: &str, above: &str, found: &mut Vec<(String, String)>) {
 }
 
 impl Paths {
-    /// Adds a module by its code, tests blanked; and those above it, if they are not known yet.
+    /// Adds a module and its ancestors. The tests in `code` must be blanked.
     pub fn add(&mut self, module: &str, code: &str) {
         for (end, _) in module.match_indices("::") {
             self.modules.entry(module[..end].to_owned()).or_default();
@@ -159,7 +163,9 @@ impl Paths {
         }
     }
 
-    /// The item that a path means in a module. `None` for a module, and for all of other crates.
+    /// Returns the item that a path names in a module.
+    ///
+    /// Returns `None` if the path names a module or an item of another crate.
     pub fn item(&self, module: &str, path: &str) -> Option<ItemPath> {
         self.follow(module, path, STEPS_MAX)
     }
@@ -183,7 +189,7 @@ impl Paths {
         self.below(module, path, steps)
     }
 
-    /// The item that a path means if it begins inside of a module.
+    /// Returns the item that a path names if the path begins inside the module.
     fn below(&self, module: &str, path: &str, steps: usize) -> Option<ItemPath> {
         let steps = steps.checked_sub(1)?;
         let here = self.modules.get(module)?;
@@ -208,7 +214,7 @@ impl Paths {
     }
 }
 
-/// Whether the byte at `at` stands in brackets: of an attribute, of `pub(…)`, or of a macro's call.
+/// Tells whether the byte at `at` is in brackets: of an attribute, of `pub(…)`, or of a macro's call.
 fn in_brackets(piece: &str, at: usize) -> bool {
     let count = |brackets: [char; 3]| piece[..at].matches(brackets).count();
     count(['(', '[', '{']) > count([')', ']', '}'])
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn use_declarations_are_taken_apart() {
+    fn use_declarations_are_split_into_names_and_paths() {
         let code = "pub(crate) use crate::a::{self, b::{C, D as E}, f::*};";
         let expected =
             [("a", "crate::a"), ("C", "crate::a::b::C"), ("E", "crate::a::b::D"), ("*", "crate::a::f")];
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_and_circles_come_to_an_end() {
+    fn following_globs_and_cycles_terminates() {
         let paths = paths(&[
             ("", "mod a; mod b;"),
             ("a", "pub use crate::b::*; fn c() {}"),
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_methods_are_no_paths() {
+    fn fields_and_methods_are_not_paths() {
         assert_eq!(named_paths("a.note(b::c(d), 0..e) + x::<F>()"), ["a", "b::c", "d", "0", "e", "x", "F"]);
     }
 }

@@ -1,20 +1,20 @@
-//! Tells code from comments and literals, keeping every byte in its place.
+//! Separates code from comments and literals, and keeps every byte at its offset.
 //!
-//! Rules look for words; a word in a string or a comment is not code. So a source is split into two texts of
-//! the same length and the same lines: in one only the code is left, in the other only the comments, the rest
-//! being spaces. This is the part of Rust's lexical structure that needs care (nested comments, raw strings,
-//! lifetimes beside character literals) and no more of it.
+//! The rules look for words, and a word in a string or a comment is not code. So a source is split into two
+//! texts with the same length and the same lines. One holds only the code, the other only the comments; all
+//! other bytes are spaces. The module handles the lexical structure of Rust that this needs (nested comments,
+//! raw strings, lifetimes beside character literals) and nothing more.
 
 /// One Rust source.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The code; comments and the contents of literals are spaces.
+    /// The code. Comments and the contents of literals are replaced by spaces.
     pub code: String,
-    /// The comments; all else is spaces.
+    /// The comments. Everything else is replaced by spaces.
     pub comments: String,
 }
 
-/// What a stretch of text is, where it is not code.
+/// The kind of a stretch of text that is not code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Comment,
@@ -22,7 +22,7 @@ enum Kind {
 }
 
 impl Source {
-    /// Splits a text. Unfinished comments and literals reach to its end.
+    /// Splits a text. An unfinished comment or literal extends to the end of the text.
     pub fn new(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut code = bytes.to_vec();
@@ -40,7 +40,7 @@ impl Source {
             code[at..end].copy_from_slice(&blanked);
             at = end;
         }
-        let whole = "a stretch begins and ends at ASCII, so what is left is whole characters";
+        let whole = "a stretch begins and ends at ASCII, so the remaining bytes are whole characters";
         Self {
             code: String::from_utf8(code).expect(whole),
             comments: String::from_utf8(comments).expect(whole),
@@ -48,7 +48,7 @@ impl Source {
     }
 }
 
-/// Spaces instead of everything but line ends.
+/// Replaces all bytes except line ends by spaces.
 fn blank(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|&byte| if byte == b'\n' { byte } else { b' ' }).collect()
 }
@@ -58,7 +58,7 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The comment or literal that begins at `at`, and where it ends.
+/// Returns the comment or literal that begins at `at`, and the offset of its end.
 fn stretch(bytes: &[u8], at: usize) -> Option<(Kind, usize)> {
     let rest = &bytes[at..];
     match rest {
@@ -76,7 +76,7 @@ fn stretch(bytes: &[u8], at: usize) -> Option<(Kind, usize)> {
     }
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment. Block comments nest.
 fn block_comment_length(rest: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at + 1 < rest.len() {
@@ -96,7 +96,7 @@ fn block_comment_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// From one quote to the next that no backslash hides.
+/// Returns the length from the opening quote to the next quote that no backslash escapes.
 fn quoted_length(rest: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -109,7 +109,7 @@ fn quoted_length(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// `None` for a lifetime or a label.
+/// Returns the length of a character literal, or `None` for a lifetime or a label.
 fn character_length(rest: &[u8]) -> Option<usize> {
     let first = *rest.get(1)?;
     if first == b'\\' {
@@ -124,7 +124,9 @@ fn character_length(rest: &[u8]) -> Option<usize> {
     (rest.get(1 + width) == Some(&b'\'')).then_some(width + 2)
 }
 
-/// `r"…"`, `br##"…"##` and the like; `None` for anything else that begins so, raw identifiers included.
+/// Returns the length of `r"…"`, `br##"…"##` and the like.
+///
+/// Returns `None` for all other text that begins with the same letters, such as raw identifiers.
 fn raw_string_length(rest: &[u8]) -> Option<usize> {
     let after_prefix = rest.iter().position(|byte| !matches!(byte, b'b' | b'c' | b'r'))?;
     if !matches!(&rest[..after_prefix], b"r" | b"br" | b"cr") {
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_and_raw_identifiers_are() {
+    fn lifetimes_and_raw_identifiers_are_code() {
         assert_eq!(code("fn f<'a>(x: &'a str, r#type: bar)"), "fn f<'a>(x: &'a str, r#type: bar)");
     }
 

@@ -1,7 +1,8 @@
-//! Structs with their fields, and `impl` blocks with their methods.
+//! Finds structs with their fields, and `impl` blocks with their methods.
 //!
-//! The size of a type says more than the size of a file: a struct with 45 fields in a small file still has to be
-//! understood whole. Works on the code of a [`Source`](crate::source::Source), like [`outline`](crate::outline).
+//! The size of a type matters more than the size of a file: a reader must understand a struct with 45 fields
+//! as a whole, even in a small file. This module works on the code of a [`Source`](crate::source::Source),
+//! like [`outline`](crate::outline).
 
 use crate::outline::{definitions, item_end, words};
 use crate::workspace::RustFile;
@@ -14,7 +15,8 @@ pub struct Struct<'a> {
     pub name: &'a str,
     /// Byte offset of the keyword.
     pub at: usize,
-    /// Named or numbered fields. For a struct that a macro of the same file writes, the entries of the macro's calls.
+    /// Named or numbered fields. If a macro of the same file writes the struct, the entries of the macro's
+    /// calls.
     pub fields: usize,
     /// Its doc comment, without the slashes.
     pub docs: String,
@@ -25,15 +27,15 @@ pub struct Struct<'a> {
 pub struct Impl<'a> {
     /// Path of the type, without its parameters: `Node` in `impl<P: Payload> Node<P>`.
     pub of: &'a str,
-    /// Whether a trait's items are given.
+    /// Whether the block implements a trait.
     pub has_trait: bool,
     /// From the keyword to the closing brace.
     pub span: Range<usize>,
-    /// Functions of the block. Functions inside of functions do not count.
+    /// Functions of the block. Functions inside functions do not count.
     pub methods: usize,
 }
 
-/// The structs of a file, tests aside.
+/// Finds the structs of a file; tests are left out.
 pub fn structs(file: &RustFile) -> Vec<Struct<'_>> {
     let code = file.source.code.as_str();
     let defined = definitions(code).into_iter().filter(|found| found.keyword == "struct");
@@ -51,7 +53,7 @@ pub fn structs(file: &RustFile) -> Vec<Struct<'_>> {
         .collect()
 }
 
-/// The `impl` blocks of a code. `impl Trait` in a type is none.
+/// Finds the `impl` blocks of a code. `impl Trait` in a type is not a block.
 pub fn impls(code: &str) -> Vec<Impl<'_>> {
     let mut found = Vec::new();
     for (at, _) in words(code).filter(|&(at, word)| word == "impl" && begins_item(code, at)) {
@@ -64,14 +66,14 @@ pub fn impls(code: &str) -> Vec<Impl<'_>> {
     found
 }
 
-/// The parts of a comma-separated list, each trimmed. Commas inside of any brackets do not separate.
+/// Splits a comma-separated list and trims each part. Commas inside brackets of any kind do not separate.
 pub fn split_list(list: &str) -> Vec<&str> {
     let bytes = list.as_bytes();
     let (mut parts, mut depth, mut from) = (Vec::new(), 0_usize, 0);
     for (at, byte) in list.bytes().enumerate() {
         match byte {
             b'(' | b'[' | b'{' | b'<' => depth += 1,
-            // the heads of `->` and `=>` close nothing
+            // The `>` of `->` and `=>` closes no bracket.
             b'>' if at > 0 && matches!(bytes[at - 1], b'-' | b'=') => {}
             b')' | b']' | b'}' | b'>' => depth = depth.saturating_sub(1),
             b',' if depth == 0 => {
@@ -90,7 +92,8 @@ fn entries(list: &str) -> usize {
     split_list(list).len()
 }
 
-/// What stands between the brackets of a struct whose name ends at `from`; nothing for a struct without fields.
+/// Returns the text between the brackets of a struct whose name ends at `from`; empty for a struct without
+/// fields.
 fn struct_body(code: &str, from: usize) -> Range<usize> {
     let from = skip_parameters(code, from);
     let is_bounded = code[from..].trim_start().starts_with("where");
@@ -101,7 +104,7 @@ fn struct_body(code: &str, from: usize) -> Range<usize> {
     }
 }
 
-/// The place of the bracket that closes the one at `open`.
+/// Returns the offset of the bracket that closes the bracket at `open`.
 fn bracket_end(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(open) {
@@ -115,7 +118,7 @@ fn bracket_end(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Past `<…>` at `from`, if it stands there.
+/// Returns the offset after `<…>`, if it begins at `from`.
 fn skip_parameters(code: &str, from: usize) -> usize {
     let bytes = code.as_bytes();
     let begin = code.len() - code[from..].trim_start().len();
@@ -138,14 +141,14 @@ fn skip_parameters(code: &str, from: usize) -> usize {
     bytes.len()
 }
 
-/// The macro whose definition holds the byte at `at`.
+/// Returns the name of the macro whose definition contains the byte at `at`.
 fn macro_around(code: &str, at: usize) -> Option<&str> {
     let begin = code[..at].rfind("macro_rules!")?;
     let (_, name) = words(&code[begin + "macro_rules!".len()..]).next()?;
     (item_end(code, begin) > at).then_some(name)
 }
 
-/// Entries of all calls of a macro, in the file that defines it.
+/// Counts the entries of all calls of a macro in the file that defines it.
 fn macro_entries(code: &str, name: &str) -> usize {
     let calls = words(code).filter(|(at, word)| *word == name && code[at + word.len()..].starts_with('!'));
     calls
@@ -154,7 +157,7 @@ fn macro_entries(code: &str, name: &str) -> usize {
         .sum()
 }
 
-/// The doc comment above the item whose keyword is at `at`; attributes may stand between.
+/// Returns the doc comment above the item whose keyword is at `at`, also if attributes are between them.
 fn docs_before(file: &RustFile, at: usize) -> String {
     let begin = file.source.code[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
     let lines = file.source.comments[begin..at].lines().map(str::trim);
@@ -162,13 +165,13 @@ fn docs_before(file: &RustFile, at: usize) -> String {
     docs.join("\n")
 }
 
-/// Whether a keyword at `at` can begin an item: what stands before has ended, or says `unsafe`.
+/// Tells whether a keyword at `at` can begin an item: the text before it ends an item or is `unsafe`.
 fn begins_item(code: &str, at: usize) -> bool {
     let before = code[..at].trim_end();
     before.is_empty() || before.ends_with(['}', ';', ']', '{']) || before.ends_with("unsafe")
 }
 
-/// The type in the head of an `impl` block, its parameters left out; and whether the head names a trait.
+/// Returns the type in the head of an `impl` block, without parameters, and whether the head names a trait.
 fn type_path(head: &str) -> (&str, bool) {
     let is_for = |&(at, word): &(usize, &str)| word == "for" && !head[at + 3..].trim_start().starts_with('<');
     let after_for = words(head).find(is_for).map(|(at, _)| &head[at + 3..]);
@@ -178,7 +181,7 @@ fn type_path(head: &str) -> (&str, bool) {
     (&of[..end.unwrap_or(of.len())], after_for.is_some())
 }
 
-/// Functions that stand right in a block, its braces included.
+/// Counts the functions directly in a block. `block` includes its braces.
 fn functions_of(block: &str) -> usize {
     let (mut depth, mut from, mut count) = (0_usize, 0, 0);
     for definition in definitions(block).iter().filter(|found| found.keyword == "fn") {
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_counted_whatever_their_types_hold() {
+    fn commas_inside_field_types_do_not_count_as_fields() {
         let text = "struct A<T: Fn(u8) -> u8> { a: BTreeMap<u8, Vec<(u8, u8)>>, #[x(y, z)] b: fn(u8, u8) -> T, }\n\
                     struct B(u8, [u8; 2]);\nstruct C;\nstruct D<T> where T: Fn(u8, u8) { pub(crate) a: T }\nstruct E {}";
         let counted = [("A", 2), ("B", 2), ("C", 0), ("D", 1), ("E", 0)];
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_a_macro_writes_are_the_entries_of_its_calls() {
+    fn fields_of_a_macro_struct_are_the_entries_of_macro_calls() {
         let text = "macro_rules! table { ($($name:ident,)*) => { struct A { $($name: u64,)* } }; }\n\
                     table! { a, /* b, */ c, }\nstruct B { d: u8 }";
         assert_eq!(fields(text), [("A".to_owned(), 2), ("B".to_owned(), 1)]);
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impl_block_knows_its_type_and_its_methods() {
+    fn impl_block_has_its_type_and_method_count() {
         let code = "impl<P: Into<u8>> super::Node<P> where P: X { fn a(b: impl Fn()) { fn c() {} } pub fn d() {} }\n\
                     impl<T> Iterator for Rows<'_, T> { fn next() {} }\nfn e() -> impl F { }\nunsafe impl G for &mut H {}";
         let found: Vec<_> =

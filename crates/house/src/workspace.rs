@@ -1,4 +1,4 @@
-//! The files of the workspace: what people wrote, not what programs made.
+//! The text files of the workspace that people wrote. Generated files are left out.
 
 use crate::outline::test_items;
 use crate::source::Source;
@@ -8,21 +8,21 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold what programs made.
+/// Directories of generated files.
 const MADE: [&str; 6] = ["target", "node_modules", "__pycache__", "dist", "corpus", "artifacts"];
-/// Hidden directories that people write in.
+/// Hidden directories that hold files people wrote.
 const HIDDEN_BUT_WRITTEN: [&str; 3] = [".ci", ".github", ".cargo"];
-/// Endings of files that are read as text.
+/// Extensions of files that are read as text.
 const TEXT_ENDINGS: [&str; 16] = [
     "rs", "md", "toml", "sh", "txt", "proto", "py", "pyi", "ts", "js", "html", "css", "json", "yml", "yaml",
     "sql",
 ];
-/// Text files without an ending.
+/// Text files without an extension.
 const TEXT_NAMES: [&str; 4] = ["Makefile", "run", "Dockerfile", ".gitignore"];
-/// Text that programs wrote.
+/// Generated text files.
 const MADE_NAMES: [&str; 3] = ["Cargo.lock", "package-lock.json", "uv.lock"];
 
-/// Where the sources of core are.
+/// The directory of core's sources.
 pub const CORE: &str = "crates/core/src/";
 
 /// One text file.
@@ -41,63 +41,63 @@ impl File {
     }
 }
 
-/// One Rust source, read closely.
+/// One Rust source, split into code, comments and tests.
 #[derive(Clone, Debug)]
 pub struct RustFile {
     /// The file itself.
     pub file: File,
     /// Its code and its comments.
     pub source: Source,
-    /// All of it is test or bench.
+    /// Whether the whole file is a test or a benchmark.
     pub is_test: bool,
-    /// Bytes of tests beside the code.
+    /// Bytes of the tests beside the code.
     pub tests: Vec<Range<usize>>,
 }
 
 impl RustFile {
-    /// Reads one file closely; `is_test` is known only to its neighbours.
+    /// Splits one file. Only other files or the path can tell `is_test`, so the caller passes it.
     pub fn new(file: File, is_test: bool) -> Self {
         let source = Source::new(&file.text);
         let tests = test_items(&source.code).into_iter().map(|item| item.span).collect();
         Self { file, source, is_test, tests }
     }
 
-    /// Whether the byte at `at` is part of a test.
+    /// Tells whether the byte at `at` is part of a test.
     pub fn is_test_at(&self, at: usize) -> bool {
         self.is_test || self.tests.iter().any(|span| span.contains(&at))
     }
 
-    /// The code with its tests blanked; every byte keeps its place.
+    /// Returns the code with its tests blanked. Every byte keeps its offset.
     pub fn code_without_tests(&self) -> String {
         let mut bytes = self.source.code.clone().into_bytes();
         for span in &self.tests {
             bytes[span.clone()].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
         }
         String::from_utf8(bytes)
-            .expect("a test begins and ends at ASCII, so what is left is whole characters")
+            .expect("a test begins and ends at ASCII, so the remaining bytes are whole characters")
     }
 
-    /// The line of a byte, counted from 1.
+    /// Returns the line of a byte, counted from 1.
     pub fn line(&self, at: usize) -> usize {
         line(&self.file.text, at)
     }
 }
 
-/// The line of a byte, counted from 1.
+/// Returns the line of a byte, counted from 1.
 pub fn line(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
-/// The directory of the workspace.
+/// Returns the directory of the workspace.
 pub fn root() -> PathBuf {
     let house = Path::new(env!("CARGO_MANIFEST_DIR"));
-    house.ancestors().nth(2).expect("the house is two levels below the workspace").to_owned()
+    house.ancestors().nth(2).expect("crates/house is two levels below the workspace").to_owned()
 }
 
-/// Every text file below `root`, in the order of their paths.
+/// Reads every text file below `root` and sorts them by path.
 ///
 /// # Errors
-/// Whatever the file system refuses.
+/// Returns the error of the file system if a directory cannot be read.
 pub fn files(root: &Path) -> io::Result<Vec<File>> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_owned()];
@@ -112,7 +112,7 @@ pub fn files(root: &Path) -> io::Result<Vec<File>> {
                     pending.push(entry.path());
                 }
             } else if kind.is_file() && is_text(&name) {
-                // what is no text after all is no one's writing
+                // A file that is not valid text was not written by people.
                 if let Ok(text) = fs::read_to_string(entry.path()) {
                     found.push(File { path: relative(root, &entry.path()), text });
                 }
@@ -133,7 +133,7 @@ fn relative(root: &Path, path: &Path) -> String {
     inside.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
-/// The Rust sources among `files`; those that a neighbour declares for tests only are tests.
+/// Returns the Rust sources among `files`. A source that its parent module declares for tests only is a test.
 pub fn rust_files(files: &[File]) -> Vec<RustFile> {
     let sources = || files.iter().filter(|file| file.ending() == "rs");
     let declared: BTreeSet<String> = sources().flat_map(declared_test_files).collect();
@@ -147,7 +147,7 @@ fn is_test_path(path: &str, declared: &BTreeSet<String>) -> bool {
         || path.rsplit_once('/').is_some_and(|(directory, _)| directory.split('/').any(directory_of_tests))
 }
 
-/// Where the text of this file's `#[cfg(test)] mod name;` can be.
+/// Returns the paths at which the text of this file's `#[cfg(test)] mod name;` can be.
 fn declared_test_files(file: &File) -> Vec<String> {
     let stem = file.path.trim_end_matches(".rs");
     let directory = match stem.rsplit_once('/') {

@@ -1,4 +1,4 @@
-//! Every rule, applied to this workspace. A failure lists all violations as `file:line: rule`.
+//! Applies every rule to this workspace. A failed test lists all violations as `file:line: rule`.
 
 use std::fmt::Write;
 use treefold_house::Violation;
@@ -18,21 +18,21 @@ fn assert_none(mut violations: Vec<Violation>) {
     violations.sort();
     let mut list = String::new();
     for violation in &violations {
-        writeln!(list, "{violation}").expect("a String takes whatever is written");
+        writeln!(list, "{violation}").expect("writing to a String cannot fail");
     }
-    assert!(violations.is_empty(), "{} broken rules\n{list}", violations.len());
+    assert!(violations.is_empty(), "{} violations of the house rules\n{list}", violations.len());
 }
 
 #[test]
-fn the_house_is_not_empty() {
+fn rules_see_the_files_of_the_workspace() {
     let paths: Vec<String> = files().into_iter().map(|file| file.path).collect();
     for known in ["Cargo.toml", "crates/core/src/lib.rs", "crates/house/tests/house.rs"] {
-        assert!(paths.iter().any(|path| path == known), "{known} was not found: the rules saw nothing");
+        assert!(paths.iter().any(|path| path == known), "{known} was not found: the rules see no files");
     }
 }
 
 #[test]
-fn files_and_functions_are_small_and_open_with_an_essay() {
+fn files_are_small_and_begin_with_a_module_comment() {
     assert_none(rust_files().iter().flat_map(shape::check).collect());
 }
 

@@ -1,13 +1,14 @@
-//! What a call loses when inner nodes of its tree stop and wake again, or die, while it is under way.
+//! Measures the partitions that a call loses if inner nodes of its tree stop and wake, or die, during the
+//! call.
 //!
 //! ```text
 //! cargo run --profile lean -p treefold-sim --example call_recovery [NODES [SEEDS [FAN_OUT [MILLISECONDS]]]]
 //! ```
 //!
-//! plays calls over that many nodes with a partition each, on modelled links of a data centre. The last argument is the
-//! deadline, 300 by default. In each call one inner node, drawn anew, meets a fault at a drawn moment. The program prints how
-//! many calls lost partitions of nodes that no fault had struck, how many such partitions there were, how many partials
-//! overlapped others, and the messages of a call.
+//! The program plays calls over NODES nodes with one partition each, on modelled links of a data centre.
+//! MILLISECONDS is the deadline, 300 by default. In each call one inner node, drawn anew, has a fault at a
+//! drawn moment. The program prints the number of calls that lost partitions of nodes without a fault, the
+//! number of such partitions, the number of partials that overlapped others, and the messages per call.
 
 #![allow(clippy::print_stdout, reason = "a program that prints its table")]
 
@@ -26,31 +27,33 @@ use treefold_sim::world::{Setting, Watch, World};
 
 /// The front-end's place.
 const FRONT: usize = 0;
-/// Locals and folds take this share of what they take in the experiments of the paper, so that none is late by itself.
+/// Locals and folds take this share of their time in the paper's experiments, so that no node is late without
+/// a fault.
 const WORK: f64 = 0.2;
-/// By then the tree is on its way down, and most of its inner nodes are known.
+/// Time after which the tree is on its way down and most of its inner nodes are known.
 const TREE_IS_OUT: Duration = Duration::from_micros(800);
 
-/// What happens in a call.
+/// The faults of a call.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// An inner node is killed.
     Killed,
-    /// An inner node stops for a while.
+    /// An inner node stops and wakes later.
     Stopped,
     /// An inner node stops, and its parent is killed after it has taken over.
     StoppedAndAdopterKilled,
-    /// An inner node stops, and so does its parent; both wake.
+    /// An inner node stops, and then its parent stops; both wake.
     StoppedTwice,
-    /// One inner node after another stops and wakes, several at a time.
+    /// Inner nodes stop and wake in turn, several at a time.
     StoppedInTurns,
-    /// An inner node is asleep when it is asked. It wakes after its parent has taken over, and asks its children then.
+    /// An inner node is asleep when the call asks it. It wakes after its parent has taken over, and asks its
+    /// children then.
     AskedAsleep,
-    /// The same, and its parent is asleep too.
+    /// An inner node and its parent are asleep when the call asks them.
     AskedAsleepWithParent,
-    /// The same of half of all inner nodes.
+    /// Half of all inner nodes are asleep when the call asks them.
     HalfAskedAsleep,
 }
 
@@ -68,7 +71,7 @@ const FAULTS: [Fault; 9] = [
 
 #[derive(Default)]
 struct Seen {
-    /// Who was asked by whom, first.
+    /// For each node, the node that asked it first.
     parents: BTreeMap<usize, usize>,
     inner: BTreeSet<usize>,
     messages: u64,
@@ -99,7 +102,7 @@ impl Watch for Seen {
     }
 }
 
-/// The size of a call's tree, and its deadline.
+/// The size of a call's tree, and the call's deadline.
 #[derive(Clone, Copy)]
 struct Plan {
     nodes: u32,
@@ -107,7 +110,7 @@ struct Plan {
     deadline: Duration,
 }
 
-/// What one call cost.
+/// The losses and messages of one call.
 #[derive(Default)]
 struct Cost {
     lost: usize,
@@ -115,19 +118,19 @@ struct Cost {
     messages: u64,
 }
 
-/// A world in which a call goes wrong.
+/// A world in which a call has a fault.
 struct Scene {
     world: World,
     seen: Seen,
     random: Random,
     /// The inner nodes of the call's tree.
     inner: Vec<usize>,
-    /// To whom something has happened.
+    /// The nodes that have had a fault.
     hurt: BTreeSet<usize>,
 }
 
 impl Scene {
-    /// A call that has just set out. These are asleep when they are asked.
+    /// Starts a call. The nodes in `asleep` are asleep when the call asks them.
     fn call(plan: Plan, seed: u64, asleep: &[usize]) -> Self {
         let Plan { nodes, fan_out, deadline } = plan;
         let mut world = World::new(Setting::micro(seed, nodes));
@@ -161,7 +164,7 @@ impl Scene {
         self.world.run_until(self.world.now() + time, &mut self.seen);
     }
 
-    /// Waits for a drawn time below so many milliseconds.
+    /// Waits for a drawn time below `millis` milliseconds.
     fn wait_up_to(&mut self, millis: usize) {
         let time = Duration::from_micros(self.random.below(millis * 1_000) as u64);
         self.wait(time);
@@ -221,7 +224,8 @@ impl Scene {
         }
     }
 
-    /// Whom a call finds asleep, of the inner nodes of the same call among the wakeful.
+    /// Draws the inner nodes that are asleep when the call asks them, from a run of the same call without
+    /// faults.
     fn sleepers(&mut self, fault: Fault) -> Vec<usize> {
         let victim = self.draw_inner();
         let parent = self.seen.parents.get(&victim).copied().filter(|&parent| parent != FRONT);
@@ -240,7 +244,7 @@ impl Scene {
         }
     }
 
-    /// Those that are asleep wake one after the other, in a drawn order.
+    /// Wakes the sleeping nodes one after the other, in a drawn order.
     fn wake_all(&mut self) {
         let mut asleep: Vec<usize> = self.hurt.iter().copied().collect();
         self.wait(Duration::from_millis(10));
@@ -252,7 +256,7 @@ impl Scene {
         }
     }
 
-    /// As long as someone who has been stopped stays so.
+    /// Waits for the time for which a stopped node stays stopped.
     fn sleep(&mut self) {
         self.wait(Duration::from_millis(10));
         self.wait_up_to(140);
@@ -295,7 +299,8 @@ fn play(plan: Plan, fault: Fault, seed: u64) -> Cost {
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let mut numbers =
+        std::env::args().skip(1).map(|text| text.parse::<u32>().expect("each argument is a number"));
     let nodes = numbers.next().unwrap_or(64);
     let seeds = u64::from(numbers.next().unwrap_or(200));
     let fan_out = numbers.next().unwrap_or(4);
@@ -309,7 +314,7 @@ fn main() {
         let overlapping: u64 = costs.iter().map(|cost| cost.overlapping).sum();
         let messages: u64 = costs.iter().map(|cost| cost.messages).sum();
         println!(
-            "{:<24} {calls} calls lost {lost} partitions of others; {overlapping} partials overlapped; {:.1} messages a call",
+            "{:<24} {calls} calls lost {lost} partitions of nodes without a fault; {overlapping} partials overlapped; {:.1} messages per call",
             format!("{fault:?}"),
             messages as f64 / seeds as f64
         );

@@ -1,10 +1,16 @@
-//! How long a stream takes to have everyone who lives in it again after inner nodes are lost, and what nodes say for it.
+//! Measures how long a stream takes to hear all live endpoints again after inner nodes are lost, and the
+//! messages that this takes.
 //!
-//! `cargo run --profile lean -p treefold-sim --example stream_recovery [NODES [SEEDS [FAN_OUT]]]` plays, for each fault and each
-//! mode, a stream over that many nodes with an endpoint each, on modelled links of a data centre. The front-end's membership
-//! is given and not gossiped. It prints the median over the seeds with the least and the greatest: milliseconds from the fault
-//! until every endpoint that lives has come to the front-end again, and messages about places (all but packets,
-//! settlement and beats), in all and into the front-end.
+//! ```text
+//! cargo run --profile lean -p treefold-sim --example stream_recovery [NODES [SEEDS [FAN_OUT]]]
+//! ```
+//!
+//! For each fault and each mode, the program plays a stream over NODES nodes with one endpoint each, on
+//! modelled links of a data centre. The front-end's membership is given and does not come from gossip. The
+//! program prints medians over the seeds, each with the least and the greatest value: the milliseconds from
+//! the fault until a packet of every live endpoint has reached the front-end again, and the messages about
+//! places (all messages except packets, settlements, acknowledgements and beats), in all and to the
+//! front-end.
 
 #![allow(clippy::print_stdout, reason = "a program that prints its table")]
 
@@ -26,27 +32,27 @@ use treefold_sim::world::{Setting, Watch, World};
 
 /// The front-end's place.
 const FRONT: usize = 0;
-/// Endpoints send this often, where there are many and where there are few.
+/// Time between an endpoint's packets: first if there are many endpoints, then if there are few.
 const EVERY: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(10)];
-/// Few.
+/// Most nodes that count as few.
 const FEW: u32 = 1_000;
-/// The stream runs so long before the fault.
+/// Time for which the stream runs before the fault.
 const CALM: Duration = Duration::from_secs(1);
-/// Nobody is waited for any longer.
+/// Time after which a run gives up waiting for endpoints.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What happens to inner nodes.
+/// The faults of inner nodes.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// One is killed: its connections break.
+    /// One node is killed. Its connections break.
     Killed,
-    /// One stops: nothing is heard of it.
+    /// One node stops. It sends nothing more, and its connections stay open.
     Stopped,
-    /// One is killed, and one of its children with children of its own is too.
+    /// One node is killed, and also one of its children that has children.
     KilledTwice,
 }
 
-/// What the front-end's user has had, and what nodes have said.
+/// The events that the front-end's user has got, and the messages of all nodes since the fault.
 #[derive(Default)]
 struct Seen {
     trees: Vec<Tree>,
@@ -90,7 +96,8 @@ impl Watch for Seen {
     }
 }
 
-/// Who is lost: an inner node with children, and for two faults one of those that has children too.
+/// Chooses the lost nodes: an inner node with children, and for [`Fault::KilledTwice`] also a child that has
+/// children.
 fn victims(trees: &[Tree], fault: Fault, seed: u64) -> Vec<NodeId> {
     let inner = |tree: &Tree| tree.root().size > 1;
     let tops: Vec<&Tree> = trees.iter().filter(|tree| inner(tree)).collect();
@@ -102,7 +109,8 @@ fn victims(trees: &[Tree], fault: Fault, seed: u64) -> Vec<NodeId> {
     }
 }
 
-/// Milliseconds until all who live have come, messages, and those to the front-end.
+/// Returns the milliseconds until all live endpoints were heard, the messages, and the messages to the
+/// front-end.
 fn play(nodes: u32, fan_out: u32, synchronisation: Synchronisation, fault: Fault, seed: u64) -> [f64; 3] {
     let mut world = World::new(Setting::micro(seed, nodes));
     let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
@@ -151,7 +159,8 @@ fn play(nodes: u32, fan_out: u32, synchronisation: Synchronisation, fault: Fault
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let mut numbers =
+        std::env::args().skip(1).map(|text| text.parse::<u32>().expect("each argument is a number"));
     let nodes = numbers.next().unwrap_or(256);
     let seeds = numbers.next().unwrap_or(10);
     let fan_out = numbers.next().unwrap_or(16);

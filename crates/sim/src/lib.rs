@@ -1,12 +1,13 @@
-//! The same core as in production, on modelled time, network and processors.
+//! Runs the production core on modelled time, network and processors.
 //!
 //! # A map of the code
 //!
-//! - [`world`]: nodes, links, processors and a clock; the second driver of core.
-//! - [`experiment`]: the papers' experiments on it, and what they yield.
-//! - [`flow`]: a data centre as flows that share its links, where no node is simulated.
-//! - [`plot`]: points as pictures. [`evaluation`]: both as a part of a page, the paper's figure beside ours.
-//! - [`explore`]: worlds that are broken at random, and what must hold all the same.
+//! - [`world`]: nodes, links, processors and a clock. It is the second driver of core.
+//! - [`experiment`]: the papers' experiments in this world, and their points.
+//! - [`flow`]: a data centre as flows that share its links. It simulates no nodes.
+//! - [`plot`]: draws points as pictures. [`evaluation`]: writes points and pictures into a page, beside the
+//!   paper's figures.
+//! - [`explore`]: worlds with random faults, and the invariants that must hold in them.
 #![forbid(unsafe_code)]
 
 pub mod evaluation;

@@ -1,8 +1,8 @@
-//! The shape of core, in figures.
+//! Measures the shape of core in figures.
 //!
-//! Core is one mechanism with several uses. Whether its code says so can be counted: how many fields its structs
-//! have, how many methods its largest types, and how much of its code more than one use needs. The rules of
-//! [`rule::types`](crate::rule::types) hold the first two; the rest is for comparing two commits:
+//! Core is one mechanism with several uses. Three counts show whether the code agrees: the fields of its
+//! structs, the methods of its largest types, and the lines of code that more than one use needs. The rules
+//! of [`rule::types`](crate::rule::types) limit the first two. The third is for comparing two commits:
 //!
 //! ```text
 //! cargo run -p treefold-house -- measure                  # this workspace
@@ -22,19 +22,19 @@ use sharing::SharedItem;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Rooms whose lines are counted. The first four are the mechanism and its uses as they were before seats.
+/// Rooms whose lines are counted. The first four, the mechanism and its uses, existed before `seat` did.
 pub const ROOMS: [&str; 6] = ["wave", "call", "push", "stream", "seat", "node"];
 /// Types listed with their methods.
 pub const TYPES_LISTED: usize = 10;
 
-/// What was counted in one checkout.
+/// The figures of one checkout.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// Structs with more than [`FIELDS_WITHOUT_REASON_MAX`] fields, the largest first.
+    /// Structs with more than [`FIELDS_WITHOUT_REASON_MAX`] fields, largest first.
     pub structs: Vec<StructSize>,
     /// Methods in the `impl … Node<P>` blocks, with or without a trait.
     pub node: TypeSize,
-    /// The types with most methods, the largest first.
+    /// The types with the most methods, largest first.
     pub types: Vec<TypeSize>,
     /// Lines by room, in the order of [`ROOMS`].
     pub rooms: Vec<RoomLines>,
@@ -42,14 +42,14 @@ pub struct Measure {
     pub shared: Vec<SharedItem>,
 }
 
-/// A struct and how many fields it has.
+/// A struct and its number of fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StructSize {
     /// As in `node::Node`.
     pub name: String,
     /// Its fields.
     pub fields: usize,
-    /// A table of limits, tuning or configuration, which the limit on fields does not bind.
+    /// Whether it is a table of limits, tuning or configuration. Tables are exempt from the limit on fields.
     pub is_table: bool,
 }
 
@@ -64,19 +64,20 @@ pub struct TypeSize {
     pub blocks: usize,
 }
 
-/// Lines of one room, tests aside. A line with code and a comment is a line of code; blank lines are neither.
+/// Lines of one room; tests are left out. A line with code and a comment counts as code; blank lines do not
+/// count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomLines {
     /// One of [`ROOMS`].
     pub room: &'static str,
     /// Lines with code.
     pub code: usize,
-    /// Lines with a comment only.
+    /// Lines with only a comment.
     pub comments: usize,
 }
 
 impl Measure {
-    /// Measures core's sources among `files`; `None` if there are none.
+    /// Measures core's sources among `files`. Returns `None` if `files` contains none.
     pub fn of(files: &[RustFile]) -> Option<Self> {
         let core: Vec<RustFile> =
             files.iter().filter(|file| file.file.path.starts_with(CORE) && !file.is_test).cloned().collect();
@@ -97,18 +98,18 @@ impl Measure {
         })
     }
 
-    /// Structs above the limit, tables aside.
+    /// Counts the structs above the limit; tables are left out.
     pub fn structs_above_limit(&self) -> usize {
         self.structs.iter().filter(|size| !size.is_table && size.fields > FIELDS_MAX).count()
     }
 
-    /// Lines of code that all of `uses` need, whatever else needs them.
+    /// Counts the lines of code that each of `uses` needs. Other rooms may need them too.
     pub fn shared_lines(&self, uses: &[&str]) -> usize {
         let by_all = |item: &&SharedItem| uses.iter().all(|room| item.used_by.contains(room));
         self.shared.iter().filter(by_all).map(|item| item.lines).sum()
     }
 
-    /// Lines of code that at least two of call, stream and push need.
+    /// Counts the lines of code that at least two of call, stream and push need.
     pub fn shared_lines_of_any_two(&self) -> usize {
         self.shared_lines(&[])
     }
@@ -162,12 +163,12 @@ fn joined(module: &str, name: &str) -> String {
     if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") }
 }
 
-/// Lines with code in a part of a file, tests aside.
+/// Counts the lines with code in a part of a file; tests are left out.
 fn code_lines(file: &RustFile, part: Range<usize>) -> usize {
     lines_of(file, part).0
 }
 
-/// Lines with code, and lines with a comment only, in a part of a file. Lines of tests are neither.
+/// Counts the lines with code, and the lines with only a comment, in a part of a file. Tests are left out.
 fn lines_of(file: &RustFile, part: Range<usize>) -> (usize, usize) {
     let (text, comments) = (file.file.text.as_bytes(), file.source.comments.as_bytes());
     let (mut code, mut commented) = (0, 0);

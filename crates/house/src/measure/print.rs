@@ -6,11 +6,11 @@ use crate::rule::types::{FIELDS_MAX, FIELDS_WITHOUT_REASON_MAX, NODE_METHODS_MAX
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Pairs of uses whose shared lines are told apart.
+/// Pairs of uses whose shared lines are printed separately.
 const PAIRS: [[&str; 2]; 3] = [["call", "stream"], ["call", "push"], ["stream", "push"]];
-const WRITTEN: &str = "a String takes whatever is written";
+const WRITTEN: &str = "writing to a String cannot fail";
 
-/// Text for people.
+/// Formats the figures as text for people.
 pub fn text(measure: &Measure) -> String {
     let mut out = String::new();
     let above = measure.structs_above_limit();
@@ -52,7 +52,7 @@ pub fn text(measure: &Measure) -> String {
     out
 }
 
-/// One JSON object, on one line.
+/// Formats the figures as one JSON object on one line.
 pub fn json(measure: &Measure) -> String {
     let structs = list(&measure.structs, |size| {
         format!(r#"{{"name":"{}","fields":{},"is_table":{}}}"#, size.name, size.fields, size.is_table)
@@ -79,7 +79,7 @@ pub fn json(measure: &Measure) -> String {
     )
 }
 
-// names are paths of identifiers, so nothing in them needs an escape
+// Names are paths of identifiers, so they need no escaping.
 fn type_json(size: &TypeSize) -> String {
     format!(r#"{{"name":"{}","methods":{},"blocks":{}}}"#, size.name, size.methods, size.blocks)
 }
@@ -88,7 +88,7 @@ fn list<T>(of: &[T], write: impl Fn(&T) -> String) -> String {
     format!("[{}]", of.iter().map(write).collect::<Vec<_>>().join(","))
 }
 
-/// Code and comments of the rooms that the uses had before seats.
+/// Counts the code and comments of the four rooms that existed before `seat` did.
 fn four_rooms(measure: &Measure) -> (usize, usize) {
     lines_where(measure, |room| room != "seat" && room != "node")
 }
@@ -98,7 +98,7 @@ fn lines_where(measure: &Measure, counts: impl Fn(&str) -> bool) -> (usize, usiz
     counted.fold((0, 0), |(code, comments), lines| (code + lines.code, comments + lines.comments))
 }
 
-/// Shared lines of each module, and which uses share them.
+/// Sums the shared lines by module and by the uses that share them.
 fn shared_by_module(measure: &Measure) -> BTreeMap<(String, String), usize> {
     let mut by_module: BTreeMap<(String, String), usize> = BTreeMap::new();
     for item in &measure.shared {

@@ -1,22 +1,23 @@
-//! How much code more than one of calls, streams and push waves uses.
+//! Counts the code that more than one of calls, streams and push waves uses.
 //!
-//! Counted are the items of core's rooms `call`, `stream`, `push`, `wave` and `seat`: functions, types, traits and
-//! constants that stand right in a file, and the methods that a type gets in its own room. Each of `call`, `stream`
-//! and `push` *uses* an item if
+//! The count covers the items of core's rooms `call`, `stream`, `push`, `wave` and `seat`: top-level
+//! functions, types, traits and constants, and the methods that a type gets in its own room. Each of `call`,
+//! `stream` and `push` *uses* an item if
 //!
-//! - the item stands in that room, or
-//! - the room's code names it, by a path or by a name that a `use` brings in (paths are resolved, so two types
-//!   called `Parent` stay apart), or
+//! - the item is defined in that room, or
+//! - the room's code names it, by a path or by a name that a `use` brings in (paths are resolved, so two
+//!   types called `Parent` stay apart), or
 //! - the item is a method, the room uses its type, and the room's code calls a method of that name, or
-//! - an item of `wave` or `seat` that the room uses does so in the room's place.
+//! - an item of `wave` or `seat` that the room uses meets one of these conditions.
 //!
-//! An item that two or three of these rooms use is shared, and the lines of its code are the figure. Tests, comments,
-//! blank lines and `use` lines count for nobody.
+//! An item that two or three of these rooms use is shared. The figure is the number of its lines of code.
+//! Tests, comments, blank lines and `use` lines do not count.
 //!
-//! The figure errs on both sides, and in the same way for each commit. Types are not inferred: a method counts as used
-//! if the room calls another type's method of the same name. And if a room reaches a type through a field and never
-//! names it, the use is not seen. So the methods of `Node` are used only by the room that they stand in, and the
-//! items of the room `node`, which holds what all uses need, are not counted.
+//! The figure is too high in one respect and too low in another, in the same way for each commit. It is too
+//! high because types are not inferred: a method counts as used if the room calls another type's method of
+//! the same name. It is too low because a use through a field is not seen if the room never names the field's
+//! type. So the methods of `Node` count as used only by the room that defines them. The items of the room
+//! `node`, which holds what all uses need, are not counted.
 
 use crate::measure::code_lines;
 use crate::paths::{ItemPath, Paths, Piece, called_methods, module_of, named_paths, pieces, used_paths};
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The uses of the mechanism: the rooms whose code is compared.
 pub const USES: [&str; 3] = ["call", "stream", "push"];
-/// Rooms that stand below the uses.
+/// Rooms below the uses.
 pub const BELOW: [&str; 2] = ["wave", "seat"];
 
 /// An item that more than one use needs.
@@ -42,15 +43,15 @@ pub struct SharedItem {
     pub lines: usize,
 }
 
-/// The owner of a part.
+/// The item or method that a part belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
-    /// A type, or any other item that has a path.
+    /// A type, or another item that has a path.
     item: ItemPath,
     method: Option<String>,
 }
 
-/// A part of a file, with its owner and what it uses.
+/// A part of a file, with its owner and the names that it uses.
 struct Part {
     room: String,
     /// Module of the file.
@@ -62,7 +63,7 @@ struct Part {
     lines: usize,
 }
 
-/// The shared items, in the order of their modules.
+/// Returns the shared items, in the order of their modules.
 pub fn shared(files: &[RustFile], paths: &Paths) -> Vec<SharedItem> {
     let parts: Vec<Part> = files.iter().flat_map(|file| parts_of(file, paths)).collect();
     let used = USES.map(|room| (room, used_by(room, &parts)));
@@ -89,7 +90,7 @@ pub fn shared(files: &[RustFile], paths: &Paths) -> Vec<SharedItem> {
     items.collect()
 }
 
-/// The first module of a path.
+/// Returns the first module of a path.
 fn room_of(path: &str) -> &str {
     path.split("::").next().unwrap_or_default()
 }
@@ -120,7 +121,7 @@ fn parts_of(file: &RustFile, paths: &Paths) -> Vec<Part> {
     parts
 }
 
-/// The methods of an `impl` block without a trait; and what is left of the block, which is its type's.
+/// Splits an `impl` block without a trait into its methods and a rest, which belongs to the type.
 fn members(file: &RustFile, paths: &Paths, mut whole: Part, block: &Piece<'_>) -> Vec<Part> {
     let open = block.code.find('{').map_or(block.code.len(), |open| open + 1);
     let close = block.code.rfind('}').unwrap_or(block.code.len()).max(open);
@@ -156,7 +157,7 @@ fn part(file: &RustFile, paths: &Paths, module: &str, owner: Option<Owner>, piec
     }
 }
 
-/// The items that one of [`USES`] uses.
+/// Returns the items that one of [`USES`] uses.
 fn used_by<'a>(room: &str, parts: &'a [Part]) -> BTreeSet<&'a Owner> {
     let (mut names, mut calls) = (BTreeSet::new(), BTreeSet::new());
     let mut used: BTreeSet<&Owner> = BTreeSet::new();

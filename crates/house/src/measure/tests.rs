@@ -1,4 +1,4 @@
-//! Small cores whose figures are known.
+//! Tests with small cores whose figures are known.
 
 use super::*;
 use crate::workspace::{File, rust_files};
@@ -21,7 +21,7 @@ fn checkout_without_core_has_no_measure() {
 }
 
 #[test]
-fn type_named_by_two_uses_is_shared_with_the_methods_that_both_call() {
+fn type_of_two_uses_is_shared_with_commonly_called_methods() {
     let state = "pub struct Wave {\n  a: u8,\n}\n// why\nimpl Wave {\n  fn b() {\n  }\n  fn c() {}\n  fn inner() {}\n}\n\
                  impl Clone for Wave { fn d() {} }\nfn other() {}\n";
     let measure = measured(&[
@@ -30,7 +30,7 @@ fn type_named_by_two_uses_is_shared_with_the_methods_that_both_call() {
         ("stream/mod.rs", "fn f() { crate::wave::state::Wave::b() }\n"),
         ("push/mod.rs", "fn g() { x.b() }\n"),
     ]);
-    // three lines of the struct, two of the block's braces, one of the trait's block
+    // Three lines for the struct, two for the braces of the block, one for the block of the trait.
     assert_eq!(shared(&measure), ["wave::state::Wave call+stream 6", "wave::state::Wave::b call+stream 2"]);
     assert_eq!(measure.shared_lines_of_any_two(), 8);
     assert_eq!(measure.shared_lines(&["call", "stream"]), 8);
@@ -71,7 +71,7 @@ fn item_of_one_use_is_shared_when_another_names_it() {
 }
 
 #[test]
-fn what_a_shared_item_below_needs_is_shared_too() {
+fn item_that_a_shared_item_below_names_is_shared_too() {
     let measure = measured(&[
         (
             "seat/mod.rs",
@@ -111,7 +111,7 @@ fn methods_of_a_type_are_summed_over_blocks_and_files() {
 }
 
 #[test]
-fn structs_above_ten_fields_are_listed_and_tables_do_not_count_as_too_large() {
+fn structs_above_ten_fields_are_listed_and_tables_are_exempt() {
     let fields = |count: usize| (0..count).map(|at| format!("f{at}: u8, ")).collect::<String>();
     let text = format!(
         "struct A {{ {} }}\nstruct B {{ {} }}\nstruct Limits {{ {} }}\nstruct C {{ {} }}\n",
@@ -127,7 +127,7 @@ fn structs_above_ten_fields_are_listed_and_tables_do_not_count_as_too_large() {
 }
 
 #[test]
-fn lines_of_code_and_of_comments_are_counted_apart_without_tests_and_blank_lines() {
+fn code_and_comment_lines_are_counted_without_tests_and_blanks() {
     let text = "//! Essay.\n\nfn a() { // why\n  \"// code\n  more\"\n}\n/* one\n\n two */\n#[cfg(test)]\nmod tests {\n  // x\n}";
     let measure =
         measured(&[("wave/mod.rs", text), ("wave/tests.rs", "fn b() {}\n"), ("waves.rs", "fn c() {}\n")]);

@@ -1,12 +1,12 @@
-//! The arrows between crates run one way.
+//! Checks that dependencies between crates run one way.
 //!
-//! `core ← operators ← {treefold, sim, wasm} ← network ← {gateway, attach, apps} ← {cli, python} ← {bench, fuzz}`: a crate depends on
-//! rooms to its left only, in builds and in tests alike. So `treefold` and `sim`, two drivers of one core,
-//! never know each other, and what one of them needs of the other belongs into `core`.
+//! `core ← operators ← {treefold, sim, wasm} ← network ← {gateway, attach, apps} ← {cli, python} ← {bench, fuzz}`:
+//! a crate depends only on rooms to its left, in builds and in tests. So `treefold` and `sim`, two drivers of
+//! one core, never depend on each other. Code that one of them needs from the other belongs in `core`.
 //!
-//! One arrow goes the other way: core's integration tests run in `sim`'s world (`TESTED_IN`). They link the same build
-//! of core that `sim` does. Core's unit tests are another build, whose types are not those of `sim`, so no file of core's
-//! sources names it.
+//! One dependency goes the other way: core's integration tests run in `sim`'s world (`TESTED_IN`). They link
+//! the same build of core as `sim`. Core's unit tests are another build, whose types differ from the types
+//! that `sim` uses. So no file of core's sources may name `sim`.
 
 use crate::Violation;
 use crate::workspace::File;
@@ -32,18 +32,18 @@ const ROOMS: [(&str, usize); 17] = [
     ("crates/house", 0),
 ];
 
-/// The crate that may ask, in which table, and for which other.
+/// The exempt dependency: the crate that depends, the table, and the other crate.
 const TESTED_IN: (&str, &str, &str) = ("crates/core", "dev-dependencies", "treefold-sim");
-/// The same crate's sources, and what they must not name.
+/// The sources of the same crate, and the name that they must not contain.
 const UNTESTED_IN: (&str, &str) = ("crates/core/src/", "treefold_sim");
 
-/// One crate: its name, where it is, and which crates of this workspace it asks for, by line.
+/// The manifest of one crate. `asks_for` holds the names of its dependencies, each with its line.
 struct Manifest<'a> {
     file: &'a File,
     directory: &'a str,
     name: &'a str,
     asks_for: Vec<(usize, &'a str)>,
-    /// The same of what it may ask for though it lies to the right.
+    /// The dependency that is allowed although it lies to the right.
     tested_in: Option<&'a str>,
 }
 
@@ -54,7 +54,7 @@ pub fn check(files: &[File]) -> Vec<Violation> {
     for manifest in &manifests {
         let path = &manifest.file.path;
         let Some(room) = room(manifest.directory) else {
-            found.push(Violation::at(path, 1, "this crate has no place among the rooms; give it one"));
+            found.push(Violation::at(path, 1, "this crate is in no room; add it to `ROOMS` of the rule"));
             continue;
         };
         for &(line, name) in &manifest.asks_for {
@@ -63,7 +63,7 @@ pub fn check(files: &[File]) -> Vec<Violation> {
             }
             let known = manifests.iter().find(|other| other.name == name);
             if known.and_then(|other| self::room(other.directory)).is_some_and(|other| other >= room) {
-                let rule = format!("{} must not depend on {name}: arrows run one way", manifest.name);
+                let rule = format!("{} must not depend on {name}: it is not to its left", manifest.name);
                 found.push(Violation::at(path, line, rule));
             }
         }
@@ -71,14 +71,14 @@ pub fn check(files: &[File]) -> Vec<Violation> {
             found.push(Violation::at(
                 path,
                 1,
-                "the workspace's lints hold here too: [lints] workspace = true",
+                "expected the workspace's lints in this manifest: [lints] workspace = true",
             ));
         }
     }
     found
 }
 
-/// Sources of the crate that is tested in another must not name that one.
+/// Finds the lines of core's sources that name the crate in which core's integration tests run.
 fn sources_that_name_their_tests_world(files: &[File]) -> Vec<Violation> {
     let (sources, name) = UNTESTED_IN;
     let named = |(line, text): (usize, &str)| text.contains(name).then_some(line + 1);
@@ -94,15 +94,16 @@ fn room(directory: &str) -> Option<usize> {
     ROOMS.iter().find(|(place, _)| holds(place)).map(|&(_, room)| room)
 }
 
-/// `None` for a file that is no crate's manifest. A manifest is read line by line: tables and keys are all
-/// that matters, and both begin their line.
+/// Reads a manifest. Returns `None` for a file that is not a crate's manifest.
+///
+/// A manifest is read line by line: only tables and keys matter, and both begin their line.
 fn read(file: &File) -> Option<Manifest<'_>> {
     let directory = file.path.strip_suffix("/Cargo.toml")?;
     let (mut table, mut name, mut asks_for, mut tested_in) = ("", None, Vec::new(), None);
     for (index, line) in file.text.lines().map(str::trim).enumerate() {
         if let Some(header) = line.strip_prefix('[') {
             table = header.trim_end_matches(']');
-            // `[dependencies.name]` is both table and key
+            // `[dependencies.name]` is both table and key.
             if let Some((kind, key)) = table.rsplit_once('.')
                 && kind.ends_with("dependencies")
             {
@@ -112,7 +113,7 @@ fn read(file: &File) -> Option<Manifest<'_>> {
             if table == "package" && key.trim() == "name" {
                 name = Some(value.trim().trim_matches('"'));
             } else if table.ends_with("dependencies") {
-                // `name.workspace = true` names its crate before the dot
+                // `name.workspace = true` names its crate before the dot.
                 let other = key.trim().split('.').next().unwrap_or_default();
                 asks_for.push((index + 1, other));
                 if (directory, table, other) == TESTED_IN {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_to_the_left_are_fine() {
+    fn dependencies_to_the_left_are_allowed() {
         let files = [
             manifest("crates/core", "treefold-core", "[dependencies]\nfoca.workspace = true"),
             manifest("crates/treefold", "treefold", "[dependencies]\ntreefold-core = { workspace = true }"),
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn two_drivers_never_know_each_other_not_even_in_tests() {
+    fn two_drivers_must_not_depend_on_each_other_even_in_tests() {
         let files = [
             manifest("crates/treefold", "treefold", ""),
             manifest("crates/sim", "treefold-sim", "[dev-dependencies]\ntreefold.workspace = true"),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn core_is_tested_in_the_simulated_world_by_integration_tests_alone() {
+    fn only_integration_tests_of_core_may_use_the_simulator() {
         let source =
             |path: &str| File { path: path.to_owned(), text: "use treefold_sim::world::World;\n".to_owned() };
         let tested =
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_has_a_room_and_the_lints_of_the_house() {
+    fn crate_without_a_room_or_the_lints_is_a_violation() {
         let mut stray = manifest("crates/attic", "attic", "");
         assert_eq!(check(std::slice::from_ref(&stray)).len(), 1);
         stray.path = "crates/core/Cargo.toml".to_owned();

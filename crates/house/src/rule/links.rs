@@ -1,4 +1,4 @@
-//! Links of the documentation to files of this repository lead somewhere.
+//! Checks that the documentation's links to files of this repository have a target.
 
 use crate::Violation;
 use crate::workspace::File;
@@ -14,7 +14,9 @@ pub fn check(root: &Path, file: &File) -> Vec<Violation> {
     let broken =
         targets(&file.text).into_iter().filter(|(_, target)| is_local(target) && leads_nowhere(target));
     broken
-        .map(|(line, target)| Violation::at(&file.path, line, format!("the link to {target} leads nowhere")))
+        .map(|(line, target)| {
+            Violation::at(&file.path, line, format!("the link target {target} does not exist"))
+        })
         .collect()
 }
 
@@ -22,7 +24,7 @@ fn is_local(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
 }
 
-/// Every link target with its line; code, whether fenced or in a line, holds none.
+/// Returns every link target with its line. Code, fenced or inline, contains no links.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -40,7 +42,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The targets of `[text](target "title")`.
+/// Returns the targets of `[text](target "title")`.
 fn inline_targets(prose: &str) -> impl Iterator<Item = &str> {
     prose.split("](").skip(1).filter_map(|rest| {
         let inside = rest.split_once(')')?.0.trim();
@@ -48,7 +50,7 @@ fn inline_targets(prose: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The target of a line `[name]: target`.
+/// Returns the target of a line `[name]: target`.
 fn reference_target(line: &str) -> Option<&str> {
     let (name, rest) = line.strip_prefix('[')?.split_once("]:")?;
     (!name.contains('[')).then_some(())?;
@@ -71,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn only_local_links_are_looked_up() {
+    fn only_local_links_are_checked() {
         let text = "[a](https://example.org/x) [b](#here) [c](lib.rs) [d](nowhere.md#x)\n".to_owned();
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let found = check(root, &File { path: "src/page.md".to_owned(), text });
-        assert_eq!(found, [Violation::at("src/page.md", 1, "the link to nowhere.md#x leads nowhere")]);
+        assert_eq!(found, [Violation::at("src/page.md", 1, "the link target nowhere.md#x does not exist")]);
     }
 }

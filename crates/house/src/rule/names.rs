@@ -1,14 +1,15 @@
-//! Names that say nothing.
+//! Rejects names that say nothing.
 //!
-//! A module called after no concept collects whatever has none; a `get_` says what the parentheses say.
+//! A module that is not named after a concept collects unrelated code. A `get_` repeats what the parentheses
+//! say.
 
 use crate::Violation;
 use crate::outline::{definitions, trait_impls};
 use crate::workspace::RustFile;
 
-/// Module and file names that stand for no concept.
+/// Module and file names that name no concept.
 const EMPTY_MODULES: [&str; 7] = ["util", "utils", "manager", "common", "helper", "helpers", "misc"];
-/// The same as the last word of a type.
+/// Last words of type names that name no concept.
 const EMPTY_TYPES: [&str; 6] = ["Util", "Utils", "Manager", "Helper", "Helpers", "Misc"];
 
 /// Applies the rules of this file.
@@ -24,7 +25,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
         let name = definition.name;
         let rule = match definition.keyword {
             "fn" if name.starts_with("get_") && !given(definition.at) => {
-                format!("fn {name}: say what it gives, without get_")
+                format!("fn {name}: remove the prefix get_")
             }
             "mod" if EMPTY_MODULES.contains(&name) => format!("mod {name} is named after no concept"),
             "struct" | "enum" | "trait" | "type" if EMPTY_TYPES.iter().any(|word| name.ends_with(word)) => {

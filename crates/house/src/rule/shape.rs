@@ -1,14 +1,15 @@
 //! The shape of a file: its size, its essay, and advice about long functions.
 //!
-//! Small pieces are read whole. The limits are the design's (§3.2); a file at its limit is two files.
+//! Small pieces can be read as a whole. The limits are those of the design (§3.2). Split a file that reaches
+//! its limit.
 
 use crate::Violation;
 use crate::outline::{definitions, item_end};
 use crate::workspace::RustFile;
 
-/// Lines of a file, its tests not counted.
+/// Most lines of a file; its tests do not count.
 pub const FILE_LINES_MAX: usize = 700;
-/// Lines of the tests beside the code; more of them live in `tests.rs` below it.
+/// Most lines of tests beside the code. More tests belong in `tests.rs` below it.
 pub const TESTS_BESIDE_LINES_MAX: usize = 200;
 /// Lines of a function, from its first to its closing brace, above which the house gives advice.
 pub const FUNCTION_LINES_ADVISED: usize = 70;
@@ -19,7 +20,11 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
     let path = &file.file.path;
     let first = file.file.text.lines().enumerate().find(|(_, line)| !line.trim().is_empty());
     if let Some((index, _)) = first.filter(|(_, line)| !line.starts_with("//!")) {
-        found.push(Violation::at(path, index + 1, "a file opens with its essay (`//!`): why it exists"));
+        found.push(Violation::at(
+            path,
+            index + 1,
+            "a file must begin with `//!` lines that say why it exists",
+        ));
     }
 
     let beside: usize = file.tests.iter().map(|span| lines_in(file, span.start, span.end)).sum();
@@ -30,7 +35,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
     if !file.is_test && beside > TESTS_BESIDE_LINES_MAX {
         let line = file.tests.first().map_or(1, |span| file.line(span.start));
         let rule = format!(
-            "{beside} lines of tests beside the code; beyond {TESTS_BESIDE_LINES_MAX} they move to tests.rs"
+            "{beside} lines of tests beside the code; move them to tests.rs above {TESTS_BESIDE_LINES_MAX} lines"
         );
         found.push(Violation::at(path, line, rule));
     }
@@ -73,11 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_opens_with_its_essay() {
+    fn a_file_must_begin_with_a_module_comment() {
         assert!(violations("\n//! Why.\n".to_owned()).is_empty());
         assert_eq!(
             violations("\nuse x;\n".to_owned())[0],
-            "a.rs:2: a file opens with its essay (`//!`): why it exists"
+            "a.rs:2: a file must begin with `//!` lines that say why it exists"
         );
     }
 
@@ -94,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_do_not_count_as_the_file_but_have_a_limit_of_their_own() {
+    fn tests_have_a_line_limit_apart_from_the_file() {
         let tests = |lines| format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "\n".repeat(lines));
         assert!(violations(format!("//! Why.\n{}{}", "\n".repeat(690), tests(150))).is_empty());
         assert_eq!(violations(format!("//! Why.\n{}{}", "\n".repeat(710), tests(150))).len(), 1);

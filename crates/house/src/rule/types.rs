@@ -1,34 +1,34 @@
-//! The size of core's types.
+//! Limits the size of core's types.
 //!
-//! A struct with many fields hides which of them belong together, and each method of a type may touch all of its
-//! fields. So a struct of core has few fields and a reason for more, and the node, which holds everything, leaves
-//! most methods to its parts. Tables of limits, tuning and configuration are as long as what they list: nothing in
-//! them changes together.
+//! A struct with many fields hides which of them belong together, and each method of a type may touch all of
+//! its fields. So a struct of core has few fields, and gives a reason if it has more. The node, which holds
+//! everything, leaves most methods to its parts. Tables of limits, tuning and configuration may be as long as
+//! the list of their settings, because their fields do not change together.
 
 use crate::Violation;
 use crate::types::{impls, structs};
 use crate::workspace::{CORE, RustFile};
 
-/// Fields of a struct.
+/// Most fields of a struct.
 pub const FIELDS_MAX: usize = 15;
-/// Fields of a struct whose doc comment gives no reason for them.
+/// Most fields of a struct whose doc comment gives no reason for more.
 pub const FIELDS_WITHOUT_REASON_MAX: usize = 10;
-/// Methods of the node, in all of its `impl` blocks.
+/// Most methods of the node, over all its `impl` blocks.
 pub const NODE_METHODS_MAX: usize = 120;
 
-/// The word by which a doc comment gives its reason.
+/// The word that marks the reason in a doc comment.
 const REASON: &str = "because";
 /// The node's type.
 const NODE: &str = "Node";
 /// Last words of the names of tables.
 const TABLES: [&str; 3] = ["Limits", "Tuning", "Config"];
 
-/// Whether a struct is a table, by its name.
+/// Tells by its name whether a struct is a table.
 pub fn is_table(name: &str) -> bool {
     TABLES.iter().any(|word| name.ends_with(word))
 }
 
-/// Whether a path means the node.
+/// Tells whether a path names the node.
 pub fn is_node(path: &str) -> bool {
     path.rsplit("::").next() == Some(NODE)
 }
@@ -44,11 +44,11 @@ pub fn check_fields(file: &RustFile) -> Vec<Violation> {
         let has_reason = one.docs.split(|letter: char| !letter.is_alphabetic()).any(is_reason);
         let rule = if fields > FIELDS_MAX {
             format!(
-                "struct {name} has {fields} fields; a struct of core has at most {FIELDS_MAX}: split it by what changes together"
+                "struct {name} has {fields} fields; a struct of core has at most {FIELDS_MAX}: split it into fields that change together"
             )
         } else if fields > FIELDS_WITHOUT_REASON_MAX && !has_reason {
             format!(
-                "struct {name} has {fields} fields; above {FIELDS_WITHOUT_REASON_MAX}, its doc comment says why, with the word `{REASON}`"
+                "struct {name} has {fields} fields; above {FIELDS_WITHOUT_REASON_MAX}, its doc comment must give the reason with the word `{REASON}`"
             )
         } else {
             continue;
@@ -58,7 +58,7 @@ pub fn check_fields(file: &RustFile) -> Vec<Violation> {
     found
 }
 
-/// Limits the methods of the node. The violation is told at its largest block.
+/// Limits the methods of the node. Reports a violation at the node's largest block.
 pub fn check_node(files: &[RustFile]) -> Vec<Violation> {
     let (mut methods, mut blocks, mut largest) = (0, 0, (0, "", 0));
     for file in files.iter().filter(|file| is_core(file)) {
@@ -73,7 +73,7 @@ pub fn check_node(files: &[RustFile]) -> Vec<Violation> {
         return Vec::new();
     }
     let rule = format!(
-        "{NODE} has {methods} methods in {blocks} impl blocks; it has at most {NODE_METHODS_MAX}: a method belongs to the part whose fields it uses"
+        "{NODE} has {methods} methods in {blocks} impl blocks; it may have at most {NODE_METHODS_MAX}: move a method to the part whose fields it uses"
     );
     vec![Violation::at(largest.1, largest.2, rule)]
 }
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn struct_with_ten_fields_needs_no_reason_and_with_eleven_it_does() {
+    fn struct_with_more_than_ten_fields_needs_a_reason() {
         assert_eq!(check_fields(&core(&with_fields("/// A wave.", "Wave", 10))), []);
         let found = check_fields(&core(&with_fields("/// A wave.", "Wave", 11)));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].to_string(),
-            "crates/core/src/wave/state.rs:3: struct Wave has 11 fields; above 10, its doc comment says why, with the word `because`"
+            "crates/core/src/wave/state.rs:3: struct Wave has 11 fields; above 10, its doc comment must give the reason with the word `because`"
         );
     }
 
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn reason_elsewhere_than_in_the_doc_comment_does_not_count() {
+    fn reason_outside_the_doc_comment_does_not_count() {
         let elsewhere = "/// Because.\nstruct Other;\n// because\n/// A wave.";
         assert_eq!(check_fields(&core(&with_fields(elsewhere, "Wave", 11))).len(), 1);
     }
 
     #[test]
-    fn tables_tests_and_other_crates_have_as_many_fields_as_they_like() {
+    fn field_limit_exempts_tables_tests_and_other_crates() {
         for name in ["Limits", "StreamTuning", "NodeConfig"] {
             assert_eq!(check_fields(&core(&with_fields("", name, 40))), []);
         }
@@ -143,16 +143,16 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_the_node_are_counted_over_all_its_blocks() {
+    fn methods_of_the_node_are_summed_over_all_its_blocks() {
         let blocks = |last| [core(&with_methods("Node", 70)), core(&with_methods("crate::node::Node", last))];
         assert_eq!(check_node(&blocks(50)), []);
         let found = check_node(&blocks(51));
         assert_eq!(found.len(), 1);
-        assert!(found[0].rule.starts_with("Node has 121 methods in 2 impl blocks; it has at most 120"));
+        assert!(found[0].rule.starts_with("Node has 121 methods in 2 impl blocks; it may have at most 120"));
     }
 
     #[test]
-    fn methods_of_other_types_and_of_tests_do_not_count_for_the_node() {
+    fn node_methods_exclude_other_types_and_tests() {
         let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", with_methods("Node", 200));
         assert_eq!(check_node(&[core(&with_methods("NodeId", 200)), core(&tests)]), []);
     }

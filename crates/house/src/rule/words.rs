@@ -1,15 +1,15 @@
-//! Words that must not be left in a file: panics without a reason, unfinished work, one machine's paths, the
-//! hosts that packages happened to come from.
+//! Rejects words that must not be in a file: panics without a reason, unfinished work, paths of one machine,
+//! and hosts of package registries.
 
 use crate::Violation;
 use crate::outline::words;
 use crate::source::is_word;
 use crate::workspace::{File, RustFile};
 
-/// Marks of unfinished work. Written in halves, or this file would be the first to break its rule.
+/// Marks of unfinished work. They are split here because this file would otherwise break its own rule.
 const UNFINISHED: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
-/// Where one person's files live.
+/// Directories of one person's files.
 const HOMES: [&str; 5] = [
     concat!("/ro", "ot"),
     concat!("/ho", "me/"),
@@ -17,7 +17,7 @@ const HOMES: [&str; 5] = [
     concat!("/tm", "p/w"),
     concat!("/wo", "rk/"),
 ];
-/// Hosts of package registries: a mirror or a private registry must do as well.
+/// Hosts of package registries. A mirror or a private registry must work as well.
 const REGISTRIES: [&str; 6] = [
     concat!("crates", ".io"),
     concat!("pypi", ".org"),
@@ -27,7 +27,7 @@ const REGISTRIES: [&str; 6] = [
     concat!("npm", "js.com"),
 ];
 
-/// Panics and unfinished work in code.
+/// Finds panics and unfinished work in code.
 pub fn check_code(file: &RustFile) -> Vec<Violation> {
     let code = &file.source.code;
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub fn check_code(file: &RustFile) -> Vec<Violation> {
         let (before, after) = (&code[..at], &code[at + word.len()..]);
         let rule = match word {
             "unwrap" if !file.is_test_at(at) && before.ends_with(['.', ':']) => {
-                "no unwrap outside tests: `expect` states the invariant that makes it safe".to_owned()
+                "use `expect` with the invariant that makes it safe; unwrap is for tests only".to_owned()
             }
             "todo" | "unimplemented" if after.starts_with('!') => format!("{word}! is unfinished work"),
             _ => continue,
@@ -46,10 +46,10 @@ pub fn check_code(file: &RustFile) -> Vec<Violation> {
     found
 }
 
-/// Unfinished work, paths and hosts in any text.
+/// Finds unfinished work, paths and hosts in any text.
 pub fn check_text(file: &File) -> Vec<Violation> {
     let mut found = Vec::new();
-    // in Rust it is the comments that count: a lexer may well name these words in a string
+    // In Rust only comments count, because a lexer may name these words in a string.
     if file.ending() != "rs" {
         found.extend(unfinished(&file.path, &file.text));
     }
@@ -76,7 +76,7 @@ fn unfinished(path: &str, text: &str) -> Vec<Violation> {
     found
 }
 
-/// Whether a line names this directory as the beginning of a path, not as a part of another one.
+/// Tells whether a line names this directory as the beginning of a path, and not as a part of another path.
 fn names_home(line: &str, home: &str) -> bool {
     line.match_indices(home).any(|(at, _)| {
         let continues = |byte: &u8| is_word(*byte) || b"./}*-)>".contains(byte);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn unwrap_is_for_tests() {
+    fn unwrap_is_allowed_in_tests_only() {
         let text =
             "fn a() { b.unwrap(); c.unwrap_or(d); }\n#[cfg(test)]\nmod tests { fn e() { f.unwrap(); } }\n";
         let found = check_code(&RustFile::new(file("a.rs", text), false));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_the_beginning_of_a_path() {
+    fn a_home_directory_is_found_at_the_beginning_of_a_path_only() {
         let [root, home, ..] = HOMES;
         assert_eq!(check_text(&file("a.md", &format!("see `{root}/x` and {home}me"))).len(), 1);
         for fine in ["$HOME/rooted", "tree/root", "the /rooted tree", "apps/home/x"] {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn registries_are_not_named() {
+    fn hosts_of_package_registries_are_violations() {
         assert_eq!(check_text(&file("a.toml", &format!("url = \"https://{}/\"", REGISTRIES[0]))).len(), 1);
     }
 }

@@ -1,45 +1,46 @@
-//! The page, and the place in it that is the simulator's.
+//! The evaluation page, and the simulator's part of it.
 //!
-//! Between two markers, each a comment on a line of its own, stands what is written here; every byte outside is
-//! people's and stays. A page without the markers is refused: where they belong is for people to say.
+//! This module replaces the text between two markers. Each marker is a comment on a line of its own. People
+//! write all bytes outside the markers, and these stay unchanged. A page without the markers is an error,
+//! because people must decide where the markers belong.
 
 use thiserror::Error;
 
-/// The line before what is written here.
+/// The line before the simulator's part.
 pub const BEGIN: &str = "<!-- sim:begin -->";
-/// The line after it.
+/// The line after the simulator's part.
 pub const END: &str = "<!-- sim:end -->";
 
-/// Why a page was left as it is.
+/// The reason why a page was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoPlace {
-    /// A marker is not there.
+    /// A marker is missing.
     #[error("the line {0} is missing: put it where the simulator's part belongs")]
     Missing(&'static str),
-    /// A marker is there more than once.
-    #[error("the line {0} is there more than once")]
+    /// A marker occurs more than once.
+    #[error("the line {0} occurs more than once: keep one")]
     Repeated(&'static str),
-    /// The part would end before it begins.
-    #[error("{END} stands before {BEGIN}")]
+    /// The end marker is before the begin marker.
+    #[error("the line {END} is before the line {BEGIN}: exchange them")]
     Reversed,
 }
 
-/// The page with `part` between its markers, in place of what was there.
+/// Returns the page with `part` between its markers, in place of the old part.
 ///
 /// # Errors
 ///
-/// When each marker is not there exactly once, the first before the second.
+/// Each marker must occur exactly once, and the begin marker must be first.
 pub fn splice(page: &str, part: &str) -> Result<String, NoPlace> {
     let (begin, end) = (line_of(page, BEGIN)?, line_of(page, END)?);
     if end.start < begin.end {
         return Err(NoPlace::Reversed);
     }
     let (before, after) = (&page[..begin.end], &page[end.start..]);
-    // Where the marker is the last line of a file without a final newline, `Reversed` or `Missing` came before.
+    // `begin` ends with a newline, because the line of the end marker follows it.
     Ok(format!("{before}\n{}\n\n{after}", part.trim()))
 }
 
-/// The bytes of the one line that is `marker`, its newline included.
+/// Returns the bytes of the only line that is `marker`, with its newline.
 fn line_of(page: &str, marker: &'static str) -> Result<std::ops::Range<usize>, NoPlace> {
     let mut found = None;
     let mut start = 0;
@@ -60,7 +61,7 @@ mod tests {
     const PAGE: &str = "# Evaluation\n\nby hand\n<!-- sim:begin -->\nold\n<!-- sim:end -->\n\nmore by hand";
 
     #[test]
-    fn only_what_stands_between_the_markers_changes() {
+    fn only_the_text_between_the_markers_changes() {
         let page = splice(PAGE, "## Simulated\n\nnew\n").unwrap();
         assert_eq!(
             page,
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_with_no_place_is_refused() {
+    fn a_page_without_proper_markers_is_refused() {
         let refused = |page: &str| splice(page, "part").unwrap_err();
         assert_eq!(refused("nothing"), NoPlace::Missing(BEGIN));
         assert_eq!(refused("<!-- sim:begin -->\nold"), NoPlace::Missing(END));

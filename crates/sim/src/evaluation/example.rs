@@ -1,9 +1,9 @@
-//! An experiment whose points are known beforehand: for the tests of whatever reads, draws or describes points.
+//! An experiment with known points, for tests of code that reads, draws or describes points.
 
 use super::Finding;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, Unwatched};
 
-/// Two series over a load, with a chart of each kind.
+/// Two series over the load, with a chart of each kind.
 pub(crate) const EXAMPLE: Experiment = Experiment {
     name: "example",
     about: "Load from 50 to 90 % under two shapes: response time",
@@ -13,7 +13,7 @@ pub(crate) const EXAMPLE: Experiment = Experiment {
     findings,
 };
 
-/// On a linear axis, beside what the paper found.
+/// A chart with linear axes and the paper's points.
 pub(crate) const RESPONSE: Chart = Chart::new(
     "example-response",
     "Response time by load, <24 nodes> & 2 processors",
@@ -22,20 +22,20 @@ pub(crate) const RESPONSE: Chart = Chart::new(
 )
 .beside(&[("flat", &[(50.0, 95.0), (90.0, 400.0)])]);
 
-/// On a logarithmic axis.
+/// A chart with a logarithmic y axis.
 pub(crate) const TAIL: Chart =
     Chart::new("example-tail", "The slowest hundredth", "load (%)", Measure::ResponseP99)
         .labelled("99th percentile (ms)")
         .only("workload", "fine, \"exponential\"")
         .log_y();
 
-/// What the example finds.
+/// The findings of the example.
 pub(crate) fn findings(points: &[Point]) -> Vec<Finding> {
     let fastest = points.iter().map(|point| point.response_ms_mean).fold(f64::INFINITY, f64::min);
     vec![Finding::new("fastest | mean", "70 ms", format!("{fastest:.0} ms"))]
 }
 
-/// A point with its tail and its load's own additions.
+/// A point with a tail and two figures of its own.
 pub(crate) fn point(series: &str, x: f64, response_ms_mean: f64) -> Point {
     let same = Point::of_calls(series, x, vec![response_ms_mean], 1000.0 / 3.0, 1.0);
     let figures = Point { response_ms_p99: response_ms_mean * 4.0, ..same };

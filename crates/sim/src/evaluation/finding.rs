@@ -1,24 +1,25 @@
-//! One figure of a paper beside ours.
+//! One figure of a paper beside our figure.
 
 use crate::experiment::Point;
 
-/// What an experiment's points say: a row of the evaluation.
+/// A row of the evaluation: one figure of the paper, and ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was measured, with its setting.
+    /// The measured quantity, with its setting.
     pub what: String,
-    /// What the paper found, with its unit.
+    /// The paper's figure, with its unit.
     pub paper: String,
-    /// What we found, in the same unit.
+    /// Our figure, in the same unit.
     pub ours: String,
 }
 
-/// Reads an experiment's findings off its points. Points may be few, or of a quick run: what they don't show is
-/// left out, not made up.
+/// Computes an experiment's findings from its points.
+///
+/// The points may be few, or of a quick run. A finding that they do not show is left out.
 pub type Findings = fn(&[Point]) -> Vec<Finding>;
 
 impl Finding {
-    /// A finding; the order is that of the table's columns.
+    /// Creates a finding. The arguments have the order of the table's columns.
     pub fn new(what: impl Into<String>, paper: impl Into<String>, ours: impl Into<String>) -> Self {
         Self { what: what.into(), paper: paper.into(), ours: ours.into() }
     }

@@ -1,13 +1,13 @@
-//! From points to evidence: how points are kept, what they say beside the paper, and the pages that show it.
+//! Keeps the points of experiments, compares them with the papers, and writes the pages that show them.
 //!
-//! `docs/evaluation.md` holds, for each experiment, the paper's figure, ours, and the command that made it. What the
-//! simulator measures there is written by `make evaluation` and by nobody's hand, so that no figure outlives the
-//! code that gave it; everything outside its markers is left as it is.
+//! For each experiment, `docs/evaluation.md` shows the paper's figure, our figure, and the command that
+//! computes it. `make evaluation` writes the simulator's part of this page. Nobody edits that part by hand,
+//! so no figure can be older than the code. Text outside the markers stays unchanged.
 //!
-//! - [`record`]: points as JSON and CSV, and back.
+//! - [`record`]: points as JSON and CSV.
 //! - [`finding`]: one figure of the paper beside ours.
-//! - [`section`]: an experiment's part of the page.
-//! - [`document`]: the page, and the place in it that is ours.
+//! - [`section`]: an experiment's section of the page.
+//! - [`document`]: the page, and the simulator's part of it.
 
 pub mod document;
 pub mod finding;

@@ -1,41 +1,41 @@
-//! Points on file: JSON to keep and to draw from again, CSV for whatever else people plot with.
+//! Points in files: JSON to keep them and draw them again, CSV for other plotting programs.
 //!
-//! Figures are kept to six digits: more than a simulation's randomness lets anybody believe, and few enough that the
-//! last bits of a float don't show as a change. [`rounded`] comes before everything else, so that a picture drawn
-//! from a run and one drawn from its file are the same.
+//! Figures are kept to six digits. This is more than the randomness of a simulation justifies, and few enough
+//! that the last bits of a float do not show as a change. Call [`rounded`] before everything else, so that a
+//! picture drawn from a run equals the picture drawn from its file.
 //!
-//! JSON has no word for a figure that isn't there (the response time where no call was answered): it is `null`, and an
-//! absent or null figure is read as not-a-number, which no chart draws.
+//! JSON has no number for a missing figure, such as the response time if no call was answered. Such a figure
+//! is written as `null`. An absent or null figure is read as not-a-number, which no chart draws.
 
 use crate::experiment::{Point, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The figures that every point has, in the order of the columns.
+/// The figures of every point, in the order of the columns.
 pub const FIGURES: [&str; 4] = ["response_ms_mean", "response_ms_p99", "throughput_per_s", "coverage_mean"];
 
-/// Why a text holds no points. Nothing was read.
+/// The reason why a text cannot be read as points.
 #[derive(Debug, Error)]
 pub enum UnreadablePoints {
-    /// It is no JSON array of objects.
-    #[error("no JSON array of points: {0}")]
+    /// The text is not a JSON array of objects.
+    #[error("expected a JSON array of points: {0}")]
     Json(#[from] serde_json::Error),
-    /// A field is missing, or is not what it should be.
+    /// A field is missing or has a wrong type.
     #[error("point {at}: {field} is {given}; allowed: {allowed}")]
     Field {
         /// The point's place, from 0.
         at: usize,
         /// The field's name.
         field: String,
-        /// What stands there, as JSON.
+        /// The value that was found, as JSON.
         given: String,
-        /// What may stand there.
+        /// The values that are allowed.
         allowed: &'static str,
     },
 }
 
-/// The points with every figure to six digits.
+/// Rounds every figure of the points to six digits.
 pub fn rounded(mut points: Vec<Point>) -> Vec<Point> {
     for point in &mut points {
         let Point { series: _, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, more } =
@@ -54,7 +54,7 @@ fn six_digits(figure: f64) -> f64 {
     format!("{figure:.5e}").parse().expect("invariant: a formatted number is a number")
 }
 
-/// A JSON array, one point a line, without a newline at the end.
+/// Formats the points as a JSON array, one point a line, without a newline at the end.
 pub fn to_json(points: &[Point]) -> String {
     let lines = points.iter().map(|point| {
         serde_json::to_string(point).expect("invariant: points have string keys and no failing parts")
@@ -63,11 +63,11 @@ pub fn to_json(points: &[Point]) -> String {
     if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) }
 }
 
-/// The points of a JSON array, as [`to_json`] writes it.
+/// Reads the points of a JSON array, as [`to_json`] writes it.
 ///
 /// # Errors
 ///
-/// Where the text is something else; the error names point and field.
+/// The text must be such an array. The error names the point and the field.
 pub fn from_json(text: &str) -> Result<Vec<Point>, UnreadablePoints> {
     let objects: Vec<Map<String, Json>> = serde_json::from_str(text)?;
     objects.into_iter().enumerate().map(|(at, object)| point_of(at, object)).collect()
@@ -107,14 +107,15 @@ fn point_of(at: usize, mut object: Map<String, Json>) -> Result<Point, Unreadabl
     Ok(Point { series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, more })
 }
 
-/// The names of all fields of these points: those that each has, then what experiments add, sorted.
+/// Returns the names of all fields of these points: first the common fields, then the experiments' own,
+/// sorted.
 pub fn columns(points: &[Point]) -> Vec<String> {
     let added: BTreeSet<&String> = points.iter().flat_map(|point| point.more.keys()).collect();
     let common = ["series", "x"].into_iter().chain(FIGURES).map(str::to_owned);
     common.chain(added.into_iter().cloned()).collect()
 }
 
-/// What a point has in a column of [`columns`]; `None` where it has nothing, or no number.
+/// Returns the value of a point in a column of [`columns`]. Returns `None` if it is missing or not finite.
 pub fn cell(point: &Point, column: &str) -> Option<Value> {
     let value = match column {
         "series" => Value::Text(point.series.clone()),
@@ -128,11 +129,12 @@ pub fn cell(point: &Point, column: &str) -> Option<Value> {
     value.number().is_none_or(f64::is_finite).then_some(value)
 }
 
-/// CSV (RFC 4180) with a heading, without a newline at the end; what a point doesn't have is an empty field.
+/// Formats the points as CSV (RFC 4180) with a heading, without a newline at the end. A missing value is an
+/// empty field.
 pub fn to_csv(points: &[Point]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let columns = columns(points);
-    let written = "invariant: a vector takes whatever is written, and all rows are as long as the heading";
+    let written = "invariant: writing to a vector cannot fail, and all rows are as long as the heading";
     writer.write_record(&columns).expect(written);
     for point in points {
         let cells = columns.iter().map(|column| match cell(point, column) {
@@ -166,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn written_points_are_read_unchanged() {
         let points = rounded(points());
         assert_eq!(from_json(&to_json(&points)).unwrap(), points);
     }
 
     #[test]
-    fn a_figure_that_is_not_there_is_null_and_an_empty_field() {
+    fn a_missing_figure_is_null_in_json_and_empty_in_csv() {
         let lost = Point { response_ms_mean: f64::NAN, ..point("flat", 1.0, 1.0) };
         let text = to_json(std::slice::from_ref(&lost));
         assert!(text.contains(r#""response_ms_mean":null"#), "{text}");
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_points_is_refused_by_point_and_field() {
+    fn errors_name_the_point_and_the_field() {
         let refused = |text| from_json(text).unwrap_err().to_string();
         assert_eq!(refused(r#"[{"series": "flat"}]"#), "point 0: x is null; allowed: a number");
         assert_eq!(
@@ -194,7 +196,7 @@ mod tests {
             refused(r#"[{"series": "flat", "x": 1, "loads": [1]}]"#),
             "point 0: loads is [1]; allowed: a number or a word"
         );
-        assert!(refused("{}").starts_with("no JSON array of points"));
+        assert!(refused("{}").starts_with("expected a JSON array of points"));
     }
 
     #[test]

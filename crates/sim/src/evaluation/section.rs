@@ -1,18 +1,19 @@
-//! An experiment's part of the page: what it varies, the paper's figures beside ours, its pictures, its command.
+//! An experiment's section of the page: its parameters, the paper's figures beside ours, its pictures and its
+//! command.
 
 use super::Finding;
 use crate::experiment::Experiment;
 use std::fmt;
 
-/// What is shown of one experiment; its text is Markdown.
+/// The section of one experiment. Its text is Markdown.
 pub struct Section<'a> {
-    /// What was run.
+    /// The experiment.
     pub experiment: &'a Experiment,
-    /// What its points say.
+    /// The findings of its points.
     pub findings: &'a [Finding],
-    /// Where its pictures and points are, seen from the page.
+    /// Directory of its pictures and points, relative to the page.
     pub files: &'a str,
-    /// The command that gives its points, and so each of our figures.
+    /// The command that computes its points, and so each of our figures.
     pub command: &'a str,
 }
 
@@ -36,23 +37,23 @@ impl fmt::Display for Section<'_> {
     }
 }
 
-/// The command that a page says gives the points of the experiment called `name`, if it has a section of it.
+/// Returns the command that the page gives for the experiment `name`, if the page has a section of it.
 pub fn command_on<'page>(page: &'page str, name: &str) -> Option<&'page str> {
     let start = format!("Points: [{name}.json](");
     let line = page.lines().find(|line| line.starts_with(&start))?;
     line.rsplit_once(AGAIN)?.1.strip_suffix('`')
 }
 
-/// Before a section's command.
+/// The text before a section's command.
 const AGAIN: &str = "Again: `";
 
-/// The text with a full stop at its end.
+/// Returns the text with a full stop at its end.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// A text that stays within its cell.
+/// Escapes a text so that it stays within its cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_has_the_paper_beside_ours_and_leads_to_pictures_and_points() {
+    fn section_shows_both_figures_and_links_pictures_and_points() {
         let findings = findings(&points());
         let section = Section {
             experiment: &EXAMPLE,

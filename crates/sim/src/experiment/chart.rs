@@ -1,63 +1,64 @@
-//! Pictures of an experiment's points, as plain values.
+//! Charts of an experiment's points, as plain values.
 
 use super::point::Point;
 
-/// One picture of an experiment's points.
+/// One chart of an experiment's points.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart {
     /// The file's name without `.svg`.
     pub file: &'static str,
-    /// Above the picture.
+    /// The text above the chart.
     pub title: &'static str,
-    /// Below the x axis, with the unit.
+    /// The text below the x axis, with the unit.
     pub x_label: &'static str,
-    /// Beside the y axis, with the unit.
+    /// The text beside the y axis, with the unit.
     pub y_label: &'static str,
-    /// What is drawn.
+    /// The figure on the y axis.
     pub y: Measure,
-    /// Only points whose addition of this name is this word.
+    /// A name and a word: the chart shows only points whose own value of that name is that word.
     pub only: Option<(&'static str, &'static str)>,
     /// True for a logarithmic y axis.
     pub log_y: bool,
-    /// What the paper found, drawn dashed beside ours.
+    /// The paper's curves, drawn dashed beside ours.
     pub reference: Reference,
 }
 
-/// Curves by name and points.
+/// Curves, each with a name and points.
 pub type Reference = &'static [(&'static str, &'static [(f64, f64)])];
 
 impl Chart {
-    /// All points that have `y`, on linear axes, with nothing beside them. The y axis is named after what is drawn.
+    /// Creates a chart of all points that have `y`, on linear axes and without the paper's curves. The label
+    /// of the y axis is the default of `y`.
     pub const fn new(file: &'static str, title: &'static str, x_label: &'static str, y: Measure) -> Self {
         Self { file, title, x_label, y_label: y.label(), y, only: None, log_y: false, reference: &[] }
     }
 
-    /// The same with another name at its y axis.
+    /// Sets the label of the y axis.
     #[must_use]
     pub const fn labelled(self, y_label: &'static str) -> Self {
         Self { y_label, ..self }
     }
 
-    /// The same of those points alone whose addition `name` is `word`.
+    /// Restricts the chart to points whose own value `name` is `word`.
     #[must_use]
     pub const fn only(self, name: &'static str, word: &'static str) -> Self {
         Self { only: Some((name, word)), ..self }
     }
 
-    /// The same on a logarithmic y axis.
+    /// Makes the y axis logarithmic.
     #[must_use]
     pub const fn log_y(self) -> Self {
         Self { log_y: true, ..self }
     }
 
-    /// The same with the paper's curves beside ours.
+    /// Adds the paper's curves.
     #[must_use]
     pub const fn beside(self, reference: Reference) -> Self {
         Self { reference, ..self }
     }
 }
 
-/// Which figure of a point.
+/// A figure of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// [`Point::response_ms_mean`].
@@ -73,7 +74,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// The figure of `point`, if it has it.
+    /// Returns the figure of `point`, if the point has it.
     pub fn of(self, point: &Point) -> Option<f64> {
         match self {
             Self::ResponseMean => Some(point.response_ms_mean),
@@ -84,7 +85,8 @@ impl Measure {
         }
     }
 
-    /// What an axis that shows it says, with the unit; for an experiment's own figure the bare name.
+    /// Returns the label of an axis that shows the figure, with the unit. For an experiment's own figure it
+    /// is the name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::ResponseMean => "mean response time (ms)",

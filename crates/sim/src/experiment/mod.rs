@@ -1,8 +1,8 @@
-//! The papers' experiments: what each varies, what it yields, and what the paper found.
+//! The papers' experiments: their parameters, their points, and the papers' results.
 //!
-//! An experiment is a plain value: a name, what the paper says, how its points are drawn, and a function from a
-//! seed to points. Its points are independent runs of the simulator, so they run on as many threads as there are
-//! processors and come out the same on any number of them.
+//! An experiment is a plain value: a name, the paper's result, the charts of its points, and a function from
+//! a seed to points. The points are independent runs of the simulator. They run on as many threads as there
+//! are processors, and the number of threads does not change them.
 
 pub mod calls;
 pub mod chart;
@@ -19,42 +19,42 @@ pub use point::{Point, Value};
 
 /// One experiment.
 pub struct Experiment {
-    /// As the command line names it.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line: what is varied and what is measured.
+    /// One line: the parameter that varies and the figure that is measured.
     pub about: &'static str,
-    /// The paper, its section, and what it found.
+    /// The paper, its section, and its result.
     pub paper: &'static str,
-    /// How its points are drawn; one SVG each.
+    /// The charts of its points; one SVG each.
     pub charts: &'static [Chart],
-    /// Runs it.
+    /// Runs the experiment.
     pub run: fn(&Plan, &dyn Progress) -> Vec<Point>,
-    /// What its points say beside the paper.
+    /// Computes the findings to show beside the paper.
     pub findings: Findings,
 }
 
-/// How to run an experiment.
+/// The settings for a run of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Seeds everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Runs per point, each with a seed of its own; the point is their mean.
+    /// Runs per point, each with its own seed. The point is their mean.
     pub repeat: u32,
-    /// Threads to run points on.
+    /// Threads that run points.
     pub threads: usize,
-    /// Shorter runs of fewer points, for a first look and for tests; figures are noisier.
+    /// Whether to make shorter runs of fewer points, for a first look and for tests. Their figures vary more.
     pub quick: bool,
 }
 
-/// Told as points are finished.
+/// Receives the progress of an experiment.
 pub trait Progress: Sync {
-    /// So many runs are to come in all.
+    /// Announces the total number of runs.
     fn total(&self, runs: usize);
-    /// One run is over.
+    /// Reports that one run is over.
     fn done(&self);
 }
 
-/// Nobody is told.
+/// Ignores all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

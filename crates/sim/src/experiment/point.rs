@@ -1,4 +1,4 @@
-//! What an experiment yields: points of named series, as they are printed, plotted and compared.
+//! The points of an experiment, in named series. They are printed, plotted and compared.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 /// One measured point of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The series' name, as the command line uses it: `adaptive`, `polled:2`'s `2`, `ideal`.
+    /// The series' name, as on the command line: `adaptive`, `ideal`, or `2` for `polled:2`.
     pub series: String,
-    /// Where on the x axis; its meaning and unit are the experiment's.
+    /// Position on the x axis. The experiment defines its meaning and unit.
     pub x: f64,
-    /// Mean response time of the calls that were answered, in ms.
+    /// Mean response time of the answered calls, in ms.
     pub response_ms_mean: f64,
-    /// Their 99th percentile, in ms.
+    /// 99th percentile of the answered calls' response times, in ms.
     pub response_ms_p99: f64,
     /// Calls answered per second of modelled time.
     pub throughput_per_s: f64,
     /// Mean coverage of all calls, 0 to 1.
     pub coverage_mean: f64,
-    /// What this experiment adds, by name.
+    /// Further figures and words of this experiment, by name.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
@@ -29,12 +29,12 @@ pub struct Point {
 pub enum Value {
     /// A figure.
     Number(f64),
-    /// A word: a workload's name, a setting.
+    /// A word, such as a workload's name or a setting.
     Text(String),
 }
 
 impl Value {
-    /// The figure, when it is one.
+    /// Returns the figure, if the value is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// The word, when it is one.
+    /// Returns the word, if the value is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Number(_) => None,
@@ -64,8 +64,8 @@ impl From<&str> for Value {
 }
 
 impl Point {
-    /// The point of calls that took `response_ms`, in any order. Where nothing was answered there is no response time
-    /// (NaN).
+    /// Creates the point of calls that took `response_ms`, in any order. If no call was answered, the
+    /// response times are NaN.
     pub fn of_calls(
         series: impl Into<String>,
         x: f64,
@@ -85,25 +85,25 @@ impl Point {
         }
     }
 
-    /// The point with one figure or word more.
+    /// Adds a figure or a word to the point.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.into(), value.into());
         self
     }
 
-    /// The figure that the experiment adds by this name.
+    /// Returns the experiment's own figure of this name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.more.get(name).and_then(Value::number)
     }
 
-    /// The word that the experiment adds by this name.
+    /// Returns the experiment's own word of this name.
     pub fn word(&self, name: &str) -> Option<&str> {
         self.more.get(name).and_then(Value::text)
     }
 }
 
-/// The point of `series` at `x` that bears these words.
+/// Returns the point of `series` at `x` that has all of `words`, pairs of name and word.
 pub fn find<'a>(points: &'a [Point], series: &str, x: f64, words: &[(&str, &str)]) -> Option<&'a Point> {
     points.iter().find(|point| {
         point.series == series
@@ -112,10 +112,11 @@ pub fn find<'a>(points: &'a [Point], series: &str, x: f64, words: &[(&str, &str)
     })
 }
 
-/// Places on the x axis that are nearer to each other are the same, though one was written and the other computed.
+/// Positions on the x axis that differ by less than this are equal. Rounding makes computed and written
+/// positions differ.
 const SAME_X: f64 = 1e-9;
 
-/// The mean; NaN of nothing.
+/// Returns the mean, or NaN if there are no values.
 pub fn mean(all: &[f64]) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_what_its_calls_took() {
+    fn a_point_has_the_mean_and_the_tail_of_its_calls() {
         let point = Point::of_calls("flat", 2.0, vec![9.0, 1.0, 5.0], 3.0, 1.0);
         assert_eq!((point.response_ms_mean, point.response_ms_p99), (5.0, 9.0));
         let nothing = Point::of_calls("flat", 2.0, Vec::new(), 0.0, 0.0);

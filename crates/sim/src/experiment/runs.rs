@@ -1,11 +1,11 @@
-//! Many runs on a few threads, and one order of results.
+//! Runs many simulations on a few threads and returns their results in a fixed order.
 //!
-//! A point of an experiment is the mean over [`Plan::repeat`] runs, each with a seed of its own. All runs are
-//! independent, so they go into one queue from which every thread takes the next. What comes out is put in the
-//! order of what went in: the same on any number of threads.
+//! A point of an experiment is the mean over [`Plan::repeat`] runs, each with its own seed. All runs are
+//! independent. They form one queue, and every thread takes the next run from it. The results are sorted by
+//! the order of the jobs, so they do not depend on the number of threads.
 //!
-//! The runs of one seed differ between series in nothing but what is compared (common random numbers), so a
-//! difference of two means is surer than either of them. How sure a mean is in itself is said beside it.
+//! The runs of one seed differ between series only in the compared setting (common random numbers). So the
+//! difference of two means is more certain than either mean. The standard error of a mean is kept beside it.
 
 use super::point::{Point, Value, mean};
 use super::{Plan, Progress};
@@ -13,10 +13,11 @@ use crate::world::ink::mixed;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// The standard error of the mean response time over the seeds, in ms; there with two seeds and more.
+/// Name of the standard error of the mean response time over the seeds, in ms. A point has it if there are
+/// two seeds or more.
 pub const ERROR: &str = "response_ms_error";
 
-/// Runs every job on as many threads as planned; results are in the order of the jobs.
+/// Runs every job on the planned number of threads. The results are in the order of the jobs.
 pub fn in_parallel<T: Sync, R: Send>(
     plan: &Plan,
     progress: &dyn Progress,
@@ -45,11 +46,12 @@ pub fn in_parallel<T: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs every job with each of the plan's seeds and gives its points, each the mean over the seeds.
+/// Runs every job with each of the plan's seeds and returns its points, each the mean over the seeds.
 ///
 /// # Panics
 ///
-/// When a job gives more points with one seed than with another: they may differ in their figures only.
+/// Panics if a job returns a different number of points with different seeds. The points may differ only in
+/// their figures.
 pub fn averaged<T: Sync>(
     plan: &Plan,
     progress: &dyn Progress,
@@ -59,7 +61,8 @@ pub fn averaged<T: Sync>(
     averaged_over(plan, progress, jobs, |_| plan.repeat, run)
 }
 
-/// The same with a number of seeds for each job, one at least: the first so many of the plan's.
+/// Like [`averaged`], with its own number of seeds for each job. At least one seed is used, and always the
+/// plan's first ones.
 pub fn averaged_over<T: Sync>(
     plan: &Plan,
     progress: &dyn Progress,
@@ -81,15 +84,18 @@ pub fn averaged_over<T: Sync>(
     seeds.iter().flat_map(&mut of_job).collect()
 }
 
-/// The seed of a plan's `nth` run of every point.
+/// Returns the seed of a plan's `nth` run of every point.
 pub fn seed_of(plan: &Plan, nth: u32) -> u64 {
     mixed(plan.seed).wrapping_add(mixed(u64::from(nth)))
 }
 
-/// The points of one job, over all seeds.
+/// Returns the points of one job, averaged over all seeds.
 fn means(seeds: &[Vec<Point>]) -> Vec<Point> {
     let places = seeds.first().map_or(0, Vec::len);
-    assert!(seeds.iter().all(|points| points.len() == places), "every seed gives the same points");
+    assert!(
+        seeds.iter().all(|points| points.len() == places),
+        "a job returned a different number of points with another seed"
+    );
     let of_place = |at: usize| seeds.iter().map(|points| &points[at]).collect::<Vec<&Point>>();
     (0..places).map(|at| mean_point(&of_place(at))).collect()
 }
@@ -120,7 +126,7 @@ fn mean_point(points: &[&Point]) -> Point {
     }
 }
 
-/// Those that are numbers.
+/// Returns the finite figures.
 fn finite(figures: impl Iterator<Item = f64>) -> Vec<f64> {
     figures.filter(|figure| figure.is_finite()).collect()
 }
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_the_order_of_jobs_on_any_number_of_threads() {
+    fn results_have_the_order_of_the_jobs_on_any_number_of_threads() {
         let jobs: Vec<u64> = (0..50).collect();
         for threads in [1, 2, 7, 100] {
             let squares = in_parallel(&plan(threads, 1), &Unwatched, &jobs, |job| job * job);
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_the_mean_over_seeds_and_says_how_sure_it_is() {
+    fn a_point_is_the_mean_over_seeds_with_its_standard_error() {
         let plan = plan(2, 3);
         let figure =
             |seed: u64| 10.0 * (1 + (0..3).position(|nth| seed_of(&plan, nth) == seed).unwrap()) as f64;
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_an_answer_does_not_spoil_the_mean_of_the_others() {
+    fn a_run_without_answers_is_left_out_of_the_mean() {
         let none = point(1.0, f64::NAN);
         let mean = means(&[vec![none.clone()], vec![point(1.0, 30.0)]]);
         assert_eq!(mean[0].response_ms_mean, 30.0);

@@ -1,7 +1,8 @@
-//! One run of a workload on a cluster, and what came of it.
+//! One run of a workload on a cluster, and its results.
 //!
-//! Requests arrive by themselves, whether or not earlier ones have been answered, at one front after the other. What
-//! arrives before the warm-up is over is served and not counted: a node must have learned what its work costs.
+//! Requests arrive at one front after the other, whether or not earlier requests have been answered. Requests
+//! that arrive during the warm-up are served and not counted, because nodes must first learn the cost of
+//! their work.
 
 use super::point::Point;
 use crate::world::distribution::{Arrivals, Distribution};
@@ -16,46 +17,48 @@ use treefold_core::membership::MembershipConfig;
 use treefold_core::message::Message;
 use treefold_core::time::{Duration, Instant};
 
-/// Until queues have their usual length and nodes know what their work costs.
+/// Time until queues have their usual length and nodes know the cost of their work.
 pub const WARM_UP: Duration = Duration::from_secs(10);
 
-/// How nodes behave where all know all and nobody comes or goes: nothing is gossiped.
+/// Returns a tuning without gossip, for clusters in which all nodes know each other and no node comes or
+/// goes.
 pub fn still() -> Tuning {
     Tuning { membership: MembershipConfig::still(), ..Tuning::LAN }
 }
 
-/// A cluster that stands and a workload for it.
+/// A started cluster and a workload for it.
 pub struct Trial {
     /// The cluster.
     pub world: World,
-    /// Where calls are made, in turn.
+    /// The fronts at which calls are made, in turn.
     pub fronts: Vec<usize>,
-    /// When they are made.
+    /// The times of the calls.
     pub arrivals: Arrivals,
-    /// What they ask for.
+    /// The options of the calls.
     pub options: CallOptions,
-    /// By how much a call's work differs from the usual; drawn per call.
+    /// Factor of a call's work; drawn for each call.
     pub scale: Distribution,
-    /// Served before counting begins.
+    /// Time for which calls are served before counting begins.
     pub warm_up: Duration,
-    /// Counted from there.
+    /// Time for which calls are counted, after the warm-up.
     pub measured: Duration,
-    /// What is done to the world, by the time since its start, in order.
+    /// Actions on the world, each with its time since the start, in order.
     pub script: Vec<(Duration, Deed)>,
-    /// Done right before each call, at its front.
+    /// An action right before each call. Its second argument is the call's front.
     pub before_call: Option<fn(&mut World, usize)>,
-    /// Seeds the draws of `scale`.
+    /// The seed for draws of `scale`.
     pub seed: u64,
 }
 
-/// From the last call's deadline until its outcome must be in.
+/// Time after the last call's deadline by which its outcome must be in.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// Something done to a world.
+/// An action on a world.
 pub type Deed = Box<dyn Fn(&mut World)>;
 
 impl Trial {
-    /// Nodes of `world` called at `fronts`, `per_s` times a second, for [`WARM_UP`] and then `seconds` seconds.
+    /// Creates a trial: calls at `fronts`, `per_s` times a second, for [`WARM_UP`] and then for `seconds`
+    /// seconds.
     pub fn poisson(world: World, setting: &Setting, fronts: Vec<usize>, per_s: f64, seconds: f64) -> Self {
         let from = world.now();
         Self {
@@ -72,7 +75,7 @@ impl Trial {
         }
     }
 
-    /// Runs it, until the last call has ended.
+    /// Runs the trial until the last call has ended.
     pub fn run(mut self) -> Ledger {
         let start = self.world.now();
         let from = start + self.warm_up;
@@ -104,34 +107,34 @@ impl Trial {
 /// One call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// When it was made.
+    /// The time at which the call was made.
     pub began: Instant,
-    /// When it ended.
+    /// The time at which the call ended.
     pub ended: Instant,
-    /// True when there was enough of an answer.
+    /// Whether the coverage sufficed for an answer.
     pub answered: bool,
-    /// The coverage of what there was.
+    /// The coverage of the outcome.
     pub coverage: f64,
 }
 
 impl Ended {
-    /// From the one to the other, in ms.
+    /// Returns the time between beginning and end, in ms.
     pub fn response_ms(&self) -> f64 {
         self.began.until(self.ended).as_millis_f64()
     }
 }
 
-/// What came of a trial's calls.
+/// The results of a trial's calls.
 #[derive(Debug)]
 pub struct Ledger {
     from: Instant,
     measured: Duration,
     open: BTreeMap<RequestId, Instant>,
-    /// Calls by their number in the run whose front has not yet chosen whom to ask.
+    /// Calls whose front has not yet chosen the nodes to ask, by their number in the run.
     choosing: BTreeMap<u64, Instant>,
-    /// How long the front took to choose whom to ask, polls included, of each call that counts, in ms.
+    /// For each counted call, the time in which the front chose the nodes to ask, polls included, in ms.
     pub choosing_ms: Vec<f64>,
-    /// The calls that were made while it counted, as they ended.
+    /// The counted calls, in the order in which they ended.
     pub ended: Vec<Ended>,
 }
 
@@ -156,19 +159,19 @@ impl Ledger {
         began >= self.from && began < self.from + self.measured
     }
 
-    /// The response times of those that were answered, in ms.
+    /// Returns the response times of the answered calls, in ms.
     pub fn response_ms(&self) -> Vec<f64> {
         let answered = self.ended.iter().filter(|call| call.answered);
         answered.map(Ended::response_ms).collect()
     }
 
-    /// The calls that ended between two times, counted from the end of the warm-up.
+    /// Returns the calls that ended between two times, counted from the end of the warm-up.
     pub fn ended_between(&self, from: Duration, until: Duration) -> impl Iterator<Item = &Ended> {
         let (from, until) = (self.from + from, self.from + until);
         self.ended.iter().filter(move |call| (from..until).contains(&call.ended))
     }
 
-    /// The trial as a point of `series` at `x`.
+    /// Returns the trial as a point of `series` at `x`.
     pub fn point(&self, series: impl Into<String>, x: f64) -> Point {
         let response_ms = self.response_ms();
         let throughput_per_s = response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0);
@@ -180,7 +183,7 @@ impl Ledger {
 
 impl Watch for Ledger {
     fn effect(&mut self, now: Instant, _at: usize, effect: &Effect<Ink>) {
-        // The first to be sent of a call leaves its front: whom to ask has been chosen.
+        // The first message of a call leaves its front when the front has chosen the nodes to ask.
         if let Effect::Send { message: Message::Call(call), .. } = effect
             && let Some(params) = &call.params
             && let Some(began) = self.choosing.remove(&params.call)

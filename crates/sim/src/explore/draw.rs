@@ -1,9 +1,9 @@
-//! Scenarios drawn from a seed.
+//! Draws scenarios from a seed.
 //!
-//! Most are small, since small clusters break in the same ways as large ones and a thousand of them can be played in
-//! the time of one large one. What matters is that odd things meet: tiny limits and crashes, deadlines shorter than
-//! a hop and clocks that jump. Each ingredient is therefore drawn by itself, and each is left out of most scenarios,
-//! so that few of them hide each other.
+//! Most scenarios are small: small clusters break in the same ways as large ones, and a thousand of them play
+//! in the time of one large cluster. Rare conditions must occur together: tiny limits and crashes, deadlines
+//! shorter than a hop and clocks that jump. So each ingredient is drawn independently, and each is absent
+//! from most scenarios, so that ingredients seldom hide each other.
 
 use super::draw_pushing::{draw_pushing, draw_relay_faults};
 use super::draw_streams::{draw_stream_faults, draw_streams};
@@ -15,7 +15,7 @@ use treefold_core::replica::ReplicaPolicy;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
-/// Purposes get generators of their own, so that a change to one leaves the others as they were.
+/// Each purpose has its own generator, so that a change to one leaves the draws of the others unchanged.
 const CALLS: u64 = 0x6361_6c6c;
 const FAULTS: u64 = 0x6661_756c;
 const KNOBS: u64 = 0x6b6e_6f62;
@@ -69,7 +69,7 @@ pub(super) fn one_in(random: &mut Random, n: usize) -> bool {
     random.below(n) == 0
 }
 
-/// The scenario of a seed.
+/// Draws the scenario of a seed.
 pub fn draw(seed: u64) -> Scenario {
     let random = &mut Random::new(seed);
     let nodes = match random.below(2_000) {
@@ -208,7 +208,7 @@ fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_s
     };
     if one_in(random, 6) {
         wish.slices = pick(random, &[2, 3, 7]);
-        // A partial answer's slices hold partitions that not all of them have, which no mark can tell.
+        // The slices of a partial answer may hold different partitions, and their marks cannot show this.
         wish.min_coverage = 1.0;
     }
     wish
@@ -217,7 +217,7 @@ fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_s
 fn draw_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {
     let random = &mut Random::new(scenario.seed ^ FAULTS);
     let mut faults = Vec::new();
-    // Most scenarios have one or two kinds of faults, so that each is seen alone as well as together.
+    // Most scenarios have one or two kinds of faults, so that each kind occurs alone as well as with others.
     let kinds: Vec<usize> = (0..1 + random.below(3)).map(|_| random.below(FAULT_KINDS)).collect();
     for _ in 0..1 + random.below(8) {
         let at_us = random.below(span_us as usize) as u64;
@@ -235,7 +235,7 @@ fn draw_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {
 
 const FAULT_KINDS: usize = 13;
 
-/// A fault of a kind, and what undoes it.
+/// Draws a fault of a kind, and the fault that undoes it.
 fn draw_fault(random: &mut Random, scenario: &Scenario, kind: usize) -> (Fault, Option<Fault>) {
     let node = random.below((scenario.nodes + scenario.observers) as usize) as u32;
     let other = random.below(scenario.nodes as usize) as u32;
@@ -277,12 +277,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_scenario() {
+    fn a_seed_always_draws_the_same_scenario() {
         assert!((0..200).all(|seed| draw(seed) == draw(seed)));
     }
 
     #[test]
-    fn push_waves_come_in_all_kinds() {
+    fn push_waves_of_all_kinds_are_drawn() {
         let pushings: Vec<_> = (0..500).filter_map(|seed| draw(seed).pushing).collect();
         assert!((100..250).contains(&pushings.len()), "{}", pushings.len());
         let mishaps = pushings.iter().flat_map(|pushing| &pushing.mishaps);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_come_in_all_kinds() {
+    fn streams_of_all_kinds_are_drawn() {
         let streams: Vec<_> = (0..500).flat_map(|seed| draw(seed).streams).collect();
         assert!((300..700).contains(&streams.len()), "{}", streams.len());
         for gathers in [false, true] {

@@ -1,7 +1,7 @@
-//! The push waves of a seed's scenario.
+//! Draws the push waves of a seed's scenario.
 //!
-//! Drawn last, and with dice of their own: what else a seed's scenario holds is what it would hold without them, but for
-//! faults that strike their relays.
+//! They are drawn last and with their own generator. So the rest of a seed's scenario is the same as without
+//! push waves, except for the faults of their relays.
 
 use super::draw::{SHAPES, WAITING, one_in, pick};
 use super::pushing::{Announcement, Mishap, PlannedMishap, PlannedResult, Pushing};
@@ -9,10 +9,10 @@ use super::scenario::{Fault, PlannedFault, Scenario, Wish};
 use treefold_core::random::Random;
 
 const PUSHES: u64 = 0x7075_7368;
-/// A scenario has push waves once in so many.
+/// One in this many scenarios has push waves.
 const SELDOM: usize = 3;
 
-/// The push waves of `scenario`, if it has any, whose calls and faults fall into `span_us`.
+/// Draws the push waves of `scenario`, or none. Their calls and faults are within `span_us`.
 pub(super) fn draw_pushing(scenario: &Scenario, span_us: u64, is_stormy: bool) -> Option<Pushing> {
     let random = &mut Random::new(scenario.seed ^ PUSHES);
     if scenario.nodes > 40 || !one_in(random, SELDOM) {
@@ -44,7 +44,7 @@ pub(super) fn draw_pushing(scenario: &Scenario, span_us: u64, is_stormy: bool) -
     Some(pushing)
 }
 
-/// What strikes the relays, in the order of their times.
+/// Draws the faults of the relays, in the order of their times.
 pub(super) fn draw_relay_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {
     let random = &mut Random::new(scenario.seed ^ PUSHES.rotate_left(32));
     let relays = scenario.pushing.as_ref().map_or(0, |pushing| pushing.relays);
@@ -69,7 +69,7 @@ pub(super) fn draw_relay_faults(scenario: &Scenario, span_us: u64) -> Vec<Planne
     faults
 }
 
-/// A request: who is expected, what they push and when, and when it is announced, if it is.
+/// Draws a request: its expected workers, their pushes with times, and its announcements, if any.
 fn draw_request(random: &mut Random, scenario: &Scenario, pushing: &mut Pushing, request: u64, span_us: u64) {
     let at_us = random.below(span_us as usize) as u64;
     let expected: Vec<u32> = (0..pushing.workers).filter(|_| !one_in(random, 8)).collect();
@@ -77,7 +77,7 @@ fn draw_request(random: &mut Random, scenario: &Scenario, pushing: &mut Pushing,
     let sizes = pick(random, &[&[1][..], &[100, 100, 0], &[100, 3_000], &[20_000, 100]]);
     let pieces_max = pick(random, &[1, 1, 4, 12]);
     for worker in 0..pushing.workers {
-        // Some never push, and some push who are not expected.
+        // Some workers never push, and some push without being expected.
         if one_in(random, 10) {
             continue;
         }

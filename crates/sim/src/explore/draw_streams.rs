@@ -1,7 +1,7 @@
-//! The streams of a seed's scenario, and the faults that strike them.
+//! Draws the streams of a seed's scenario, and the faults of their nodes.
 //!
-//! Drawn last, and with dice of their own: what else a seed's scenario holds is what it would hold without them, but for
-//! the faults. FrontEnd-ends are victims like all others.
+//! They are drawn last and with their own generator. So the rest of a seed's scenario is the same as without
+//! streams, except for the faults. FrontEnd-ends can have faults like all other nodes.
 
 use super::draw::{one_in, pick};
 use super::play::LOOK_EVERY;
@@ -12,16 +12,16 @@ use treefold_core::random::Random;
 use treefold_core::tree::shape::Shape;
 
 const STREAMS: u64 = 0x7374_7265;
-/// A scenario has streams once in so many.
+/// One in this many scenarios has streams.
 const SELDOM: usize = 2;
-/// Larger clusters have none: their runs would be too long.
+/// Most nodes of a cluster with streams. Larger clusters would run too long.
 const NODES_MAX: u32 = 40;
-/// With more endpoints than this they send less often.
+/// Most endpoints that may send often. If there are more, they send less often.
 const ENDPOINTS_BUSY_MAX: u32 = 16;
 
-/// Filters are busy for at most this part of the time.
+/// Inverse of the largest share of time for which filters may be busy.
 const FILTER_HEADROOM: u64 = 4;
-/// What a filter's run takes that keeps up with all that is drawn.
+/// Time of a filter's run that keeps up with every drawn rate.
 const FILTER_US_LEAST: u64 = 5;
 
 const SHAPES: [Shape; 8] = [
@@ -35,7 +35,7 @@ const SHAPES: [Shape; 8] = [
     Shape::Auto,
 ];
 
-/// The streams of `scenario`, whose calls and faults fall into `span_us`.
+/// Draws the streams of `scenario`. Their calls and faults are within `span_us`.
 pub(super) fn draw_streams(scenario: &Scenario, span_us: u64) -> Vec<PlannedStream> {
     let random = &mut Random::new(scenario.seed ^ STREAMS);
     if scenario.nodes > NODES_MAX || !one_in(random, SELDOM) {
@@ -55,13 +55,14 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
         if is_busy { pick(random, &[3_000, 20_000, 100_000]) } else { pick(random, &[30_000, 100_000]) };
     let filter_us = pick(random, &[5, 5, 300, 3_000]);
     let levels = levels(shape, scenario.nodes);
-    // A parent waits at each level for longer than its endpoints are apart.
+    // At each level, a parent must wait longer than the time between two packets of its endpoints.
     let apart_us = if pushes { every_us } else { 0 } + filter_us + 2_000;
     let wait_us = (levels + 2) * apart_us + 1_000 * random.below(100) as u64;
     let mode = pick(random, &[Mode::WaitForAll, Mode::TimeOut(wait_us), Mode::DoNotWait]);
-    // A filter that is at work all the time never catches up with what came while its node stood still.
+    // A filter that is always busy would never catch up with the packets that came while its node was
+    // stopped.
     let runs = if mode.gathers() { 1 } else { u64::from(scenario.partitions) };
-    // Endpoints that answer are asked so often while a play waits for everyone to be back.
+    // Endpoints that answer get a packet at this interval while a play waits for all endpoints to return.
     let sent_every_us = if pushes { every_us } else { LOOK_EVERY.as_micros() };
     let is_overloaded = filter_us * runs * FILTER_HEADROOM > sent_every_us;
     let filter_us = if is_overloaded { FILTER_US_LEAST } else { filter_us };
@@ -84,7 +85,7 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
         window_bytes: pick(random, &[None, None, Some(2_000), Some(8_000)]),
         packet_bytes: pick(random, &[10, 100, 1_000]),
         every_us: pushes.then_some(every_us),
-        // Where all are waited for, a bucket that one endpoint has missed would never be complete.
+        // With wait-for-all, a bucket that one endpoint has missed would never be complete.
         has_buckets: pushes && mode != Mode::WaitForAll && one_in(random, 2),
         takes_for_us: pick(random, &[0, 0, 300, 30_000]),
         reads_for_us: pick(random, &[0, 0, 0, 500, 5_000]),
@@ -93,7 +94,7 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
     }
 }
 
-/// What strikes streams, in the order of their times.
+/// Draws the faults of stream nodes, in the order of their times.
 pub(super) fn draw_stream_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {
     let random = &mut Random::new(scenario.seed ^ STREAMS.rotate_left(32));
     let mut faults = Vec::new();

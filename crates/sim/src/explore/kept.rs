@@ -1,8 +1,8 @@
-//! Scenarios on file, and what such a file may hold.
+//! Reads scenarios from files and checks their bounds.
 //!
-//! A scenario that was drawn makes sense; one from a file may have been written by hand. What would take for ever, or
-//! find what nobody built (a link of one byte a second never comes to rest), is refused before it is played, by field
-//! and bounds.
+//! A drawn scenario makes sense, but a file may have been written by hand. Some values would make a play run
+//! for ever, or report errors that are no fault of core: for example, a link of one byte per second never
+//! becomes idle. Such a scenario is refused before it is played. The error names the field and its bounds.
 
 use super::pushing::Pushing;
 use super::scenario::{Fault, Scenario, Weather};
@@ -10,51 +10,52 @@ use super::streaming::{Mode, PlannedStream};
 use std::fmt::Display;
 use thiserror::Error;
 
-/// Members, and observers.
+/// Most members, and most observers.
 const NODES_MAX: u32 = 10_000;
 const PARTITIONS_MAX: u32 = 65_536;
 const PROCESSORS_MAX: u32 = 1_024;
-/// Every time, in µs: a day.
+/// Largest time, in µs: one day.
 const TIME_MAX_US: u64 = 86_400_000_000;
-/// A partial, as large as any payload may be by default.
+/// Largest partial: the default limit of a payload.
 const PARTIAL_BYTES_MAX: u32 = 64 << 20;
-/// The narrowest link.
+/// Smallest bandwidth of a link.
 const BYTES_PER_S_MIN: u64 = 1_000_000;
-/// How often an endpoint sends at most.
+/// Shortest time between two packets of an endpoint.
 const EVERY_MIN_US: u64 = 100;
-/// Workers of an application, and pieces of a result.
+/// Most workers of an application, and most pieces of a result.
 const WORKERS_MAX: u32 = 1_024;
 const PIECES_MAX: usize = 1_024;
-/// Numbers of requests; the last ones of a play come after them.
+/// Largest number of a planned request. The last requests of a play have larger numbers.
 const REQUEST_MAX: u64 = 999;
 const PERMILLE_MAX: u32 = 1_000;
-/// How many times as long as usual work may take, by call or by node.
+/// Largest factor of work times, of a call or of a node.
 const TIMES_MAX: u32 = 1_000;
 
-/// Why a text holds no scenario that can be played.
+/// The reason why a text is not a scenario that can be played.
 #[derive(Debug, Error)]
 pub enum UnplayableScenario {
-    /// It is no JSON object with a scenario's fields.
-    #[error("no scenario: {0}")]
+    /// The text is not a JSON object with a scenario's fields.
+    #[error("expected a scenario as a JSON object: {0}")]
     Json(#[from] serde_json::Error),
     /// A field is out of bounds.
     #[error("{field} is {given}; allowed: {allowed}")]
     Field {
-        /// Its name, with its place in a row.
+        /// The name of the field, with its index in a list.
         field: String,
-        /// What stands there.
+        /// The value that was found.
         given: String,
-        /// What may stand there.
+        /// The values that are allowed.
         allowed: String,
     },
 }
 
 impl Scenario {
-    /// The scenario in a file's text.
+    /// Reads a scenario from a file's text.
     ///
     /// # Errors
     ///
-    /// Where the text is something else, or asks for what cannot be played; the error names the field.
+    /// Returns an error if the text is not a scenario, or if a field is out of bounds. The error names the
+    /// field.
     pub fn from_json(text: &str) -> Result<Self, UnplayableScenario> {
         let scenario: Self = serde_json::from_str(text)?;
         scenario.check()?;
@@ -170,7 +171,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn whatever_is_drawn_can_be_kept_and_played_again() {
+    fn every_drawn_scenario_can_be_written_and_read_again() {
         for seed in 0..500 {
             let scenario = draw(seed);
             let text = serde_json::to_string(&scenario).expect("plain values");
@@ -178,7 +179,7 @@ mod tests {
         }
     }
 
-    /// What is said of a scenario with one field changed.
+    /// Returns the error message for a scenario with one changed field.
     fn refusal(pointer: &str, value: Value) -> String {
         let mut scenario = serde_json::to_value(draw(4)).expect("plain values");
         match scenario.pointer_mut(pointer) {
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_played_is_refused_by_field_and_bounds() {
+    fn scenario_out_of_bounds_is_refused_with_field_and_bounds() {
         assert_eq!(refusal("/nodes", json!(u32::MAX)), "nodes is 4294967295; allowed: 1 to 10000");
         assert_eq!(refusal("/partitions", json!(0)), "partitions is 0; allowed: 1 to 65536");
         assert_eq!(refusal("/calls/1/scale", json!(-1.0)), "calls[1].scale is -1; allowed: 0 to 1000");
@@ -207,6 +208,6 @@ mod tests {
         let mut nobody = pushes;
         nobody["workers"] = json!(0);
         assert_eq!(refusal("/pushing", nobody), "pushing.workers is 0; allowed: 1 to 1024");
-        assert!(refusal("/seed", json!("four")).starts_with("no scenario: "));
+        assert!(refusal("/seed", json!("four")).starts_with("expected a scenario as a JSON object: "));
     }
 }

@@ -1,4 +1,4 @@
-//! The hunt for wrong behaviour: clusters that are broken at random, and what must hold all the same.
+//! Searches for wrong behaviour: plays clusters with random faults and checks their invariants.
 //!
 //! ```text
 //!  seed ─▶ draw ─▶ Scenario ─▶ play ─▶ World ─▶ Inspection: invariants after every step
@@ -6,15 +6,17 @@
 //!                     └───────── shrink ◀───────────┘ ─▶ report: seed, scenario as JSON, timeline
 //! ```
 //!
-//! Production's core meets here in a minute what it meets in years of service: nodes that crash, stall and come back,
-//! networks that lose, double, delay and divide, limits of one, deadlines of nothing. A failure is a seed, and a
-//! seed is a failure again whenever it is played. Source: the practice of TigerBeetle's and FoundationDB's simulators.
+//! In a minute, the production core meets conditions here that would take years of service: nodes that crash,
+//! stall and come back, networks that lose, duplicate, delay and divide, limits of one, deadlines of nothing.
+//! A seed identifies a failure, because it fails again each time it is played. Source: the practice of
+//! TigerBeetle's and FoundationDB's simulators.
 //!
-//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves and [`streaming`] for its streams; [`draw`]: from a seed; [`kept`]:
-//!   from a file. [`play()`]: in a world, healed at its end.
-//! - [`invariant`]: what must hold, one file each.
-//! - [`runner`]: seed after seed on several threads. [`shrink`]: the same failure from less. [`timeline`]: what the
-//!   nodes said about it.
+//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves and [`streaming`] for its
+//!   streams. [`draw`] draws it from a seed, [`kept`] reads it from a file, and [`play()`] plays it in a
+//!   world and heals the world at the end.
+//! - [`invariant`]: the conditions that must hold, one file each.
+//! - [`runner`]: plays seed after seed on several threads. [`shrink`] makes a failing scenario smaller.
+//!   [`timeline`] lists the messages that led to the failure.
 
 pub mod draw;
 mod draw_pushing;

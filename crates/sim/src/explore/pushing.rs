@@ -1,7 +1,8 @@
-//! The push waves of a scenario: an application's workers, what they push, and what its master announces.
+//! The push waves of a scenario: an application's workers, their pushes, and the announcements of its master.
 //!
-//! Workers attach to relays where there are some, and to members elsewhere. A worker's result for a request comes in
-//! pieces; a program that is started again with the same number pushes the same again, as its owner must see to.
+//! Workers attach to relays if there are any, and otherwise to members. A worker's result for a request
+//! consists of pieces. If a worker's program is started again with the same number, it pushes the same pieces
+//! again, as the protocol requires of applications.
 
 use super::scenario::Wish;
 use crate::world::ink::Ink;
@@ -11,107 +12,107 @@ use treefold_core::limits::Limits;
 use treefold_core::push::PushRequest;
 use treefold_core::time::Duration;
 
-/// The application, and the aggregation that its master announces.
+/// The application.
 pub const APPLICATION: &str = "app";
-/// The same with the aggregation.
+/// The application with the aggregation that its master announces.
 pub const ANNOUNCED: &str = "app/fold";
-/// The bytes of each piece that is pushed for the last announcements.
+/// Size of each piece that is pushed for the last announcements.
 pub(super) const LAST_PIECE_BYTES: u32 = 100;
 
-/// An application beside the service.
+/// An application that pushes, beside the called service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pushing {
-    /// Its workers, from 0.
+    /// Number of its workers. They are numbered from 0.
     pub workers: u32,
-    /// How many nodes each of them tries to attach to.
+    /// Number of nodes that each worker tries to attach to.
     pub homes: u32,
-    /// Nodes that hold nothing and fold; their places come after the observers'.
+    /// Number of nodes without partitions that fold. Their places follow the observers' places.
     #[serde(default)]
     pub relays: u32,
-    /// Racks in which members and relays stand in turn; none at 0.
+    /// Number of racks, to which members and relays are assigned in turn. 0 means no racks.
     #[serde(default)]
     pub racks: u32,
-    /// What a worker may have at its node that is not folded.
+    /// Most bytes that a worker may have unfolded at its node.
     pub window_bytes: u64,
-    /// What a node keeps of what was not announced.
+    /// Most bytes that a node keeps of requests that have not been announced.
     pub early_bytes_max: u64,
-    /// What a worker keeps of what it has pushed.
+    /// Most bytes that a worker keeps of its pushes.
     pub kept_bytes_max: u64,
-    /// The requests, as they are announced, in any order.
+    /// The announcements of requests, in any order.
     pub announcements: Vec<Announcement>,
-    /// What is pushed for them, in any order.
+    /// The results of workers, in any order.
     pub results: Vec<PlannedResult>,
-    /// What happens to workers, in any order.
+    /// The mishaps of workers, in any order.
     pub mishaps: Vec<PlannedMishap>,
 }
 
-/// A request's announcement.
+/// The announcement of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Announcement {
-    /// When.
+    /// Time of the announcement.
     pub at_us: u64,
-    /// Who makes it, counted round over all places.
+    /// Place that announces, modulo the number of places.
     pub front: u32,
-    /// The member that makes it on behalf of the client `front`, when that is one.
+    /// The member that announces on behalf of `front`, if `front` is a client.
     pub through: u32,
-    /// The request. One that is announced again is so by a master that has lost its front.
+    /// Number of the request. A second announcement is made by a master that has lost its front.
     pub request: u64,
-    /// How the call goes; its partitions are the workers that are expected.
+    /// The options of the call. Its partitions are the expected workers.
     pub wish: Wish,
-    /// How long absent workers are waited for.
+    /// Time for which absent workers are waited for.
     pub patience_us: u64,
-    /// When it is cancelled, from its start.
+    /// Time after which it is cancelled, from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_after_us: Option<u64>,
 }
 
-/// What a worker has for a request.
+/// The result of a worker for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedResult {
-    /// When the first piece is there.
+    /// Time at which the first piece is ready.
     pub at_us: u64,
-    /// How long each further one takes.
+    /// Time between two pieces.
     pub every_us: u64,
-    /// Whose it is.
+    /// The worker.
     pub worker: u32,
-    /// For which request.
+    /// Number of the request.
     pub request: u64,
-    /// The size of each piece; all but the first may be empty.
+    /// The size of each piece. All pieces except the first may be empty.
     pub pieces: Vec<u32>,
-    /// True when the worker fails instead of giving the last piece.
+    /// Whether the worker fails instead of pushing the last piece.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
 }
 
-/// A mishap and when it happens.
+/// A mishap and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedMishap {
-    /// When.
+    /// Time of the mishap.
     pub at_us: u64,
-    /// To which worker, counted round over all that have been started.
+    /// The worker, modulo the number of all workers that have been started.
     pub worker: u32,
-    /// What.
+    /// The mishap.
     pub mishap: Mishap,
 }
 
-/// What can happen to a worker.
+/// A mishap of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mishap {
-    /// Its connection breaks.
+    /// The worker's connection breaks.
     Cut,
-    /// Its program dies, and another begins with its number.
+    /// The worker's program dies, and another starts with its number.
     Restart,
-    /// Another begins with its number, and it lives on.
+    /// Another program starts with the worker's number, and the worker goes on.
     Twin,
 }
 
 impl Mishap {
-    /// Every kind's name, for the tally.
+    /// Returns the name of the kind, for the tally.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Cut => "cut_worker",
@@ -122,7 +123,7 @@ impl Mishap {
 }
 
 impl Announcement {
-    /// The call as core has it, of so many workers.
+    /// Returns the options of core's call, for an application of `workers` workers.
     pub fn options(&self, workers: u32) -> CallOptions {
         let patience = Duration::from_micros(self.patience_us);
         let push = Some(PushRequest { request: self.request, patience });
@@ -131,18 +132,18 @@ impl Announcement {
 }
 
 impl PlannedResult {
-    /// When piece `number` is there.
+    /// Returns the time at which piece `number` is ready.
     pub fn piece_at_us(&self, number: usize) -> u64 {
         self.at_us + self.every_us * number as u64
     }
 
-    /// Piece `number`, from 0, and whether it is the last.
+    /// Returns piece `number`, counted from 0, and whether it is the last.
     pub fn piece(&self, number: usize) -> (Ink, bool) {
         let piece = Ink::piece(self.worker, self.request, number, &self.pieces);
         (piece, number + 1 == self.pieces.len())
     }
 
-    /// True when the worker fails at piece `number`.
+    /// Tells whether the worker fails at piece `number`.
     pub fn fails_at(&self, number: usize) -> bool {
         self.fails && number + 1 == self.pieces.len()
     }
@@ -155,23 +156,23 @@ impl Pushing {
         limits.early_bytes_max = size(self.early_bytes_max);
     }
 
-    /// The rack of the `at`-th member or relay.
+    /// Returns the rack of the `at`-th member or relay.
     pub fn rack_of(&self, at: u32) -> String {
         if self.racks == 0 { String::new() } else { format!("r{}", at % self.racks) }
     }
 
-    /// True when every result has pieces, the first of which holds something.
+    /// Tells whether every result has pieces, and a first piece that is not empty.
     pub(super) fn is_sound(&self) -> bool {
         self.results.iter().all(|result| result.pieces.first().is_some_and(|&bytes| bytes > 0))
     }
 
-    /// The bytes of the largest piece, those of the last announcements among them.
+    /// Returns the size of the largest piece, including the pieces for the last announcements.
     pub fn piece_max(&self) -> u32 {
         let planned = self.results.iter().flat_map(|result| &result.pieces).copied();
         planned.fold(LAST_PIECE_BYTES, u32::max)
     }
 
-    /// When the last of it has happened, in µs.
+    /// Returns the time of the last planned event, in µs.
     pub(super) fn over_at_us(&self) -> u64 {
         let announced = self.announcements.iter().map(|announced| announced.at_us);
         let results = self.results.iter().map(|result| result.piece_at_us(result.pieces.len()));

@@ -1,7 +1,7 @@
-//! Seed after seed, on several threads, until the time is up or enough has been found.
+//! Plays seed after seed on several threads, until the time is up or enough failures were found.
 //!
-//! Threads take seeds from one counter, so which seeds are played depends on the machine's speed; what comes of a seed
-//! does not. A panic inside core is a finding like any other.
+//! The threads take seeds from one counter. So the number of played seeds depends on the machine's speed, but
+//! the result of a seed does not. A panic inside core is a failure like any other.
 
 use super::draw::draw;
 use super::invariant::Violation;
@@ -18,82 +18,82 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a failure is made smaller.
+/// Longest time for which a failing scenario is shrunk.
 const SHRINK_FOR: Duration = Duration::from_secs(8);
-/// No scenario and no shrinking takes as long as this.
+/// Time after which a thread counts as stuck. No scenario and no shrinking takes that long.
 const CIRCLES_AFTER: Duration = Duration::from_secs(120);
-/// Lines of a failure's timeline, unless more are wanted.
+/// Default number of lines of a failure's timeline.
 pub const LINES: usize = 120;
-/// How often progress is told.
+/// Time between two reports of progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// What is built here.
+/// Version and commit of this build.
 const BUILD: (&str, Option<&str>) = (env!("CARGO_PKG_VERSION"), option_env!("TREEFOLD_COMMIT"));
 
-/// What to hunt, and for how long.
+/// The settings of a hunt.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// The first seed; the others follow.
+    /// The first seed. The next seeds follow it.
     pub seed: u64,
-    /// How long.
+    /// Duration of the hunt.
     pub time: Duration,
-    /// On so many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Wrong behaviour that is built in, to see whether it is found.
+    /// Wrong behaviour that is built in, to test whether the hunt finds it.
     pub sabotage: Option<Sabotage>,
-    /// It ends when so much has been found.
+    /// Number of failures after which the hunt ends.
     pub failures_max: usize,
 }
 
-/// What has been done so far.
+/// Counts of the played scenarios.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tally {
     /// Scenarios played.
     pub scenarios: u64,
-    /// Calls made in them, announcements included.
+    /// Calls in these scenarios, including announcements.
     pub calls: u64,
-    /// Pushes that came to a node.
+    /// Pushes that reached a node.
     pub pushes: u64,
     /// Streams that were opened.
     pub streams: u64,
-    /// Waves of them that came to their front-ends' users.
+    /// Waves of streams that reached their front-ends' users.
     pub stream_waves: u64,
     /// Simulated seconds.
     pub simulated_s: f64,
-    /// Things that happened.
+    /// Steps of the worlds.
     pub steps: u64,
-    /// Faults that struck, by kind.
+    /// Faults that were applied, by kind.
     pub faults: BTreeMap<&'static str, u64>,
 }
 
 /// A scenario that broke an invariant.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
-    /// The seed it was drawn from.
+    /// The seed of the drawn scenario.
     pub seed: u64,
-    /// What broke in the scenario as it is below.
+    /// The violation in the shrunk scenario.
     pub violation: Violation,
-    /// The scenario, made smaller.
+    /// The shrunk scenario.
     pub scenario: Scenario,
-    /// What was said about the call before it broke.
+    /// The messages about the failed call before the violation.
     pub timeline: Vec<String>,
 }
 
-/// How a hunt went.
+/// The result of a hunt.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was hunted in.
+    /// Version of the tested build.
     pub version: &'static str,
-    /// The commit that it was built from, where the build was told (`TREEFOLD_COMMIT`).
+    /// Commit of the tested build, if the build knew it (`TREEFOLD_COMMIT`).
     pub commit: Option<&'static str>,
     /// The first seed.
     pub seed: u64,
-    /// How long it took.
+    /// Duration of the hunt.
     pub seconds: f64,
-    /// What was done.
+    /// Counts of the played scenarios.
     #[serde(flatten)]
     pub tally: Tally,
-    /// What was found.
+    /// The failures that were found.
     pub failures: Vec<Failure>,
 }
 
@@ -112,18 +112,18 @@ impl Tally {
     }
 }
 
-/// What the threads of a hunt share.
+/// The state that the threads of a hunt share.
 struct Board {
     hunt: Hunt,
     until: Instant,
     next: AtomicU64,
     is_over: AtomicBool,
     found: Mutex<Found>,
-    /// What each thread is at, and since when.
+    /// For each thread, its seed and the time at which it began.
     playing: Vec<Mutex<Option<(u64, Instant)>>>,
 }
 
-/// What has come of a hunt so far.
+/// The results of a hunt so far.
 #[derive(Default)]
 struct Found {
     tally: Tally,
@@ -145,7 +145,7 @@ impl Board {
         *self.playing[thread].lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
-    /// What one thread does.
+    /// Plays seeds on one thread until the hunt is over.
     fn work(&self, thread: usize) {
         while Instant::now() < self.until && !self.is_over.load(Ordering::Relaxed) {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Board {
             });
             let mut found = self.found();
             found.tally.add(&played);
-            // Another thread may have found the same meanwhile.
+            // Another thread may have found the same failure in the meantime.
             let failure = failure.filter(|failure| !found.knows(&failure.violation));
             found.failures.extend(failure);
             self.is_over.fetch_or(found.failures.len() >= self.hunt.failures_max, Ordering::Relaxed);
@@ -166,14 +166,14 @@ impl Board {
         self.is_at(thread, None);
     }
 
-    /// A thread that does not come back from a scenario goes round in circles within core.
+    /// Reports a failure for each thread that is stuck in a scenario, because core is in an endless loop.
     fn look_for_circles(&self) {
         for playing in &self.playing {
             let mut playing = playing.lock().unwrap_or_else(PoisonError::into_inner);
             let Some((seed, _)) = playing.take_if(|(_, since)| since.elapsed() > CIRCLES_AFTER) else {
                 continue;
             };
-            let what = format!("no end after {} s", CIRCLES_AFTER.as_secs());
+            let what = format!("the scenario did not end within {} s", CIRCLES_AFTER.as_secs());
             let invariant = "comes_to_an_end".into();
             let violation = Violation { invariant, what, ..Violation::default() };
             let failure = Failure { seed, violation, scenario: draw(seed), timeline: Vec::new() };
@@ -184,7 +184,7 @@ impl Board {
 }
 
 impl Hunt {
-    /// Hunts; `tell` hears now and then how far it is, and how many failures there are.
+    /// Runs the hunt. `tell` is called from time to time with the counts and the number of failures.
     pub fn run(&self, tell: impl Fn(&Tally, usize)) -> Report {
         let began = Instant::now();
         let threads = self.threads.max(1);
@@ -198,7 +198,7 @@ impl Hunt {
         });
         for thread in 0..threads {
             let board = Arc::clone(&board);
-            // Not a scope's: one that goes round in circles can't be waited for.
+            // These are not scoped threads, because a scope would wait for a thread in an endless loop.
             std::thread::spawn(move || board.work(thread));
         }
         let is_at_work = |playing: &Mutex<Option<(u64, Instant)>>| {
@@ -217,7 +217,8 @@ impl Hunt {
     }
 }
 
-/// Plays one scenario and reports on it as a hunt does; made smaller for `shrink_for`, with so many lines of a timeline.
+/// Plays one scenario and reports it like a hunt. A failing scenario is shrunk for at most `shrink_for`; its
+/// timeline has at most `lines` lines.
 pub fn replay(scenario: &Scenario, sabotage: Option<Sabotage>, shrink_for: Duration, lines: usize) -> Report {
     let began = Instant::now();
     let played = attempt(scenario, sabotage, None);
@@ -236,7 +237,7 @@ pub fn replay(scenario: &Scenario, sabotage: Option<Sabotage>, shrink_for: Durat
     }
 }
 
-/// Makes the failure smaller, and tells what led to it.
+/// Shrinks a failing scenario and records the timeline of its failure.
 fn explain(
     scenario: &Scenario,
     found: &Violation,
@@ -256,7 +257,7 @@ fn explain(
     Failure { seed: scenario.seed, violation, scenario: shrunk, timeline }
 }
 
-/// The same invariant broke; for a panic, at the same line.
+/// Tells whether two violations are of the same invariant and, for panics, at the same line.
 fn is_same(a: &Violation, b: &Violation) -> bool {
     a.invariant == b.invariant && (a.invariant != PANICS || line_of(&a.what) == line_of(&b.what))
 }
@@ -265,19 +266,19 @@ fn line_of(what: &str) -> Option<&str> {
     what.rsplit_once(AT).map(|(_, line)| line)
 }
 
-/// What a panic is called among the invariants.
+/// The name of panics among the invariants.
 const PANICS: &str = "panics";
-/// Between what a panic said and where it did.
+/// Separates a panic's message from its location.
 const AT: &str = " at ";
 
 thread_local! {
-    /// What the last panic of this thread said, while panics are caught.
+    /// The message of this thread's last panic, while panics are caught.
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
-    /// True while they are.
+    /// Whether this thread catches panics.
     static CATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Plays a scenario; a panic is a violation.
+/// Plays a scenario and turns a panic into a violation.
 pub fn attempt(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option<&mut Timeline>) -> Played {
     listen_to_panics();
     CATCHES.set(true);
@@ -300,7 +301,7 @@ pub fn attempt(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option
     })
 }
 
-/// Panics of threads that catch them are noted rather than printed.
+/// Installs a hook that records the panics of threads that catch them, and does not print them.
 fn listen_to_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -309,7 +310,7 @@ fn listen_to_panics() {
             if !CATCHES.get() {
                 return usual(info);
             }
-            let text = info.payload_as_str().unwrap_or("a panic without words");
+            let text = info.payload_as_str().unwrap_or("a panic without a message");
             let line = info.location().map_or_else(String::new, ToString::to_string);
             CAUGHT.set(Some(format!("{text}{AT}{line}")));
         }));

@@ -1,11 +1,12 @@
-//! A scenario: everything about one run of the hunt, as a plain value.
+//! A scenario: all settings and events of one run of the hunt, as a plain value.
 //!
-//! It is drawn from a seed ([`super::draw`]), played ([`super::play()`]), and made smaller when it fails
-//! ([`super::shrink`]). As JSON it can be kept and played again when the generator has long changed; the scenarios
-//! that found something are kept so, as tests.
+//! It is drawn from a seed ([`super::draw`]), played ([`super::play()`]), and made smaller if it fails
+//! ([`super::shrink`]). As JSON it can be kept and played again after the generator has changed. The
+//! scenarios that found a fault are kept in this form, as tests.
 //!
-//! Nodes are named by numbers that count round: number 7 of five nodes is the second. So a scenario stays a scenario
-//! whatever is taken out of it. Members come first, then observers, then relays, then those that join later.
+//! Nodes are named by numbers modulo the number of nodes: number 7 of five nodes means number 2. So a
+//! scenario stays valid if parts of it are removed. Members come first, then observers, then relays, then
+//! nodes that join later.
 
 use super::pushing::{ANNOUNCED, Pushing};
 use super::streaming::PlannedStream;
@@ -27,43 +28,43 @@ use treefold_core::wave::wait::Waiting;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Where it was drawn from; it also seeds the world's own dice.
+    /// The seed that it was drawn from. It also seeds the world's random numbers.
     pub seed: u64,
     /// Members at the start, at least one.
     pub nodes: u32,
-    /// Clients that make calls by themselves or through a member.
+    /// Number of clients that make calls by themselves or through a member.
     #[serde(default)]
     pub observers: u32,
-    /// Partitions of the one service.
+    /// Number of partitions of the only service.
     pub partitions: u32,
-    /// How many members hold each partition.
+    /// Number of members that hold each partition.
     pub replicas: u32,
     /// Processors of each member.
     pub processors: u32,
-    /// Where operators run.
+    /// The place where operators run.
     pub placement: Placement,
-    /// How fronts pick replicas, unless a call says otherwise.
+    /// The replica policy of fronts, for calls that do not set one.
     pub policy: ReplicaPolicy,
-    /// What one partition's local takes.
+    /// Time of a partition's local.
     pub local_us: u64,
-    /// What one fold takes.
+    /// Time of a fold.
     pub reduce_us: u64,
-    /// True when work takes exponentially distributed times with these means; exactly so long otherwise.
+    /// Whether work times are exponential with these means. Otherwise they are constant.
     pub is_exponential: bool,
     /// The size of each partial.
     pub partial_bytes: u32,
     /// The network.
     pub weather: Weather,
-    /// True when everyone knows everyone at the start; otherwise they join through the first member.
+    /// Whether all nodes know each other at the start. Otherwise they join through the first member.
     pub is_introduced: bool,
     /// Limits and tuning that differ from the defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub knobs: BTreeMap<Knob, u64>,
     /// The calls, in any order.
     pub calls: Vec<PlannedCall>,
-    /// What goes wrong, in any order. Everything is healed when the last call has been made and the last fault is in.
+    /// The faults, in any order. After the last planned event, everything is healed.
     pub faults: Vec<PlannedFault>,
-    /// An application whose workers push, if there is one.
+    /// The application whose workers push, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushing: Option<Pushing>,
     /// The streams, in any order.
@@ -71,73 +72,73 @@ pub struct Scenario {
     pub streams: Vec<PlannedStream>,
 }
 
-/// How the network behaves.
+/// The behaviour of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weather {
-    /// One way, for messages and datagrams.
+    /// One-way delay of messages and datagrams.
     pub delay_us: u64,
-    /// Up to so much more.
+    /// Largest additional delay.
     pub jitter_us: u64,
-    /// Datagrams lost, of a thousand.
+    /// Lost datagrams per thousand.
     pub loss_permille: u32,
-    /// Datagrams doubled, of a thousand.
+    /// Duplicated datagrams per thousand.
     pub duplication_permille: u32,
-    /// What a node can send.
+    /// Bandwidth of a node's sending; unlimited if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<u64>,
 }
 
-/// A call, when it is made and by whom.
+/// A call, with its time and its caller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedCall {
-    /// When.
+    /// Time of the call.
     pub at_us: u64,
-    /// Who makes it, counted round over all places.
+    /// Place of the caller, modulo the number of places.
     pub front: u32,
-    /// The member that makes it on behalf of the client `front`, when that is one.
+    /// The member that makes the call on behalf of `front`, if `front` is a client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<u32>,
-    /// What it asks for.
+    /// The options of the call.
     pub wish: Wish,
-    /// When it is cancelled, from its start.
+    /// Time after which the call is cancelled, from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_after_us: Option<u64>,
-    /// Its work takes so many times as long as usual.
+    /// Factor of its work times.
     pub scale: f64,
 }
 
-/// What a call asks for: [`CallOptions`] as they are kept, with a default for whatever is added to them.
+/// The options of a call: [`CallOptions`] as they are kept, with defaults for fields that are added later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wish {
     /// The deadline.
     pub deadline_us: u64,
-    /// The least coverage.
+    /// The minimum coverage.
     pub min_coverage: f64,
     /// The tree's shape.
     pub shape: Shape,
-    /// How replicas are picked; as the front does it if `None`.
+    /// The replica policy; the front's default if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ReplicaPolicy>,
-    /// How nodes wait.
+    /// The waiting rule.
     pub waiting: Waiting,
     /// Whether slow leaves are hedged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hedge: bool,
-    /// Whom it asks; everyone if `None`.
+    /// The partitions to ask; all if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Vec<u32>>,
-    /// Whether it wants a report.
+    /// Whether the caller wants a report.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
-    /// Into how many slices partials are cut.
+    /// Number of slices that partials are cut into.
     #[serde(skip_serializing_if = "is_one")]
     pub slices: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_one(slices: &u32) -> bool {
     *slices == 1
 }
@@ -159,7 +160,7 @@ impl Default for Wish {
 }
 
 impl Wish {
-    /// The same as core has it, of a service of so many partitions.
+    /// Converts them to core's options, for a service with `partitions` partitions.
     pub fn options(&self, partitions: u32) -> CallOptions {
         let of = |chosen: &Vec<u32>| chosen.iter().copied().filter(|&p| p < partitions).collect();
         CallOptions {
@@ -177,66 +178,66 @@ impl Wish {
     }
 }
 
-/// A fault and when it strikes.
+/// A fault and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedFault {
-    /// When.
+    /// Time of the fault.
     pub at_us: u64,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What can go wrong, or come right again.
+/// A fault, or the end of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// kill -9.
+    /// The process is killed (kill -9).
     Crash(u32),
-    /// Another process begins where one has crashed or left, and joins.
+    /// A new process starts at the place of one that has crashed or left, and joins.
     Restart(u32),
-    /// kill -STOP.
+    /// The process is stopped (kill -STOP).
     Stall(u32),
-    /// kill -CONT.
+    /// The stopped process goes on (kill -CONT).
     Resume(u32),
-    /// Work takes so many times as long; 1 is usual.
+    /// Work takes this many times as long; 1 is normal.
     Slow(u32, u32),
-    /// The network behaves otherwise.
+    /// The network changes its behaviour.
     Weather(Weather),
-    /// Nothing gets from these members to the others, nor back.
+    /// Nothing passes between these members and the others, in both directions.
     Split(Vec<u32>),
-    /// Nothing gets from the one to the other.
+    /// Nothing passes from the first node to the second.
     CutOneWay(u32, u32),
-    /// Every cut is mended.
+    /// All cuts end.
     Mend,
-    /// The connection between the two breaks.
+    /// The connection between the two nodes breaks.
     BreakConnection(u32, u32),
     /// The locals of these partitions never return at this node.
     Hang(u32, Vec<u32>),
-    /// The locals of these partitions fail at this node; with true they panic.
+    /// The locals of these partitions fail at this node. If true, they panic.
     FailLocals(u32, Vec<u32>, bool),
-    /// One in so many folds fails at this node; with true they panic.
+    /// One in this many folds fails at this node. If true, it panics.
     FailReduces(u32, u64, bool),
-    /// The node's clock jumps ahead by so many ms.
+    /// The node's clock jumps ahead by this many ms.
     ClockJump(u32, u64),
-    /// The node says goodbye, and its process ends when it has drained.
+    /// The node leaves the cluster, and its process ends when it has drained.
     Leave(u32),
     /// A node that holds these partitions joins.
     Join(Vec<u32>),
-    /// Nothing gets from the one to the other, nor back.
+    /// Nothing passes between the two nodes, in both directions.
     Cut(u32, u32),
-    /// The same, and it is mended last of all: only when all else has recovered.
+    /// Like `Cut`, but the cut ends last of all, after everything else has recovered.
     CutForGood(u32, u32),
-    /// The connection between the two breaks, and each notices after so many µs.
+    /// The connection between the two nodes breaks. Each node notices it after its number of µs.
     Sever(u32, u32, [u64; 2]),
-    /// One in so many runs of streams' filters fails at this node; with true they panic.
+    /// One in this many runs of streams' filters fails at this node. If true, it panics.
     FailFilters(u32, u64, bool),
-    /// One in so many of those that run on workers does not return before all is healed.
+    /// One in this many filter runs on workers does not return before everything is healed.
     HangFilters(u32, u64),
 }
 
 impl Fault {
-    /// Every kind's name, for the tally.
+    /// Returns the name of the kind, for the tally.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Crash(_) => "crash",
@@ -263,7 +264,7 @@ impl Fault {
         }
     }
 
-    /// True when messages may be lost or held up by it, so that nodes may go on in vain until a deadline.
+    /// Tells whether the fault may lose or delay messages, so that nodes may work in vain until a deadline.
     pub fn is_trouble(&self) -> bool {
         let is_of_operators = matches!(
             self,
@@ -277,7 +278,7 @@ impl Fault {
     }
 }
 
-/// A limit or a habit of nodes that a scenario sets.
+/// A limit or a tuning parameter that a scenario sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(
@@ -338,11 +339,11 @@ impl Knob {
 }
 
 impl Weather {
-    /// As on a quiet site.
+    /// The network of a quiet site.
     pub const FAIR: Self =
         Self { delay_us: 170, jitter_us: 0, loss_permille: 0, duplication_permille: 0, bytes_per_s: None };
 
-    /// The links of such a network.
+    /// Returns the links of such a network.
     pub fn links(&self) -> Links {
         let delay = Duration::from_micros(self.delay_us);
         Links {
@@ -356,14 +357,14 @@ impl Weather {
         }
     }
 
-    /// True when the living may be taken for dead in it.
+    /// Tells whether live nodes may be declared dead in this network.
     pub fn is_trouble(&self) -> bool {
         self.loss_permille > 0 || self.jitter_us + self.delay_us > 20_000 || self.bytes_per_s.is_some()
     }
 }
 
 impl Scenario {
-    /// The habits and the limits of its nodes.
+    /// Returns the tuning and the limits of its nodes.
     pub fn habits(&self) -> (Tuning, Limits) {
         let (mut tuning, mut limits) = (Tuning::LAN, Limits::DEFAULT);
         tuning.replica_policy = self.policy;
@@ -374,7 +375,7 @@ impl Scenario {
         (tuning, limits)
     }
 
-    /// True when limits are so tight that a node refuses work, or what comes of it, though it has nothing else to do.
+    /// Tells whether limits are so tight that an otherwise idle node refuses work or drops its result.
     pub fn refuses_work(&self) -> bool {
         let limits = self.habits().1;
         let refuses = [Knob::WavesOpenMax, Knob::JobsQueuedMax, Knob::CallsOpenMax];
@@ -385,7 +386,8 @@ impl Scenario {
         refuses.iter().any(is_turned) || (is_offered && drops.iter().any(is_turned))
     }
 
-    /// True when limits are so tight, or filters hang so often, that a node cannot take part in a stream.
+    /// Tells whether a node may be unable to take part in a stream, because of tight limits or hanging
+    /// filters.
     pub fn refuses_streams(&self) -> bool {
         let hangs =
             |planned: &PlannedFault| matches!(planned.fault, Fault::HangFilters(..) | Fault::Hang(..));
@@ -394,7 +396,7 @@ impl Scenario {
             || (is_turned(&Knob::StuckJobsMax) && self.faults.iter().any(hangs))
     }
 
-    /// What its world is made of.
+    /// Returns the setting of its world.
     pub fn setting(&self, sabotage: Option<Sabotage>) -> Setting {
         let time = |us: u64| {
             let ms = us as f64 / 1_000.0;
@@ -420,14 +422,15 @@ impl Scenario {
         }
     }
 
-    /// What the `at`-th member holds: replica r of partition p lives r places further than its first.
+    /// Returns the partitions of the `at`-th member. Replica r of partition p is at member p + r, modulo the
+    /// number of members.
     pub fn held_by(&self, at: u32) -> PartitionSet {
         let nodes = self.nodes.max(1);
         let holds = |p: u32| (0..self.replicas.min(nodes)).any(|r| (p + r) % nodes == at);
         (0..self.partitions).filter(|&p| holds(p)).collect()
     }
 
-    /// When everything is healed, in µs: the last call is made and the last fault is in.
+    /// Returns the time at which everything is healed, in µs: directly after the last planned event.
     pub fn healed_at_us(&self) -> u64 {
         let calls = self.calls.iter().map(|call| call.at_us);
         let faults = self.faults.iter().map(|fault| fault.at_us);
@@ -436,7 +439,7 @@ impl Scenario {
         calls.chain(faults).chain(streams).max().unwrap_or(0).max(pushes) + 1
     }
 
-    /// The longest that any call may take.
+    /// Returns the longest deadline of all calls.
     pub fn deadline_max(&self) -> Duration {
         let calls = self.calls.iter().map(|call| call.wish.deadline_us);
         let announced = self.pushing.iter().flat_map(|pushing| &pushing.announcements);
@@ -444,7 +447,7 @@ impl Scenario {
         Duration::from_micros(deadlines.max().unwrap_or(0))
     }
 
-    /// How much longer than usual work can take at the slowest node.
+    /// Returns the largest factor of work times at a slow node.
     pub fn slowness_max(&self) -> u32 {
         let times = self.faults.iter().map(|planned| match planned.fault {
             Fault::Slow(_, times) => times,

@@ -1,8 +1,9 @@
-//! The same failure from less: a scenario is made smaller as long as the same invariant breaks.
+//! Makes a failing scenario smaller, as long as the same invariant breaks.
 //!
-//! First what is many is halved, quartered, … down to one by one (calls, faults: Zeller's ddmin, roughly), then what
-//! is large is made small and what is odd plain. Each is tried alone and kept when the failure stays. It goes round
-//! until nothing helps any more or the time is up; whatever it has by then fails just as well.
+//! First, lists (calls, faults) are thinned out: halves are removed, then quarters, down to single entries
+//! (roughly Zeller's ddmin). Then large values become small, and unusual values become defaults. Each change
+//! is tried alone and is kept if the scenario still fails. This repeats until no change helps or the time is
+//! up. The result at that time fails like the original.
 
 use super::pushing::Pushing;
 use super::scenario::{Scenario, Weather};
@@ -13,7 +14,7 @@ use treefold_core::replica::ReplicaPolicy;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
-/// Makes `scenario` smaller while `fails` holds, until `until`.
+/// Makes `scenario` smaller as long as `fails` returns true, at most until `until`.
 pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut best = scenario.clone();
     loop {
@@ -60,7 +61,7 @@ pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenar
     }
 }
 
-/// The push waves are left out, or their rows are made shorter.
+/// Removes the push waves, or thins out their lists.
 fn thin_out_pushing(best: &mut Scenario, keep: &mut impl FnMut(&mut Scenario, Scenario) -> bool) {
     if best.pushing.is_none() || keep(best, Scenario { pushing: None, ..best.clone() }) {
         return;
@@ -86,10 +87,10 @@ fn thin_out_pushing(best: &mut Scenario, keep: &mut impl FnMut(&mut Scenario, Sc
 }
 
 fn pushing_of(scenario: &mut Scenario) -> &mut Pushing {
-    scenario.pushing.as_mut().expect("invariant: only what has push waves has them made smaller")
+    scenario.pushing.as_mut().expect("invariant: the caller has checked that there are push waves")
 }
 
-/// Every way to make push waves simpler as a whole.
+/// Returns all ways to make push waves simpler.
 fn pushing_simplifications() -> [fn(&mut Pushing); 10] {
     [
         |p| p.workers = (p.workers / 2).max(1),
@@ -105,10 +106,11 @@ fn pushing_simplifications() -> [fn(&mut Pushing); 10] {
     ]
 }
 
-/// Endpoints that send more rarely would be in no wave while the play waits for them.
+/// Longest time between an endpoint's packets. If endpoints sent more rarely, no wave would contain them
+/// while the play waits for them.
 const EVERY_US_MAX: u64 = 100_000;
 
-/// Every way to make one stream simpler.
+/// Returns all ways to make one stream simpler.
 fn stream_simplifications() -> [fn(&mut PlannedStream); 14] {
     [
         |s| s.closed_at_us = None,
@@ -128,7 +130,7 @@ fn stream_simplifications() -> [fn(&mut PlannedStream); 14] {
     ]
 }
 
-/// Takes out halves, then quarters, down to single entries.
+/// Removes halves, then quarters, down to single entries.
 fn thin_out<T>(
     best: &mut Scenario,
     row: impl Fn(&mut Scenario) -> &mut Vec<T>,
@@ -151,7 +153,7 @@ fn thin_out<T>(
 
 type Simpler = Box<dyn Fn(&mut Scenario)>;
 
-/// Every way to make a whole scenario simpler.
+/// Returns all ways to make a whole scenario simpler.
 fn simplifications() -> Vec<Simpler> {
     let mut ways: Vec<Simpler> = Vec::new();
     let mut way = |simpler: fn(&mut Scenario)| ways.push(Box::new(simpler));
@@ -186,7 +188,7 @@ fn simplifications() -> Vec<Simpler> {
 
 type SimplerCall = fn(&mut Scenario, usize);
 
-/// Every way to make one call simpler.
+/// Returns all ways to make one call simpler.
 fn call_simplifications() -> [SimplerCall; 13] {
     [
         |s, at| s.calls[at].cancelled_after_us = None,
@@ -211,7 +213,7 @@ mod tests {
     use crate::explore::draw::draw;
 
     #[test]
-    fn what_has_nothing_to_do_with_it_goes() {
+    fn parts_without_effect_on_the_failure_are_removed() {
         let scenario = (0..).map(draw).find(|s| s.calls.len() > 20 && s.faults.len() > 6).expect("some seed");
         let marked = scenario.calls[13].at_us;
         let until = Instant::now() + std::time::Duration::from_secs(60);

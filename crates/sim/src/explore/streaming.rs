@@ -1,4 +1,5 @@
-//! The streams of a scenario: who opens them, what their endpoints do, and how fast their users read.
+//! The streams of a scenario: their front-ends, the behaviour of their endpoints, and the reading speed of
+//! their users.
 
 use super::scenario::Scenario;
 use crate::world::streams::{Habit, Play, StreamPlan, Tags};
@@ -8,79 +9,81 @@ use treefold_core::stream::{PACKET_BYTES, StreamOptions, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 
-/// Packets beside those of the time-outs that a window must hold: the one that is being filled and the one before it.
+/// Packets that a window must hold besides those of the time-outs: the packet that is being filled, and the
+/// one before it.
 const PACKETS_BESIDE: u64 = 2;
-/// Levels from which packets still climb in do-not-wait mode when windows are full.
+/// Most levels from which packets still reach the front-end in do-not-wait mode if windows are full.
 const FAIR_LEVELS: u64 = 10;
 
 /// A stream over the scenario's service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedStream {
-    /// When it is opened.
+    /// Time at which it is opened.
     pub at_us: u64,
-    /// The front-end, counted round over all places.
+    /// Place of the front-end, modulo the number of places.
     pub front: u32,
-    /// When a wave is complete.
+    /// The rule by which a wave is complete.
     pub mode: Mode,
     /// The tree's shape.
     pub shape: Shape,
     /// The endpoints; all if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<Vec<u32>>,
-    /// Whether a filter folds what goes up.
+    /// Whether a filter folds waves on their way up.
     pub folds: bool,
-    /// Whether a filter sees what goes down.
+    /// Whether a filter handles packets on their way down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filters_down: bool,
-    /// What one run of the filter takes.
+    /// Time of one run of the filter.
     pub filter_us: u64,
-    /// Where the filter runs.
+    /// The place where the filter runs.
     pub placement: Placement,
-    /// Bytes that a node or an endpoint may have in flight; the limit if `None`.
+    /// Most bytes that a node or an endpoint may have in flight; the default limit if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
     /// The size of a packet.
     pub packet_bytes: u32,
-    /// How often each endpoint sends on its own; if `None`, endpoints answer what the front-end sends down.
+    /// Time between two packets that an endpoint sends unasked. If `None`, endpoints answer the front-end's
+    /// packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_us: Option<u64>,
-    /// True when packets that endpoints send on their own bear the number of their time bucket as tag; they are counted
-    /// otherwise.
+    /// Whether endpoints tag the packets that they send unasked with the number of their time bucket.
+    /// Otherwise they count them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_buckets: bool,
-    /// How long an endpoint takes for a packet that it is given.
+    /// Time that an endpoint takes for a packet that it gets.
     pub takes_for_us: u64,
-    /// How long the front-end's user takes for a wave.
+    /// Time that the front-end's user takes for a wave.
     pub reads_for_us: u64,
-    /// When the front-end's user sends a packet down.
+    /// Times at which the front-end's user sends a packet down.
     pub sends_at_us: Vec<u64>,
-    /// When the user closes it; at the end of the play if `None`.
+    /// Time at which the user closes the stream; the end of the play if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at_us: Option<u64>,
 }
 
-/// When a stream's wave is complete.
+/// The rule by which a stream's wave is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// When everyone is in it.
+    /// A wave is complete when it has a packet of every endpoint.
     WaitForAll,
-    /// The same, or so many µs after its first packet.
+    /// Like `WaitForAll`, or when this many µs have passed since its first packet.
     TimeOut(u64),
-    /// At once.
+    /// A wave is complete at once.
     DoNotWait,
 }
 
 impl Mode {
-    /// True when packets of several endpoints make a wave.
+    /// Tells whether packets of several endpoints make a wave.
     pub fn gathers(self) -> bool {
         self != Self::DoNotWait
     }
 }
 
 impl PlannedStream {
-    /// What the world is asked for.
+    /// Returns the plan for the world.
     pub fn plan(&self, scenario: &Scenario) -> StreamPlan {
         let synchronisation = match self.mode {
             Mode::WaitForAll => Synchronisation::WaitForAll,
@@ -117,19 +120,21 @@ impl PlannedStream {
         }
     }
 
-    /// True when endpoints name the tags of what they send, so that it is known which packets make a wave.
+    /// Tells whether endpoints set the tags of their packets, so that the packets of each wave are known.
     pub fn names_tags(&self) -> bool {
         self.every_us.is_none() || self.has_buckets
     }
 
-    /// True when the window is too small for every endpoint that sends on its own to be heard.
+    /// Tells whether the window is too small for every unasked packet to reach the front-end.
     ///
-    /// With time-outs, the window must hold the packets that endpoints send while a wave times out at every level. If it
-    /// does not, endpoints wait for room and skip buckets. Two groups of endpoints that skip different buckets never meet in
-    /// a wave: each wave waits in vain for the other group, and so both groups go on waiting for room.
+    /// With time-outs, the window must hold the packets that endpoints send while a wave times out at every
+    /// level. If it does not, endpoints wait for room and skip buckets. Two groups of endpoints that skip
+    /// different buckets never meet in a wave: each wave waits in vain for the other group, and so both
+    /// groups go on waiting for room.
     ///
-    /// In do-not-wait mode, a node with a full window forwards as much from each of its own endpoints as from each child.
-    /// Few packets then climb from far down a chain, unless the window holds a packet of every endpoint.
+    /// In do-not-wait mode, a node with a full window forwards as much from each of its own endpoints as from
+    /// each child. Few packets then climb from far down a chain, unless the window holds a packet of every
+    /// endpoint.
     pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
         let (Some(every_us), Some(window)) = (self.every_us, self.window_bytes) else { return false };
         let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;
@@ -144,7 +149,7 @@ impl PlannedStream {
         }
     }
 
-    /// How long a wave climbs that times out at every level, in µs.
+    /// Returns the time in µs in which a wave climbs if it times out at every level.
     pub fn climbs_for_us(&self, scenario: &Scenario) -> u64 {
         match self.mode {
             Mode::TimeOut(wait_us) => levels(self.shape, scenario.nodes).saturating_mul(wait_us),
@@ -152,14 +157,14 @@ impl PlannedStream {
         }
     }
 
-    /// When the last of it has happened, in µs.
+    /// Returns the time of the last planned event, in µs.
     pub(super) fn over_at_us(&self) -> u64 {
         let sent = self.sends_at_us.iter().copied().max().unwrap_or(0);
         sent.max(self.at_us).max(self.closed_at_us.unwrap_or(0))
     }
 }
 
-/// Levels of a tree of so many nodes, at most.
+/// Returns the largest number of levels of a tree of `nodes` nodes.
 pub(super) fn levels(shape: Shape, nodes: u32) -> u64 {
     match shape {
         Shape::Flat => 1,

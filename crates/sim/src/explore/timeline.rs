@@ -1,4 +1,4 @@
-//! What the nodes said about a call, for whoever has to find out why it went wrong.
+//! Records the messages and events of nodes, so that a developer can find the cause of a failed call.
 
 use crate::world::ink::Ink;
 use crate::world::workers::worker_of;
@@ -15,10 +15,10 @@ use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{StreamEvent, StreamId};
 use treefold_core::time::Instant;
 
-/// No more lines are kept than this; the oldest go first.
+/// Most lines that are kept. The oldest are dropped first.
 const LINES_MAX: usize = 100_000;
 
-/// The last of what was said, in order.
+/// The latest messages and events, in order.
 #[derive(Debug, Default)]
 pub struct Timeline {
     lines: VecDeque<Line>,
@@ -42,13 +42,13 @@ enum About {
 }
 
 impl Timeline {
-    /// Which waves are which calls.
+    /// Sets the waves of the calls.
     pub fn name_waves(&mut self, waves: &BTreeMap<u64, WaveId>) {
         self.calls = waves.iter().map(|(&call, &wave)| (wave, call)).collect();
     }
 
-    /// The last `most` lines about `call` or `stream`, and about what happened to nodes meanwhile; about all of them if
-    /// both are `None`.
+    /// Returns the last `most` lines about `call` or `stream`, with the events of nodes between them. Returns
+    /// lines about all calls and streams if both are `None`.
     pub fn about(&self, call: Option<u64>, stream: Option<StreamId>, most: usize) -> Vec<String> {
         let concerns = |line: &&Line| match (line.about, call) {
             (About::Everyone, _) => true,
@@ -177,7 +177,7 @@ impl Timeline {
                 self.note(now, at, About::Everyone, format!("! {event:?}"));
             }
             Effect::Abandon { job, .. } => {
-                self.note(now, at, About::Everyone, format!("  job {} is given up", job.0));
+                self.note(now, at, About::Everyone, format!("  job {} is abandoned", job.0));
             }
             Effect::Disconnect { peer } => {
                 self.note(now, at, About::Everyone, format!("✗ {} is disconnected", name(*peer)));
@@ -187,7 +187,7 @@ impl Timeline {
     }
 }
 
-/// A node as people count them.
+/// Formats a node as its place, with a mark if it has been restarted.
 fn name(node: NodeId) -> String {
     if let Some((worker, connection)) = worker_of(node) {
         return format!("w{worker}.{connection}");
@@ -196,7 +196,7 @@ fn name(node: NodeId) -> String {
     if life == 1 { format!("{place}") } else { format!("{place}′{life}") }
 }
 
-/// What workers and nodes say to each other, without the payload.
+/// Formats a message between workers and nodes, without the payload.
 fn said_of_pushes(word: &PushMessage<Ink>) -> String {
     match word {
         PushMessage::Push { request, sequence, last, .. } => {
@@ -206,7 +206,7 @@ fn said_of_pushes(word: &PushMessage<Ink>) -> String {
     }
 }
 
-/// What a front-end's user hears of a stream.
+/// Formats an event of a front-end's user.
 fn heard(event: &StreamEvent<Ink>) -> Option<String> {
     let losses = |missing: &[Missing]| {
         missing.iter().map(|loss| format!("{} {}", loss.partitions, loss.reason)).collect::<Vec<_>>()
@@ -225,7 +225,7 @@ fn heard(event: &StreamEvent<Ink>) -> Option<String> {
     Some(text)
 }
 
-/// What nodes say to each other about a stream; signs of life and settlement are left out.
+/// Formats a message between nodes about a stream. Signs of life and settlements are left out.
 fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
     let seats = |places: &Places| {
         let seats = places.tree().seats().iter().zip(places.numbers());
@@ -271,7 +271,7 @@ fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
     Some(text)
 }
 
-/// What a message says, if it is about a call or a stream.
+/// Formats a message, if it is about a call or a stream.
 fn said(message: &Message<Ink>) -> Option<(About, String)> {
     let said = match message {
         Message::Call(call) => {

@@ -1,16 +1,18 @@
-//! What an upgrade of a data centre costs (NetAgg §2.4, figure 3).
+//! The cost of upgrading a data centre (NetAgg §2.4, figure 3).
 //!
-//! The machines are counted from the topology. Their prices are assumptions, each named here: NetAgg took those of network
-//! equipment from Popa et al. (*A Cost Comparison of Data Center Network Architectures*, CoNEXT'10), and its own text
-//! gives none of them, only what one upgrade costs beside another. So what is held against the paper are those shares, and
-//! whoever has other prices sees from [`Upgrade::parts`] what to multiply by them.
+//! The machines are counted from the topology. Their prices are assumptions, and each is named here. NetAgg
+//! took the prices of network equipment from Popa et al. (*A Cost Comparison of Data Center Network
+//! Architectures*, CoNEXT'10). Its own text gives no prices, only the cost of one upgrade relative to
+//! another. So only these ratios are compared with the paper. A reader with other prices can apply them to
+//! [`Upgrade::parts`].
 //!
-//! An upgrade is paid in full: switches of ten times the rate replace the old ones, which bring nothing. Over-subscription
-//! is bought as ports: a rack switch at 1:4 uses a quarter of its uplinks, and what they would lead to is not there.
+//! An upgrade is paid in full: switches of ten times the rate replace the old switches, which have no value
+//! any more. Bandwidth above the racks is paid as ports: a rack switch at 1:4 uses a quarter of its uplinks,
+//! and the switch ports at their other ends are not bought.
 
 use super::topology::{Fabric, Switch};
 
-/// Dollars for one thing each.
+/// The price of each part, in dollars.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
     /// A switch's port of 1 Gbit/s.
@@ -24,16 +26,16 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Our assumptions, at the level of 2010 to 2012.
+    /// Our assumptions, at the price level of 2010 to 2012.
     pub const ASSUMED: Self = Self { port_1g: 100.0, port_10g: 450.0, card_10g: 150.0, relay: 2_500.0 };
 }
 
-/// How many of each thing are bought.
+/// The number of each part that an upgrade needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Upgrade {
     /// Switch ports of 1 Gbit/s.
     pub ports_1g: f64,
-    /// Switch ports of 10 Gbit/s, those that relays hang on included.
+    /// Switch ports of 10 Gbit/s, including the ports of relays.
     pub ports_10g: f64,
     /// Servers' cards of 10 Gbit/s.
     pub cards_10g: f64,
@@ -42,7 +44,7 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// What makes `to` out of `from`, which has links of 1 Gbit/s and no relays.
+    /// Counts the parts that turn `from`, with links of 1 Gbit/s and no relays, into `to`.
     pub fn between(from: &Fabric, to: &Fabric) -> Self {
         let relays = f64::from(to.switches().map(|switch: Switch| to.relays.at(switch)).sum::<u32>());
         let mut upgrade = Self { relays, ports_10g: relays, ..Self::default() };
@@ -55,7 +57,7 @@ impl Upgrade {
         upgrade
     }
 
-    /// How many of each, with its price.
+    /// Returns the number and the price of each part.
     pub fn parts(&self, prices: &Prices) -> [(&'static str, f64, f64); 4] {
         [
             ("1 Gbit/s ports", self.ports_1g, prices.port_1g),
@@ -65,16 +67,17 @@ impl Upgrade {
         ]
     }
 
-    /// What it costs, in dollars.
+    /// Returns the cost in dollars.
     pub fn dollars(&self, prices: &Prices) -> f64 {
         self.parts(prices).iter().map(|(_, so_many, each)| so_many * each).sum()
     }
 }
 
-/// The ports of all switches that lead to servers or to other switches.
+/// Counts the ports of all switches that lead to servers or to other switches.
 fn ports(fabric: &Fabric) -> f64 {
     let links = f64::from(fabric.servers());
-    // One at each server's switch; the links above a rack have two ends, and are as many as servers at full bisection.
+    // One port for each server. Above the racks there are two tiers of links with two ends each. At full
+    // bisection, each tier has as many links as there are servers.
     links + 2.0 * 2.0 * links / fabric.oversubscription
 }
 

@@ -1,8 +1,9 @@
-//! Where relays are: beside every switch, beside those of one tier, or beside so many (NetAgg §4.1, figures 12 and 13).
+//! Placement of relays: beside every switch, beside the switches of one tier, or beside some of them (NetAgg
+//! §4.1, figures 12 and 13).
 
 use super::topology::Switch;
 
-/// Relays per switch, tier by tier.
+/// Number of relays per switch, by tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deployment {
     racks: Tier,
@@ -11,12 +12,12 @@ pub struct Deployment {
     per_switch: u32,
 }
 
-/// Which switches of a tier have relays.
+/// The switches of a tier that have relays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tier {
     None,
     All,
-    /// One in so many, spread evenly over places and planes.
+    /// One in this many switches, spread evenly over pods and planes.
     OneIn(u32),
 }
 
@@ -29,21 +30,21 @@ impl Deployment {
     pub const PODS: Self = Self { pods: Tier::All, ..Self::NONE };
     /// Core switches only.
     pub const CORES: Self = Self { cores: Tier::All, ..Self::NONE };
-    /// As many as there are core switches, at every second pod switch.
+    /// As many relays as there are core switches, at every second pod switch.
     pub const HALF_OF_PODS: Self = Self { pods: Tier::OneIn(2), ..Self::NONE };
-    /// As many again: at every fourth pod switch and every second core switch.
+    /// As many relays as `HALF_OF_PODS`: at every fourth pod switch and every second core switch.
     pub const PODS_AND_CORES: Self = Self { pods: Tier::OneIn(4), cores: Tier::OneIn(2), ..Self::NONE };
 
-    /// So many beside every switch.
+    /// Creates a deployment with `per_switch` relays beside every switch.
     pub const fn full(per_switch: u32) -> Self {
         Self { racks: Tier::All, pods: Tier::All, cores: Tier::All, per_switch }
     }
 
-    /// How many there are beside a switch.
+    /// Returns the number of relays beside a switch.
     pub fn at(&self, switch: Switch) -> u32 {
         let (tier, place) = match switch {
             Switch::Rack(rack) => (self.racks, rack),
-            // Places of a pod and of the next are shifted, so that no plane has them all.
+            // The chosen planes shift from pod to pod, so that the relays are spread over all planes.
             Switch::Pod { pod, plane } => (self.pods, pod + plane),
             Switch::Core { plane, nth } => (self.cores, plane + nth),
         };

@@ -1,37 +1,40 @@
-//! Max–min fair rates by progressive filling, with flows that can send no more than they are fed.
+//! Computes max–min fair rates by progressive filling. Some flows can send no more than they receive.
 //!
-//! All rates rise together from zero. When a link is full, the flows across it stay at what they have; the others rise
-//! on. That is max–min fairness, what long TCP flows come to (Bertsekas and Gallager, *Data Networks*, §6.5).
+//! All rates rise together from zero. When a link is full, the flows across it keep their rate, and the
+//! others rise further. The result is max–min fairness, which long TCP flows approach (Bertsekas and
+//! Gallager, *Data Networks*, §6.5).
 //!
-//! A flow out of an aggregation is *fed*: it has some bytes in stock, and more come at a fixed ratio to what its inputs
-//! receive. So its rate is the least of the common level and of what it can send, which itself rises with its inputs'
-//! rates. Every rate is thereby a piecewise linear function of the level. Two kinds of events change the pieces: a link is
-//! full, or a fed flow has caught up with what it is fed. Both are taken in order of their level.
+//! A flow out of an aggregation is *fed*: it has a stock of bytes, and more bytes come at a fixed ratio to
+//! the bytes that its inputs receive. So its rate is the smaller of the common level and the rate that it is
+//! fed, which rises with its inputs' rates. Every rate is thus a piecewise linear function of the level. Two
+//! kinds of events begin a new piece: a link becomes full, or a fed flow reaches the rate that it is fed. The
+//! events are handled in the order of their level.
 //!
-//! Where a link is full while a fed flow across it is still limited by its inputs, the flow stays there as all others do,
-//! though the inputs may rise on. What it could not send is in stock a moment later, and then it rises like anybody.
+//! If a link becomes full while a fed flow across it is still limited by its inputs, the flow keeps its rate
+//! like all others, though its inputs may rise further. The bytes that it could not send are in stock in the
+//! next step, and then it rises like any other flow.
 //!
-//! The cost of one allocation is that of going over each flow's links twice and over each link's flows once.
+//! One allocation visits each flow's links twice and each link's flows once.
 
 use super::route::Path;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a flow asks for. A flow's inputs come after it: their numbers are higher.
+/// The demand of a flow. A flow's inputs have higher numbers than the flow.
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// The links it crosses; at least one.
+    /// The links that it crosses; at least one.
     pub path: Path,
-    /// The fed flow that it is an input of.
+    /// The fed flow that this flow is an input of.
     pub into: Option<u32>,
-    /// What limits it besides links.
+    /// Its limit besides links, if it is fed.
     pub fed: Option<Fed>,
 }
 
-/// How a flow out of an aggregation is fed.
+/// The bytes that feed a flow out of an aggregation.
 #[derive(Clone, Copy, Debug)]
 pub struct Fed {
-    /// Bytes per second that it can send out of its stock.
+    /// Bytes per second that it can send from its stock.
     pub stock_per_s: f64,
     /// Bytes that it can send for each byte that its inputs receive.
     pub ratio: f64,
@@ -45,14 +48,14 @@ struct Line {
     /// The sum of its inputs' lines.
     in_base: f64,
     in_slope: f64,
-    /// Limited by what it is fed.
+    /// Whether the flow is limited by the rate that it is fed.
     is_capped: bool,
-    /// Its rate rises no more, or it takes no part.
+    /// Whether its rate is final, or the flow takes no part.
     is_fixed: bool,
 }
 
 impl Line {
-    /// What a fed flow could send, as a line.
+    /// Returns the rate at which a flow is fed, as a line.
     fn own(&self, fed: Fed) -> (f64, f64) {
         (fed.stock_per_s + fed.ratio * self.in_base, fed.ratio * self.in_slope)
     }
@@ -67,40 +70,41 @@ struct Load {
 }
 
 impl Load {
-    /// The level at which it is full.
+    /// Returns the level at which the link is full.
     fn full_at(&self, level: f64) -> Option<f64> {
         (self.slope > STILL).then(|| ((self.capacity - self.base) / self.slope).max(level))
     }
 }
 
-/// Slopes below this are what rounding leaves of zero.
+/// Smaller slopes count as zero, because they are rounding errors.
 const STILL: f64 = 1e-9;
 
-/// Levels that differ by less than this share are the same.
+/// Levels whose relative difference is smaller than this are equal.
 const SAME_LEVEL: f64 = 1e-12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A link is full.
+    /// A link becomes full.
     Full(u32),
-    /// A fed flow has caught up with what it is fed.
+    /// A fed flow reaches the rate that it is fed.
     CaughtUp(u32),
 }
 
-/// Allocates rates again and again to flows that become fewer.
+/// Allocates rates repeatedly to a shrinking number of flows.
 pub struct Allocator {
     loads: Vec<Load>,
     lines: Vec<Line>,
-    /// The flows across each link, one link after the other, and where each link's begin.
+    /// The flows across each link, sorted by link. `starts` has the index of each link's first flow.
     across: Vec<u32>,
     starts: Vec<u32>,
-    /// Levels as bits: those of numbers above zero are ordered as the numbers are.
+    /// Events with the bits of their level. The bits of positive numbers have the same order as the numbers.
     events: BinaryHeap<Reverse<(u64, Event)>>,
     level: f64,
 }
 
 impl Allocator {
-    /// For links of these capacities, in bytes per second, and the flows of `unfinished`.
+    /// Creates an allocator for links of these capacities, in bytes per second, and the flows of
+    /// `unfinished`.
     pub fn new(capacity: &[f64], demands: &[Demand], unfinished: &[u32]) -> Self {
         let loads = capacity.iter().map(|&capacity| Load { capacity, ..Load::default() }).collect();
         let fixed = Line { is_fixed: true, ..Line::default() };
@@ -116,7 +120,7 @@ impl Allocator {
         allocator
     }
 
-    /// Forgets all flows but these: allocations go over fewer.
+    /// Forgets all flows except `unfinished`, so that later allocations visit fewer flows.
     pub fn regroup(&mut self, demands: &[Demand], unfinished: &[u32]) {
         let mut starts = vec![0_u32; self.loads.len() + 1];
         let links = |flow: u32| demands[flow as usize].path.links();
@@ -133,8 +137,10 @@ impl Allocator {
         self.starts = starts;
     }
 
-    /// Gives each flow of `live` its rate in bytes per second; each of them was unfinished at the last grouping, and
-    /// inputs come before what they feed.
+    /// Sets the rate of each flow of `live`, in bytes per second.
+    ///
+    /// Each of them was in `unfinished` at the last grouping. In `live`, inputs come before the flows that
+    /// they feed.
     pub fn allocate(&mut self, demands: &[Demand], live: &[u32], rates: &mut [f64]) {
         self.start(demands, live);
         while let Some(Reverse((level, event))) = self.events.pop() {
@@ -190,7 +196,7 @@ impl Allocator {
     fn link_event(&mut self, demands: &[Demand], link: u32) {
         let Some(full_at) = self.loads[link as usize].full_at(self.level) else { return };
         if full_at > self.level * (1.0 + SAME_LEVEL) {
-            // Flows across it have stayed behind meanwhile.
+            // Since the event was planned, flows across the link have become limited by their feed.
             self.events.push(Reverse((full_at.to_bits(), Event::Full(link))));
             return;
         }
@@ -216,7 +222,7 @@ impl Allocator {
         self.bend(demands, flow, base, slope);
     }
 
-    /// Waits for the level at which a flow catches up with what it is fed.
+    /// Plans an event for the level at which a flow reaches the rate that it is fed.
     fn expect(&mut self, flow: u32, base: f64, slope: f64) {
         if slope < 1.0 - SAME_LEVEL {
             let level = (base / (1.0 - slope)).max(self.level);
@@ -224,7 +230,7 @@ impl Allocator {
         }
     }
 
-    /// Gives a flow another line, and with it all that follow it at once.
+    /// Sets the line of a flow, and adjusts the lines of all capped flows that it feeds.
     fn bend(&mut self, demands: &[Demand], mut flow: u32, mut base: f64, mut slope: f64) {
         loop {
             let (demand, line) = (&demands[flow as usize], &mut self.lines[flow as usize]);
@@ -241,7 +247,7 @@ impl Allocator {
             if fed.is_fixed {
                 return;
             }
-            let how = demands[into as usize].fed.expect("invariant: what has inputs is fed");
+            let how = demands[into as usize].fed.expect("invariant: a flow with inputs is fed");
             (base, slope) = fed.own(how);
             if !fed.is_capped {
                 return self.expect(into, base, slope);

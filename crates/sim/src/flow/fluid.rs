@@ -1,53 +1,54 @@
-//! Flows as fluid: how long each takes when all share the network fairly.
+//! Simulates flows as fluid, to find the time of each flow if all share the network fairly.
 //!
 //! # Aggregation on the way
 //!
-//! An aggregation forwards while it receives, as NetAgg's do (§3.2.1). Its flow onward is known in size beforehand, and
-//! of that size it has sent at most the share that it has received of its inputs: with half of the inputs here, half of
-//! the result can be gone. Between the two it has as much memory as it needs. So a slow flow onward does not hold up its
-//! inputs; that would be back-pressure, which moves where data waits but, since inputs share links with the same fairness
-//! either way, hardly when the last of it is there. What it does to the figures: inputs end a little sooner than in a
-//! system with small buffers. The alternative, to pass on only what is complete, would add up the times of all stages;
-//! it is wrong for long trees by as many times as they have levels.
+//! An aggregation forwards while it receives, as NetAgg's do (§3.2.1). The size of its output flow is known
+//! beforehand. Of that size, it has sent at most the share that it has received of its inputs: after half of
+//! the inputs, it can have sent half of the result. It has as much memory as it needs. So a slow output flow
+//! does not delay its inputs. In a real system back-pressure would delay them. This changes the place where
+//! data waits, but hardly the time at which the last byte arrives, because inputs share links with the same
+//! fairness either way. Its effect on the figures is that inputs end a little sooner than in a system with
+//! small buffers. The alternative model, which forwards only complete results, would add up the times of all
+//! stages. For long trees its times are too long by a factor of the number of levels.
 //!
 //! # Steps
 //!
-//! Rates are those of [`fair`](super::fair), which would change with every flow that ends. Here they are allocated anew
-//! when a small share of the live flows has ended ([`STEP_SHARE`]), and with every one once they are few. Within a step
-//! each flow ends at its own time, but what it leaves free is idle until the next step. So times are too long by half
-//! that share or so, and the last per cent of flows, which ends in few steps, is off by up to 8 % either way; tests hold
-//! them against steps of one flow each. The bytes are exact: no flow sends what it has
-//! not got, and all arrives.
+//! The rates of [`fair`](super::fair) change with every flow that ends. Here they are allocated again when a
+//! small share of the live flows has ended ([`STEP_SHARE`]), and with every single flow when few are left.
+//! Within a step each flow ends at its own time, but the bandwidth that it frees is idle until the next step.
+//! So times are too long by about half that share. The last per cent of the flows ends in few steps, so its
+//! times are off by up to 8 % either way. Tests compare them with steps of one flow each. The bytes are
+//! exact: no flow sends bytes that it has not received, and all bytes arrive.
 
 use super::fair::{Allocator, Demand, Fed};
 use super::route::Path;
 
-/// The share of the live flows that ends between two allocations.
+/// The share of the live flows that may end between two allocations.
 pub const STEP_SHARE: f64 = 0.01;
 
-/// A flow from one place to another. Its inputs come after it, with higher numbers.
+/// A flow from one place to another. A flow's inputs have higher numbers than the flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// The links it crosses.
+    /// The links that it crosses.
     pub path: Path,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: f64,
-    /// When it starts. Inputs start with what they feed.
+    /// Its start. Inputs start together with the flow that they feed, unless they are late.
     pub starts_s: f64,
-    /// The flow that it is an input of.
+    /// The flow that this flow is an input of.
     pub into: Option<u32>,
 }
 
-/// What a run of all flows gave.
+/// The result of a run of all flows.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// When each flow ended, in seconds from zero.
+    /// The end of each flow, in seconds from zero.
     pub at_s: Vec<f64>,
-    /// How many times rates were allocated.
+    /// Number of allocations.
     pub steps: u32,
 }
 
-/// Runs all flows to their ends over links of these capacities, in bytes per second.
+/// Runs all flows until they end, over links of these capacities in bytes per second.
 pub fn run(capacity: &[f64], flows: &[Flow], step_share: f64) -> Ended {
     let mut fluid = Fluid::new(capacity, flows);
     while fluid.admit() {
@@ -56,20 +57,20 @@ pub fn run(capacity: &[f64], flows: &[Flow], step_share: f64) -> Ended {
     Ended { at_s: fluid.ended_s, steps: fluid.steps }
 }
 
-/// A flow with less than this share of its bytes left has ended.
+/// Share of a flow's bytes that may be left when it counts as ended.
 const REST: f64 = 1e-9;
 
-/// By how much a step may be longer than the last, so that stocks are not spread over too short a time.
+/// Largest ratio of a step's length to the last one's, so that a stock is not sent in too short a time.
 const LONGER: f64 = 2.0;
 
-/// What becomes of a flow.
+/// The progress of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     sent: f64,
-    /// Bytes of its inputs: so far, and in all.
+    /// Bytes of its inputs, so far and in all.
     received: f64,
     to_receive: f64,
-    /// How many inputs have not ended, and when the last one did.
+    /// Number of its inputs that have not ended, and the end of the last one that has.
     waits_for: u32,
     fed_until_s: f64,
 }
@@ -82,9 +83,9 @@ struct Fluid<'a> {
     ended_s: Vec<f64>,
     allocator: Allocator,
     grouped: usize,
-    /// Started and not ended, inputs first.
+    /// Flows that have started and not ended, inputs first.
     live: Vec<u32>,
-    /// Not started, the first to start last.
+    /// Flows that have not started; the next to start is last.
     to_start: Vec<u32>,
     now_s: f64,
     last_step_s: f64,
@@ -128,7 +129,8 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    /// Lets flows in whose time has come; with none under way, time goes on to the next. False when all have ended.
+    /// Starts the flows whose time has come. If no flow is live, time moves to the next start. Returns false
+    /// when all flows have ended.
     fn admit(&mut self) -> bool {
         if self.live.is_empty() && self.to_start.is_empty() {
             return false;
@@ -171,8 +173,8 @@ impl<'a> Fluid<'a> {
         self.last_step_s = step_s;
     }
 
-    /// The time until a share of the live flows has ended, but one of them at least. Those that wait for inputs end with
-    /// or after them.
+    /// Returns the time until a share of the live flows has ended, at least one of them. Flows that wait for
+    /// inputs end with these or later.
     fn step_s(&mut self, step_share: f64) -> f64 {
         let left_s = |&flow: &u32| {
             let course = &self.courses[flow as usize];
@@ -181,18 +183,20 @@ impl<'a> Fluid<'a> {
         };
         self.times.clear();
         self.times.extend(self.live.iter().filter_map(left_s).filter(|s| s.is_finite()));
-        assert!(!self.times.is_empty(), "some flow moves");
-        // Of those that can end, too, no more than a few times that share: in long chains nearly all wait.
+        assert!(!self.times.is_empty(), "no flow moves: all live flows wait for inputs or have no rate");
+        // The step also ends only a few times that share of the flows that can end, because in long chains
+        // nearly all flows wait.
         let share_of = |flows: usize, share: f64| (flows as f64 * share) as usize;
         let at = share_of(self.live.len(), step_share).min(share_of(self.times.len(), 5.0 * step_share));
         let (_, quantile_s, _) = self.times.select_nth_unstable_by(at, f64::total_cmp);
         let step_s = quantile_s.min(self.last_step_s * LONGER);
-        // Those who start late wait for the next step, or for a part of this one where many do.
+        // A flow that starts during a step begins at the next step. If many start late, the step is at least
+        // a quarter long.
         let until_start_s = (self.next_start_s() - self.now_s).max(step_s / 4.0);
         step_s.min(until_start_s)
     }
 
-    /// Moves all live flows on, inputs first.
+    /// Advances all live flows, inputs first.
     fn advance(&mut self, step_s: f64) {
         for at in 0..self.live.len() {
             let number = self.live[at] as usize;
@@ -228,7 +232,7 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// Bytes that a fed flow has and has not sent.
+/// Returns the bytes that a fed flow has and has not sent.
 fn available(flow: &Flow, course: &Course) -> f64 {
     let share = if course.waits_for == 0 { 1.0 } else { (course.received / course.to_receive).min(1.0) };
     (flow.bytes * share - course.sent).max(0.0)

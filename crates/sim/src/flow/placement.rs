@@ -1,23 +1,23 @@
-//! Where a job's workers are: greedily as close to each other as possible (NetAgg §4.1).
+//! Places a job's workers greedily as close to each other as possible (NetAgg §4.1).
 //!
-//! The first goes to the server with the fewest workers so far, the next ones to the rest of its rack, then rack by rack
-//! through its pod, then pod by pod; of what is equally near, to where the fewest are. One server has one worker of a job
-//! at most.
+//! The first worker goes to a server with the fewest workers so far. The next workers go to the rest of its
+//! rack, then rack by rack through its pod, then pod by pod. Among equally near places, the place with the
+//! fewest workers is taken. A server has at most one worker of a job.
 
 use super::topology::Fabric;
 use treefold_core::random::Random;
 
-/// Places job after job.
+/// Places the workers of one job after another.
 pub struct Placer<'a> {
     fabric: &'a Fabric,
-    /// Workers so far by server, rack and pod.
+    /// Number of placed workers by server, rack and pod.
     servers: Vec<u32>,
     racks: Vec<u32>,
     pods: Vec<u32>,
 }
 
 impl<'a> Placer<'a> {
-    /// On empty servers.
+    /// Creates a placer for empty servers.
     pub fn new(fabric: &'a Fabric) -> Self {
         let none = |so_many: u32| vec![0; so_many as usize];
         Self {
@@ -28,7 +28,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// The servers of a job's `workers`, nearest to the first one first; as many as there are servers at most.
+    /// Returns the servers of a job's `workers`, beginning with the first worker's and its nearest. There are
+    /// at most as many as servers.
     pub fn place(&mut self, workers: u32, random: &mut Random) -> Vec<u32> {
         let fewest = self.servers.iter().copied().min().unwrap_or_default();
         let least: Vec<u32> =
@@ -45,7 +46,8 @@ impl<'a> Placer<'a> {
         all
     }
 
-    /// Pods by whether it is the first one's, then by workers; within a pod the racks alike, and within a rack the servers.
+    /// Returns the sort key of a server: first the pods, with the first worker's pod before all others, then
+    /// by their workers; within a pod the racks in the same way, and within a rack the servers.
     fn order(&self, first: u32, server: u32) -> [u32; 9] {
         let fabric = self.fabric;
         let (rack, pod) = (fabric.rack_of(server), fabric.pod_of(server));
@@ -70,7 +72,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_job_fills_a_rack_before_the_next_and_a_pod_before_the_next() {
+    fn a_job_fills_racks_and_pods_one_after_another() {
         let fabric = Fabric::PAPER;
         let (mut placer, mut random) = (Placer::new(&fabric), Random::new(1));
         let places = |workers: &[u32], of: fn(&Fabric, u32) -> u32| -> usize {

@@ -1,13 +1,14 @@
-//! Ways through the fabric, and which of the equal ones a flow takes.
+//! Finds ways through the fabric, and chooses among equal ways for a flow.
 //!
-//! A way goes up as far as it must and down again. Which plane it goes up, and through which of the plane's cores, is
-//! drawn by hashing, as ECMP does by a packet's header: a flow keeps its way, and nobody asks how busy it is. Where
-//! either end stands at a switch above the racks, that switch decides.
+//! A way goes up as far as necessary and down again. A hash chooses the plane and the core of that plane, as
+//! ECMP does with a packet's header: a flow keeps its way, and the load does not matter. If one end is at a
+//! switch above the racks, that switch determines the choice.
 
 use super::topology::{Fabric, Link, Place, Switch, Topology};
 use crate::world::ink::mixed;
 
-/// The most links of one way: out of a relay, up, up, down, down, into a relay, through its processor.
+/// Most links of a way: out of a relay, two links up, two links down, into a relay, and through its
+/// processor.
 pub const PATH_LINKS_MAX: usize = 7;
 
 const NONE: Link = Link::MAX;
@@ -19,24 +20,24 @@ pub struct Path {
 }
 
 impl Path {
-    /// The way over these links.
+    /// Creates the way over these links.
     ///
     /// # Panics
     ///
-    /// When they are more than [`PATH_LINKS_MAX`].
+    /// Panics if there are more than [`PATH_LINKS_MAX`] links.
     pub fn new(links: impl IntoIterator<Item = Link>) -> Self {
         let mut path = Self { links: [NONE; PATH_LINKS_MAX] };
         links.into_iter().enumerate().for_each(|(at, link)| path.links[at] = link);
         path
     }
 
-    /// The links in order.
+    /// Returns the links in order.
     pub fn links(&self) -> impl Iterator<Item = usize> + '_ {
         self.links.iter().take_while(|&&link| link != NONE).map(|&link| usize::from(link))
     }
 }
 
-/// Which of the equal ways.
+/// One of the equal ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The plane.
@@ -46,7 +47,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// The way that a hash names.
+    /// Returns the way that a hash chooses.
     pub fn hashed(fabric: &Fabric, hash: u64) -> Self {
         let width = u64::from(fabric.width);
         let drawn = mixed(hash);
@@ -54,11 +55,11 @@ impl Way {
     }
 }
 
-/// The links from one place to another, by `way` where there is a choice.
+/// Returns the links from one place to another. `way` decides between equal ways.
 ///
 /// # Panics
 ///
-/// When the ends stand in two planes, or at two cores: no way up and down leads from one to the other.
+/// Panics if the ends are in two planes, or at two cores, because no way up and down connects them.
 pub fn route(topology: &Topology, from: Place, to: Place, way: Way) -> Path {
     let (lower, upper) = (topology.switch_of(from), topology.switch_of(to));
     let way = [lower, upper].into_iter().fold(way, |way, switch| match switch {
@@ -84,11 +85,11 @@ pub fn route(topology: &Topology, from: Place, to: Place, way: Way) -> Path {
                 [Some(topology.rack_link(rack, way.plane, is_up)), core(fabric.pod_of_rack(rack))]
             }
             Switch::Pod { pod, plane } => {
-                assert_eq!(plane, way.plane, "two planes do not meet");
+                assert_eq!(plane, way.plane, "no way connects two planes");
                 [None, core(pod)]
             }
             Switch::Core { plane, nth } => {
-                assert_eq!((plane, nth), (way.plane, way.nth), "two cores do not meet");
+                assert_eq!((plane, nth), (way.plane, way.nth), "no way connects two cores");
                 [None; 2]
             }
         }
@@ -115,13 +116,13 @@ mod tests {
         route(topology, from, to, WAY).links().count()
     }
 
-    /// The relay beside a switch.
+    /// Returns the relay beside a switch.
     fn beside(topology: &Topology, switch: Switch) -> Place {
         Place::Relay(topology.relays_at(switch).start)
     }
 
     #[test]
-    fn a_way_goes_up_as_far_as_it_must() {
+    fn a_way_goes_up_only_as_far_as_necessary() {
         let topology = topology();
         let server = Place::Server;
         assert_eq!(hops(&topology, server(0), server(1)), 2, "in a rack");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn relays_stand_on_the_way_and_have_their_processor_passed() {
+    fn ways_to_relays_end_with_the_relays_processor() {
         let topology = topology();
         let rack = beside(&topology, Switch::Rack(0));
         let pod = beside(&topology, Switch::Pod { pod: 0, plane: 0 });

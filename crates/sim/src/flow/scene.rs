@@ -1,28 +1,31 @@
-//! One run: a fabric, a workload, a strategy, and what comes of them.
+//! One run: a fabric, a workload and a strategy, and their results.
 //!
-//! # How large a result is
+//! # The size of a result
 //!
-//! The output ratio α is that of a job: its result is α times all its partial results together (§4.1, and the traces of
-//! §2.1, which count whole jobs). How large a result of only *some* of its partial results is, the paper does not say,
-//! and it matters most of all. [`Reduction`] has three answers. The default is that no result is larger than what went
-//! into it, nor than the job's: a table of counts has no more rows for a part of the text than for the whole. Then what a
-//! rack has of a large job is hardly reduced there, and the paper's own finding that relays in racks alone gain little,
-//! and relays high up much (figure 12), comes out; with a ratio of α at each step it would not.
+//! The output ratio α is the ratio of a job: its result is α times all its partial results together (§4.1,
+//! and the traces of §2.1, which count whole jobs). The paper does not give the size of a result of only
+//! *some* partial results, and this matters more than any other assumption. [`Reduction`] has three answers.
+//! By default, a result is not larger than its inputs, and not larger than the job's result: a table of
+//! counts has no more rows for a part of the text than for the whole text. Then the part of a large job in
+//! one rack is hardly reduced there. This reproduces the paper's finding that relays in racks alone gain
+//! little and relays higher up gain much (figure 12). With a ratio of α at each step it would not be
+//! reproduced.
 //!
-//! # What is timed
+//! # The measured times
 //!
-//! A flow is what the workload has: a worker's partial result, or what one of the others sends. It ends when what became
-//! of it is where it was to go: a partial result with the last aggregate that it is in, at its job's master. So there are
-//! as many under every strategy, 46 % of them aggregatable as the paper has it, and none is over because it is out of its
-//! sender's hands. A partial result that is cut into parts for several trees ends with the last of them.
+//! A flow is one of the workload's flows: a worker's partial result, or one of the other flows. It ends when
+//! its data, possibly in an aggregate, has reached its destination. For a partial result this is the arrival
+//! of the last aggregate that contains it at its job's master. So every strategy has the same number of
+//! flows, 46 % of them aggregatable as in the paper, and a flow does not end when it leaves its sender. A
+//! partial result that is cut into parts for several trees ends with the last part.
 //!
-//! The paper says "the time elapsed between the start and the end of a flow" (§2.4) and not where a flow that is
-//! aggregated ends. It can also be read as each *hop*, from one machine to the next, aggregates included, so they are
-//! timed too. Under that reading strategies differ in how many flows they have; each hop of a chain lasts as long as the
-//! longest before it; and with α = 1, where nothing gets smaller, relays look far better than rack, which the paper denies
-//! (figure 8).
+//! The paper says "the time elapsed between the start and the end of a flow" (§2.4) and does not say where an
+//! aggregated flow ends. It can also mean each *hop* from one machine to the next, aggregates included, so
+//! hops are timed too. Under that reading, strategies have different numbers of flows, and each hop of a
+//! chain lasts as long as the longest hop before it. With α = 1, where no result is smaller than its inputs,
+//! relays would then look far better than rack, which contradicts the paper (figure 8).
 //!
-//! Beside both, a job is timed until its whole result is there.
+//! In addition, a job is timed until its whole result has arrived.
 
 use super::fluid::{self, Flow, STEP_SHARE};
 use super::route::{Way, route};
@@ -37,31 +40,31 @@ use std::ops::Range;
 pub struct Scene {
     /// The data centre.
     pub fabric: Fabric,
-    /// What is sent.
+    /// The jobs and other flows.
     pub workload: Workload,
-    /// Where it is aggregated.
+    /// The strategy of aggregation.
     pub strategy: Strategy,
-    /// α: a job's result is so many times its partial results.
+    /// α: the size of a job's result relative to all its partial results.
     pub output_ratio: f64,
-    /// What that makes of a part of them.
+    /// The rule for the size of results of some of the partial results.
     pub reduction: Reduction,
     /// The share of live flows that ends between two allocations.
     pub step_share: f64,
 }
 
-/// How large the result of some of a job's partial results is.
+/// The rule for the size of a result of some of a job's partial results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// As large as what went into it, but no larger than the job's result.
+    /// As large as its inputs, but not larger than the job's result.
     ToResult,
-    /// α times the partial results in it, however often they were aggregated.
+    /// α times the partial results in it, in however many steps they were aggregated.
     OfPartials,
-    /// α times what the aggregation received: a result that is aggregated again shrinks again.
+    /// α times the inputs of the aggregation. A result shrinks again when it is aggregated again.
     EachStep,
 }
 
 impl Scene {
-    /// NetAgg's (§4.1) under a strategy.
+    /// Creates NetAgg's scene (§4.1) with a strategy.
     pub fn paper(strategy: Strategy) -> Self {
         Self {
             fabric: Fabric::PAPER,
@@ -74,41 +77,41 @@ impl Scene {
     }
 }
 
-/// What a run gave; times are ascending.
+/// The result of a run. All lists are ascending.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// All flows, until what became of them is where it was to go, in ms.
+    /// Times of all flows of the workload, until their data has reached its destination, in ms.
     pub flows_ms: Vec<f64>,
-    /// Those that cannot be aggregated.
+    /// Times of the flows that cannot be aggregated.
     pub others_ms: Vec<f64>,
-    /// What each machine sent another, aggregates included, and the others.
+    /// Times of all hops, aggregates included, and of the other flows.
     pub hops_ms: Vec<f64>,
-    /// Jobs until their result is there.
+    /// Times of jobs, until their result has arrived.
     pub jobs_ms: Vec<f64>,
-    /// Bytes over each link between servers and switches, ascending.
+    /// Bytes over each link between servers and switches.
     pub link_bytes: Vec<f64>,
-    /// How many relays there were.
+    /// Number of relays.
     pub relays: usize,
-    /// How often rates were allocated.
+    /// Number of allocations of rates.
     pub steps: u32,
 }
 
-/// All flows of a run, and what each is part of.
+/// All flows of a run, with the jobs and partial results that they belong to.
 #[derive(Default)]
 struct Flows {
     flows: Vec<Flow>,
-    /// Those of each job, from here to here.
+    /// The range of flows of each job.
     jobs: Vec<Range<usize>>,
-    /// From here on they are others.
+    /// The index of the first flow that cannot be aggregated.
     others: usize,
-    /// For each flow the first one of the partial result that it is a part of; itself, if of none.
+    /// For each flow, the first flow of the partial result that it is a part of, or the flow itself.
     whole: Vec<u32>,
-    /// Whether a partial result, or one of the others, starts with each flow.
+    /// For each flow, whether it carries a partial result of its sender, or is one of the other flows.
     has_own: Vec<bool>,
 }
 
 impl Scene {
-    /// Runs the scene with the traffic that `seed` names.
+    /// Runs the scene with the traffic drawn from `seed`.
     pub fn run(&self, seed: u64) -> Outcome {
         let topology = Topology::new(self.fabric.clone());
         let traffic = self.workload.draw(&self.fabric, seed);
@@ -152,11 +155,12 @@ impl Scene {
         }
     }
 
-    /// How large what each stop sends is.
+    /// Returns the size of the flow that each stop sends.
     fn sizes(&self, plan: &Plan, job_bytes: f64) -> Vec<f64> {
         let so_many = plan.stops.len();
         let result_bytes = self.output_ratio * job_bytes / f64::from(plan.trees.max(1));
-        // Of what reaches each stop, its own included: the partial results in it, and its bytes as they come.
+        // For each stop, its own data and its inputs together: the partial results in them, and their bytes
+        // as received.
         let mut partials: Vec<f64> = plan.stops.iter().map(|stop| stop.own_bytes).collect();
         let mut coming = partials.clone();
         let mut is_fed = vec![false; so_many];
@@ -207,7 +211,8 @@ impl Flows {
         outcome
     }
 
-    /// When what became of each flow was at its end: with the root of its tree, which ends last.
+    /// Returns the time at which each flow's data reached its destination: the end of the root of its tree,
+    /// which ends last.
     fn delivered_s(&self, ended: &fluid::Ended) -> Vec<f64> {
         let mut delivered_s = ended.at_s.clone();
         for (at, flow) in self.flows.iter().enumerate() {
@@ -218,7 +223,8 @@ impl Flows {
         delivered_s
     }
 
-    /// The times of those flows that `is_one`, parts of one partial result being one that takes as long as its longest.
+    /// Returns the times of the flows for which `is_one` is true. The parts of a partial result count as one
+    /// flow that takes as long as its longest part.
     fn longest_parts(&self, is_one: impl Fn(usize) -> bool, ms: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut longest_ms = vec![f64::NEG_INFINITY; self.flows.len()];
         for (at, &whole) in self.whole.iter().enumerate().filter(|&(at, _)| is_one(at)) {
@@ -263,7 +269,7 @@ mod tests {
         assert_eq!(tenths(none), [100.0, 60.0, 30.0, 30.0, 40.0]);
     }
 
-    /// Of several seeds together, as sizes have a heavy tail.
+    /// Returns the 99th percentile over several seeds, because sizes have a heavy tail.
     fn p99(scene: &Scene) -> f64 {
         let flows_ms = |seed| scene.run(seed).flows_ms;
         let mut all: Vec<f64> = (1..9).flat_map(flows_ms).collect();
@@ -272,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn on_path_is_far_below_what_servers_aggregate() {
+    fn on_path_is_far_faster_than_aggregation_on_servers() {
         let on_path = p99(&small(Strategy::OnPath(4)));
         for strategy in [RACK, Strategy::Edge(2), Strategy::Edge(1)] {
             let other = p99(&small(strategy));
@@ -281,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_gets_smaller_relays_gain_little() {
+    fn relays_gain_little_if_results_are_not_smaller() {
         let unreduced = |strategy| p99(&Scene { output_ratio: 1.0, ..small(strategy) });
         let (rack, on_path) = (unreduced(RACK), unreduced(Strategy::OnPath(4)));
         assert!((0.7..1.3).contains(&(on_path / rack)), "{on_path} beside {rack} ms");
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn every_strategy_has_the_flows_of_the_workload_and_no_others() {
+    fn every_strategy_has_exactly_the_flows_of_the_workload() {
         let scene =
             |strategy| Scene { workload: Workload { stragglers: 0.2, ..Workload::PAPER }, ..small(strategy) };
         let traffic = scene(RACK).workload.draw(&scene(RACK).fabric, 1);
@@ -310,10 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_ends_when_what_became_of_it_is_at_the_master() {
+    fn a_flow_ends_when_its_aggregate_is_at_the_master() {
         let topology = Topology::new(small(RACK).fabric);
         let flow = |into| Flow { path: Path::new([0]), bytes: 1.0, starts_s: 1.0, into };
-        // An aggregate of two partial results, one of which is cut into two parts, and another flow.
+        // An aggregate of two partial results, one of them in two parts, and one other flow.
         let flows = vec![flow(None), flow(Some(0)), flow(Some(0)), flow(None), flow(None)];
         let (whole, has_own) = (vec![0, 1, 2, 2, 4], vec![false, true, true, true, true]);
         let all = Flows { flows, jobs: std::iter::once(0..4).collect(), others: 4, whole, has_own };
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_steps_change_little_and_the_same_seed_gives_the_same() {
+    fn larger_steps_change_little_and_equal_seeds_nothing() {
         let fine = Scene { step_share: 0.001, ..small(RACK) }.run(2);
         let (coarse, again) = (small(RACK).run(2), small(RACK).run(2));
         for q in [0.5, 0.9, 0.99] {

@@ -1,4 +1,4 @@
-//! The data centre: servers, three tiers of switches, relays beside switches, and what each link carries.
+//! The data centre: servers, three tiers of switches, relays beside switches, and the capacity of each link.
 //!
 //! ```text
 //!              core (plane, nth)            width² of them: `width` per plane
@@ -10,13 +10,14 @@
 //!    servers                                `width` per rack
 //! ```
 //!
-//! It is the fat tree of Al-Fares et al. (SIGCOMM'08) in which every switch has `2·width` ports. With a width of 8 it has
-//! 1,024 servers, 128 rack, 128 pod and 64 core switches: NetAgg's 320 (§4.1), whose 20 ports leave four for relays. A
-//! pod's plane leads to the cores of that plane only, so two racks of different pods have `width²` ways between them.
+//! It is the fat tree of Al-Fares et al. (SIGCOMM'08), in which every switch has `2·width` ports. With a
+//! width of 8 it has 1,024 servers, 128 rack, 128 pod and 64 core switches. These are NetAgg's 320 switches
+//! (§4.1), whose 20 ports leave four for relays. A pod's plane leads only to the cores of that plane, so two
+//! racks of different pods have `width²` ways between them.
 //!
-//! Over-subscription is at the rack switch, as in the paper, and makes each of its uplinks narrower; their number, and so
-//! the number of ways, stays. A relay hangs on a link of its own and has one more, which is none: its processor, that all
-//! it takes in must pass.
+//! Over-subscription is at the rack switch, as in the paper. It makes each uplink narrower and does not
+//! change the number of uplinks and ways. A relay has its own link. Its processor is modelled as one more
+//! link, which all bytes into the relay must pass.
 
 use super::deployment::Deployment;
 use std::collections::BTreeMap;
@@ -33,20 +34,20 @@ pub const GBPS: f64 = 1e9 / 8.0;
 pub struct Fabric {
     /// Servers per rack, racks and planes per pod, cores per plane, and half the number of pods.
     pub width: u32,
-    /// What a server's link carries each way, and every link that is not narrowed.
+    /// Capacity of a server's link in each direction, and of every link that is not narrowed.
     pub edge_gbps: f64,
-    /// By how much a rack's uplinks together carry less than its servers' links.
+    /// Ratio of the capacity of a rack's server links to the capacity of its uplinks.
     pub oversubscription: f64,
-    /// Where relays are.
+    /// The placement of relays.
     pub relays: Deployment,
-    /// What a relay's link carries each way.
+    /// Capacity of a relay's link in each direction.
     pub relay_link_gbps: f64,
-    /// R: how much a relay can take in.
+    /// R: the rate at which a relay can process its input.
     pub relay_rate_gbps: f64,
 }
 
 impl Fabric {
-    /// NetAgg's (§4.1), without relays.
+    /// NetAgg's fabric (§4.1), without relays.
     pub const PAPER: Self = Self {
         width: 8,
         edge_gbps: 1.0,
@@ -56,37 +57,37 @@ impl Fabric {
         relay_rate_gbps: 9.2,
     };
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub const fn servers(&self) -> u32 {
         2 * self.width * self.width * self.width
     }
 
-    /// How many racks there are; pod switches are as many.
+    /// Returns the number of racks, which is also the number of pod switches.
     pub const fn racks(&self) -> u32 {
         2 * self.width * self.width
     }
 
-    /// How many pods there are.
+    /// Returns the number of pods.
     pub const fn pods(&self) -> u32 {
         2 * self.width
     }
 
-    /// The rack of a server.
+    /// Returns the rack of a server.
     pub const fn rack_of(&self, server: u32) -> u32 {
         server / self.width
     }
 
-    /// The pod of a rack.
+    /// Returns the pod of a rack.
     pub const fn pod_of_rack(&self, rack: u32) -> u32 {
         rack / self.width
     }
 
-    /// The pod of a server.
+    /// Returns the pod of a server.
     pub const fn pod_of(&self, server: u32) -> u32 {
         self.pod_of_rack(self.rack_of(server))
     }
 
-    /// Every switch, tier by tier from below.
+    /// Returns all switches, tier by tier, lowest tier first.
     pub fn switches(&self) -> impl Iterator<Item = Switch> + use<> {
         let (width, pods) = (self.width, self.pods());
         let racks = (0..self.racks()).map(Switch::Rack);
@@ -96,28 +97,28 @@ impl Fabric {
     }
 }
 
-/// A switch by its tier and place.
+/// A switch, by its tier and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Switch {
-    /// On top of a rack.
+    /// The switch of a rack.
     Rack(u32),
-    /// Where a pod's racks meet.
+    /// A switch that connects the racks of a pod.
     Pod {
-        /// Of which pod.
+        /// The pod.
         pod: u32,
-        /// Which of that pod's.
+        /// Index of the switch in the pod.
         plane: u32,
     },
-    /// Where pods meet.
+    /// A switch that connects pods.
     Core {
-        /// The pod switches that it joins are those of this plane.
+        /// The plane of the pod switches that it connects.
         plane: u32,
-        /// Which of that plane's.
+        /// Index of the switch in the plane.
         nth: u32,
     },
 }
 
-/// Whoever sends or receives.
+/// A sender or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A server by its number.
@@ -126,7 +127,8 @@ pub enum Place {
     Relay(u32),
 }
 
-/// A fabric with its links numbered: six kinds, as many of each as there are servers, then three of each relay.
+/// A fabric with numbered links: six kinds, with as many links each as there are servers, then three links
+/// for each relay.
 #[derive(Clone, Debug)]
 pub struct Topology {
     fabric: Fabric,
@@ -135,15 +137,15 @@ pub struct Topology {
     capacity: Vec<f64>,
 }
 
-/// The kinds of links between servers and switches.
+/// Number of kinds of links between servers and switches.
 const KINDS: u32 = 6;
 
 impl Topology {
-    /// The links of a fabric.
+    /// Numbers the links of a fabric.
     ///
     /// # Panics
     ///
-    /// When they are more than [`Link`] can number.
+    /// Panics if there are more links than [`Link`] can number.
     pub fn new(fabric: Fabric) -> Self {
         let (mut relays, mut relays_at) = (Vec::new(), BTreeMap::new());
         for switch in fabric.switches() {
@@ -158,36 +160,40 @@ impl Topology {
             kinds.into_iter().flat_map(|bytes_per_s| std::iter::repeat_n(bytes_per_s, servers)).collect();
         let of_relay = [fabric.relay_link_gbps, fabric.relay_link_gbps, fabric.relay_rate_gbps];
         capacity.extend(relays.iter().flat_map(|_| of_relay).map(|gbps| gbps * GBPS));
-        assert!(capacity.len() < usize::from(Link::MAX), "{} links are too many to number", capacity.len());
+        assert!(
+            capacity.len() < usize::from(Link::MAX),
+            "{} links are too many for the type Link",
+            capacity.len()
+        );
         Self { fabric, relays, relays_at, capacity }
     }
 
-    /// What it was made from.
+    /// Returns the fabric.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// What each link carries, in bytes per second.
+    /// Returns the capacity of each link, in bytes per second.
     pub fn capacity(&self) -> &[f64] {
         &self.capacity
     }
 
-    /// How many of the links are between servers and switches; the others are relays'.
+    /// Returns the number of links between servers and switches. The other links are relays'.
     pub fn network_links(&self) -> usize {
         (KINDS * self.fabric.servers()) as usize
     }
 
-    /// How many relays there are.
+    /// Returns the number of relays.
     pub fn relays(&self) -> usize {
         self.relays.len()
     }
 
-    /// The relays beside a switch.
+    /// Returns the relays beside a switch.
     pub fn relays_at(&self, switch: Switch) -> Range<u32> {
         self.relays_at.get(&switch).cloned().unwrap_or_default()
     }
 
-    /// The switch that somebody is connected to.
+    /// Returns the switch that a place is connected to.
     pub fn switch_of(&self, place: Place) -> Switch {
         match place {
             Place::Server(server) => Switch::Rack(self.fabric.rack_of(server)),
@@ -195,7 +201,7 @@ impl Topology {
         }
     }
 
-    /// The link from a place to its switch.
+    /// Returns the link from a place to its switch.
     pub fn out_of(&self, place: Place) -> Link {
         match place {
             Place::Server(server) => self.link(0, server),
@@ -203,7 +209,7 @@ impl Topology {
         }
     }
 
-    /// The links from its switch to a place; a relay's processor is the second.
+    /// Returns the links from a switch to a place. The second is a relay's processor.
     pub fn links_into(&self, place: Place) -> (Link, Option<Link>) {
         match place {
             Place::Server(server) => (self.link(1, server), None),
@@ -211,12 +217,12 @@ impl Topology {
         }
     }
 
-    /// From a rack up to a plane of its pod, or down.
+    /// Returns the link from a rack up to a plane of its pod, or down.
     pub fn rack_link(&self, rack: u32, plane: u32, is_up: bool) -> Link {
         self.link(if is_up { 2 } else { 3 }, rack * self.fabric.width + plane)
     }
 
-    /// From a pod up to a core, or down.
+    /// Returns the link from a pod up to a core, or down.
     pub fn core_link(&self, pod: u32, plane: u32, nth: u32, is_up: bool) -> Link {
         let width = self.fabric.width;
         self.link(if is_up { 4 } else { 5 }, (pod * width + plane) * width + nth)
@@ -237,7 +243,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_papers_data_centre_has_the_papers_switches() {
+    fn paper_fabric_has_the_papers_switches() {
         let fabric = Fabric::PAPER;
         let tiers = |is_of: fn(&Switch) -> bool| fabric.switches().filter(is_of).count();
         assert_eq!(fabric.servers(), 1_024);
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_racks_uplinks_together_are_narrower_than_its_servers_links_by_the_oversubscription() {
+    fn uplinks_of_a_rack_are_narrower_by_the_oversubscription() {
         for oversubscription in [1.0, 4.0, 10.0] {
             let topology = Topology::new(Fabric { oversubscription, ..Fabric::PAPER });
             let rate = |link: Link| topology.capacity()[usize::from(link)];
@@ -258,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_has_a_number_of_its_own() {
+    fn all_links_have_different_numbers() {
         let topology = Topology::new(Fabric { width: 2, relays: Deployment::full(2), ..Fabric::PAPER });
         let (width, servers) = (2, topology.fabric().servers());
         let relays = (0..topology.relays() as u32).map(Place::Relay);

@@ -1,80 +1,84 @@
-//! What is sent: jobs whose partial results can be aggregated, and flows between others (NetAgg §4.1).
+//! The traffic: jobs whose partial results can be aggregated, and other flows (NetAgg §4.1).
 //!
-//! From the paper: sizes are Pareto with a mean of 100 KB and a shape of 1.05; 46 % of the flows are aggregatable; 61 % of
-//! the jobs have fewer than ten workers, by a power law; workers are near each other; flows are as many as make a load of
-//! 15 % at the edge; all start at once, but for stragglers.
+//! The paper gives: sizes are Pareto with a mean of 100 KB and a shape of 1.05; 46 % of the flows are
+//! aggregatable; 61 % of the jobs have fewer than ten workers, by a power law; workers are near each other;
+//! the number of flows makes a load of 15 % at the edge; all flows start at once, except for stragglers.
 //!
-//! What the paper leaves open, and what is taken here:
+//! The paper leaves some points open. The assumptions here are:
 //!
-//! - *Load in which time?* Where all flows start at once, a load is a time to work off. [`Workload::window_s`] says of how
-//!   long a time 15 % are sent; flows are as many as load and mean give. The paper had nearly the same times with flows
-//!   that arrive one after the other ([`Starts::OverTime`]), so it worked off few at once, and the time is short here.
-//! - *Whose size is it?* A job's: each of its workers sends as much as the others, as workers do that answer the same
-//!   request over equal parts of the data. Were every partial result drawn on its own ([`Partials::Each`]), a large job
-//!   would wait for its largest, which takes as long wherever it is aggregated, and the paper's gains would be out of
-//!   reach. So its figures, and not its words, decide here.
-//! - *The power law.* At least two workers (one has nothing to aggregate), at most a worker on all servers but one; the
-//!   61 % then give the exponent.
-//! - *Where masters are.* Anywhere, as only of workers is it said that they are near each other; [`Masters`].
+//! - *The time of the load.* If all flows start at once, a load means a time for finishing them.
+//!   [`Workload::window_s`] is the time in which the edge could send the bytes at a load of 15 %. The number
+//!   of flows follows from load and mean size. The paper had nearly the same times with flows that arrive one
+//!   after the other ([`Starts::OverTime`]). So few of its flows were live at once, and the time is short
+//!   here.
+//! - *The size.* A size belongs to a job: each of its workers sends as much as the others, like workers that
+//!   answer the same request over equal parts of the data. If every partial result were drawn on its own
+//!   ([`Partials::Each`]), a large job would wait for its largest partial result, which takes equally long
+//!   with every strategy. The paper's gains would then be impossible. So the paper's figures, and not its
+//!   words, decide here.
+//! - *The power law.* A job has at least two workers (one has nothing to aggregate), and at most one on all
+//!   servers but one. The 61 % then determine the exponent.
+//! - *Masters* are anywhere, because the paper says only of workers that they are near each other; see
+//!   [`Masters`].
 //! - *The other flows* are between any two servers.
-//! - *Stragglers.* How many is varied. How late one is follows what Mantri (the paper's reference 8) reports of tasks that
-//!   take long, as far as we know it: four in five up to 2.5 times a task's usual time, the others up to ten times. The
-//!   usual time is `USUAL_S`.
+//! - *Stragglers.* Their number varies. Their delay follows Mantri's report on slow tasks (the paper's
+//!   reference 8), as far as we know it: four in five take up to 2.5 times a task's usual time, the others up
+//!   to ten times. The usual time is `USUAL_S`.
 
 use super::placement::Placer;
 use super::topology::{Fabric, GBPS};
 use treefold_core::random::Random;
 
-/// The workload of a run as a plain value. Flows are as many as their mean size makes the load.
+/// The workload of a run as a plain value. The number of flows follows from the load and the mean size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// The share of all servers' links that is sent, in `window_s` at 1 Gbit/s each.
+    /// The load, as a share of all servers' links of 1 Gbit/s over `window_s`.
     pub load: f64,
-    /// For how long that load is, in seconds.
+    /// The time of the load, in seconds.
     pub window_s: f64,
     /// The share of the flows that can be aggregated.
     pub aggregatable: f64,
-    /// The most workers of a job, where servers are more.
+    /// Most workers of a job, if there are more servers.
     pub workers_max: u32,
     /// The share of a job's workers that start late.
     pub stragglers: f64,
-    /// Where masters are.
+    /// The places of masters.
     pub masters: Masters,
-    /// How large the partial results of a job are.
+    /// The sizes of a job's partial results.
     pub partials: Partials,
-    /// When jobs and other flows start.
+    /// The start times of jobs and other flows.
     pub starts: Starts,
 }
 
-/// Whether a job's partial results are alike.
+/// Whether a job's partial results have equal sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partials {
-    /// One size is drawn for all of a job.
+    /// One size is drawn for each job.
     Alike,
-    /// Each has a size of its own.
+    /// A size is drawn for each partial result.
     Each,
 }
 
-/// When jobs and other flows start.
+/// The start times of jobs and other flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starts {
-    /// All at zero.
+    /// All start at zero.
     AtOnce,
-    /// Each at any moment of [`Workload::window_s`].
+    /// Each starts at a drawn time within [`Workload::window_s`].
     OverTime,
 }
 
-/// Where a job's master is.
+/// The place of a job's master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Masters {
-    /// At any server.
+    /// Any server.
     Anywhere,
-    /// As near to its workers as they are to each other.
+    /// A server as near to the workers as they are to each other.
     Near,
 }
 
 impl Workload {
-    /// NetAgg's (§4.1).
+    /// NetAgg's workload (§4.1).
     pub const PAPER: Self = Self {
         load: 0.15,
         window_s: 0.02,
@@ -91,74 +95,75 @@ impl Workload {
 const MEAN_BYTES: f64 = 100e3;
 const SHAPE: f64 = 1.05;
 
-/// The least workers of a job, and the share of jobs with fewer than [`FEW`].
+/// The least number of workers of a job, and the share of jobs with fewer than [`FEW`] workers.
 const WORKERS_MIN: f64 = 2.0;
 const FEW: f64 = 10.0;
 const SHARE_OF_FEW: f64 = 0.61;
 
-/// What stragglers are late by, in parts of [`USUAL_S`]: most within the first bounds, the others within the second.
+/// Delays of stragglers as multiples of [`USUAL_S`]. The share [`MOST`] is within the first bounds, the rest
+/// within the second.
 const MOST: f64 = 0.8;
 const LATE: (f64, f64) = (0.5, 1.5);
 const VERY_LATE: (f64, f64) = (1.5, 9.0);
 
-/// The usual time of a task, of which stragglers take a multiple.
+/// The usual time of a task. Stragglers take a multiple of it.
 const USUAL_S: f64 = 0.1;
 
 /// One worker's partial result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worker {
-    /// Where it is.
+    /// The worker's server.
     pub server: u32,
-    /// How large its partial result is.
+    /// The size of its partial result.
     pub bytes: f64,
-    /// By how much it is later than its job.
+    /// Its start relative to its job's start.
     pub late_s: f64,
 }
 
-/// Partial results and where they are to meet.
+/// Partial results and the place where their result is needed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Names it among the run's jobs.
+    /// Number of the job in the run.
     pub number: u64,
-    /// Where its result is wanted.
+    /// The server that receives the result.
     pub master: u32,
-    /// When it starts.
+    /// Its start time.
     pub starts_s: f64,
-    /// What is aggregated: at least two, each at another server.
+    /// The workers, each on another server than the others and the master.
     pub workers: Vec<Worker>,
 }
 
 impl Job {
-    /// The bytes of all partial results.
+    /// Returns the bytes of all partial results.
     pub fn bytes(&self) -> f64 {
         self.workers.iter().map(|worker| worker.bytes).sum()
     }
 }
 
-/// A flow that nothing can be done about.
+/// A flow that cannot be aggregated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Other {
-    /// From this server.
+    /// The sending server.
     pub from: u32,
-    /// To this one, which is another.
+    /// The receiving server, which differs from `from`.
     pub to: u32,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: f64,
-    /// When it starts.
+    /// Its start time.
     pub starts_s: f64,
 }
 
-/// All that is sent in a run.
+/// All traffic of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// What can be aggregated.
+    /// The jobs, which can be aggregated.
     pub jobs: Vec<Job>,
-    /// What cannot.
+    /// The flows that cannot be aggregated.
     pub others: Vec<Other>,
 }
 
 impl Workload {
-    /// The traffic that `seed` names. It depends on nothing of the fabric but how many servers there are and where.
+    /// Draws the traffic of `seed`. Of the fabric, only the servers and their racks and pods matter.
     pub fn draw(&self, fabric: &Fabric, seed: u64) -> Traffic {
         let flows_wanted = self.load * f64::from(fabric.servers()) * GBPS * self.window_s / MEAN_BYTES;
         let mut draw = Draw::new(self, fabric, seed);
@@ -179,13 +184,13 @@ impl Workload {
     }
 }
 
-/// What traffic is drawn with.
+/// The state for drawing traffic.
 struct Draw<'a> {
     workload: &'a Workload,
     fabric: &'a Fabric,
     placer: Placer<'a>,
     random: Random,
-    /// Generators of their own, so that the same jobs straggle more or less, and start at once or not.
+    /// Separate generators, so that stragglers and start times do not change the drawn jobs.
     late: Random,
     start: Random,
 }
@@ -239,7 +244,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// By how much a worker is late where a share of them straggles.
+/// Draws a worker's delay, if the share `stragglers` of the workers is late.
 fn late_s(stragglers: f64, late: &mut Random) -> f64 {
     let (straggles, most, by) = (late.unit(), late.unit(), late.unit());
     if straggles >= stragglers {
@@ -253,13 +258,13 @@ fn below(random: &mut Random, so_many: u32) -> u32 {
     random.below(so_many as usize) as u32
 }
 
-/// A Pareto draw by inversion.
+/// Draws from a Pareto distribution by inversion.
 fn size_bytes(random: &mut Random) -> f64 {
     let least = MEAN_BYTES * (SHAPE - 1.0) / SHAPE;
     least * (1.0 - random.unit()).powf(-1.0 / SHAPE)
 }
 
-/// How many workers a job has: a power law, drawn again where they are more than `most`.
+/// Draws a job's number of workers from a power law, again if it is above `most`.
 fn workers(most: u32, random: &mut Random) -> u32 {
     let exponent = (1.0 - SHARE_OF_FEW).ln() / (WORKERS_MIN / FEW).ln();
     loop {
@@ -274,13 +279,13 @@ fn workers(most: u32, random: &mut Random) -> u32 {
 mod tests {
     use super::*;
 
-    /// Of half a second: enough for shares to be near what they are to be.
+    /// Draws traffic of half a second, enough for shares near their expected values.
     fn traffic(workload: &Workload) -> Traffic {
         Workload { window_s: 0.5, ..workload.clone() }.draw(&Fabric::PAPER, 3)
     }
 
     #[test]
-    fn flows_are_as_many_as_load_and_mean_give_and_the_papers_share_can_be_aggregated() {
+    fn number_and_aggregatable_share_of_flows_match_the_paper() {
         let traffic = traffic(&Workload::PAPER);
         let in_jobs: usize = traffic.jobs.iter().map(|job| job.workers.len()).sum();
         let flows = (in_jobs + traffic.others.len()) as f64;
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jobs_partial_results_are_alike_unless_each_is_drawn() {
+    fn partial_results_of_a_job_are_equal_unless_each_is_drawn() {
         let are_alike = |partials| {
             let traffic = traffic(&Workload { partials, ..Workload::PAPER });
             let mut jobs = traffic.jobs.iter().filter(|job| job.workers.len() > 1);
@@ -302,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn over_time_the_same_is_sent_at_moments_of_its_own() {
+    fn starts_over_time_do_not_change_the_traffic() {
         let over_time = Workload { starts: Starts::OverTime, ..Workload::PAPER };
         let starts = |traffic: &Traffic| -> Vec<f64> {
             let jobs = traffic.jobs.iter().map(|job| job.starts_s);
@@ -333,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_and_stragglers_change_nothing_but_starts() {
+    fn stragglers_change_only_the_start_times_of_traffic() {
         let (calm, some_late) =
             (traffic(&Workload::PAPER), traffic(&Workload { stragglers: 0.3, ..Workload::PAPER }));
         let late = |traffic: &Traffic| -> Vec<f64> {

@@ -1,12 +1,13 @@
-//! What a chart shows: curves of ours, the paper's beside them, and marks of real runs.
+//! Gathers the curves of a chart: ours, the paper's, and marks of real runs.
 //!
-//! A series has one look in all charts of its experiment, so its look is taken from its place among all points and
-//! not among those that this chart shows. The paper's curve, and real runs, of the same name share its colour.
+//! A series looks the same in all charts of its experiment. So its look depends on its index among all
+//! points, and not among the points of one chart. The paper's curve and real runs with the same name have the
+//! same colour.
 
 use super::look::Look;
 use crate::experiment::{Chart, Point};
 
-/// Where a curve comes from, which decides how it is drawn.
+/// The origin of a curve, which determines how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The simulator: a line with markers.
@@ -17,13 +18,13 @@ pub(super) enum Origin {
     Real,
 }
 
-/// One entry of the legend, and its places on the axes.
+/// One entry of the legend, with its points.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) label: String,
     pub(super) origin: Origin,
     pub(super) look: Look,
-    /// Ascending by x, all finite.
+    /// The points, ascending by x. All are finite.
     pub(super) at: Vec<(f64, f64)>,
 }
 
@@ -33,7 +34,7 @@ impl Curve {
     }
 }
 
-/// The curves of a chart in the order of its legend; those without a point are left out.
+/// Returns the curves of a chart in the order of its legend. Curves without points are left out.
 pub(super) fn gather(chart: &Chart, points: &[Point], real: &[Point]) -> Vec<Curve> {
     let mut names: Vec<&str> = Vec::new();
     let series = points.iter().map(|point| point.series.as_str());
@@ -70,7 +71,7 @@ fn is_shown(chart: &Chart, point: &Point) -> bool {
     chart.only.is_none_or(|(name, word)| point.word(name) == Some(word))
 }
 
-/// Ascending by x, without what has no place on the axes.
+/// Sorts points by x and removes those that cannot be drawn on the axes.
 fn in_order(chart: &Chart, mut at: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     at.retain(|&(x, y)| x.is_finite() && y.is_finite() && (y > 0.0 || !chart.log_y));
     at.sort_by(|a, b| a.0.total_cmp(&b.0));

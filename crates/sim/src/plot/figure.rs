@@ -1,7 +1,8 @@
-//! A figure on paper: frame, grid, axes with units, curves, and the legend to their right.
+//! Draws a figure: frame, grid, axes with units, curves, and the legend to their right.
 //!
-//! 720 by 440 pixels, the width of a page's text; wider only where long names in the legend would else leave too
-//! little for the data. Later elements cover earlier ones: grid, the paper's curves, ours, real runs.
+//! A figure has 720 by 440 pixels, the width of a page's text. It is wider only if long names in the legend
+//! would leave too little room for the data. Later elements cover earlier ones: grid, the paper's curves,
+//! ours, real runs.
 
 use super::curve::{Curve, Origin};
 use super::look::px;
@@ -11,20 +12,20 @@ use svg::node::element::{Description, Group, Line, Path, Rectangle, SVG, Text, T
 
 const WIDTH_PX: f64 = 720.0;
 const HEIGHT_PX: f64 = 440.0;
-/// The data have at least this width.
+/// Least width of the data.
 const DATA_WIDTH_MIN_PX: f64 = 400.0;
 
-/// Room above the data for the title, and below for ticks and label.
+/// Room above the data for the title, and below the data for ticks and label.
 const ABOVE_PX: f64 = 48.0;
 const BELOW_PX: f64 = 58.0;
-/// Between the edge and what stands next to it.
+/// Room between the edge and the nearest element.
 const MARGIN_PX: f64 = 14.0;
 
 const TITLE_SIZE_PX: f64 = 15.0;
 const TITLE_SIZE_MIN_PX: f64 = 11.0;
 const LABEL_SIZE_PX: f64 = 13.0;
 const TICK_SIZE_PX: f64 = 12.0;
-/// The width of a letter as a share of its height, on the safe side for the sans-serif fonts in use.
+/// Width of a letter relative to its height. It is a safe estimate for the sans-serif fonts in use.
 const LETTER_WIDTH: f64 = 0.58;
 const FONTS: &str = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif";
 
@@ -39,16 +40,16 @@ const SAMPLE_GAP_PX: f64 = 8.0;
 const LEGEND_GAP_PX: f64 = 22.0;
 const LEGEND_PITCH_PX: f64 = 20.0;
 
-/// A curve of more points than this bears a marker at some of them only.
+/// Most points of a curve with a marker at each. A longer curve has markers at some points only.
 const MARKERS_MAX: usize = 24;
 
-/// A chart with its axes and its place on paper.
+/// A chart with its axes and its position in the picture.
 pub(super) struct Figure<'a> {
     chart: &'a Chart,
     curves: &'a [Curve],
     x: Scale,
     y: Scale,
-    /// The rectangle of the data.
+    /// The edges of the data's rectangle.
     left: f64,
     right: f64,
     top: f64,
@@ -57,7 +58,7 @@ pub(super) struct Figure<'a> {
 }
 
 impl<'a> Figure<'a> {
-    /// Lays the chart out; `curves` hold at least one point.
+    /// Computes the layout. `curves` must have at least one point.
     pub(super) fn new(chart: &'a Chart, curves: &'a [Curve]) -> Self {
         let places = || curves.iter().flat_map(|curve| curve.at.iter());
         let x = Scale::horizontal(places().map(|at| at.0));
@@ -110,7 +111,7 @@ impl<'a> Figure<'a> {
         format!("{}\n", document.add(self.legend()))
     }
 
-    /// What somebody is told who can't see the picture.
+    /// Returns the description for readers who cannot see the picture.
     fn described(&self) -> String {
         let names: Vec<&str> = self.curves.iter().map(|curve| curve.label.as_str()).collect();
         format!("{} over {}: {}", self.chart.y_label, self.chart.x_label, names.join(", "))
@@ -157,7 +158,7 @@ impl<'a> Figure<'a> {
     fn curve(&self, at: usize, curve: &Curve) -> Group {
         let places: Vec<(f64, f64)> = curve.at.iter().map(|&at| self.place(at)).collect();
         let every = if places.len() > MARKERS_MAX { places.len().div_ceil(MARKERS_MAX / 2) } else { 1 };
-        // Curves that lie on each other show their markers in turn.
+        // Curves that cover each other show their markers in turn.
         let marked = places.iter().skip(if every > 1 { at % every } else { 0 }).step_by(every);
         let marked: Vec<(f64, f64)> = marked.copied().collect();
         strokes(curve, &places, &marked)
@@ -184,7 +185,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// A curve's line through `places` and its markers at `marked`, by its origin.
+/// Draws a curve's line through `places` and its markers at `marked`, in the style of its origin.
 fn strokes(curve: &Curve, places: &[(f64, f64)], marked: &[(f64, f64)]) -> Group {
     let colour = curve.look.colour;
     let corners: Vec<String> = places.iter().map(|&(x, y)| format!("{} {}", px(x), px(y))).collect();
@@ -197,7 +198,7 @@ fn strokes(curve: &Curve, places: &[(f64, f64)], marked: &[(f64, f64)]) -> Group
     let markers = Path::new().set("d", outlines);
     match curve.origin {
         Origin::Ours => Group::new().add(way.set("stroke-width", "2")).add(
-            // A thin rim of paper keeps markers apart that overlap.
+            // A thin rim in the colour of the paper separates overlapping markers.
             markers.set("fill", colour).set("stroke", PAPER).set("stroke-width", "0.8"),
         ),
         Origin::Paper => Group::new().add(way.set("stroke-width", "1.6").set("stroke-dasharray", "6 4")),
@@ -220,7 +221,7 @@ fn line(from: (f64, f64), to: (f64, f64), colour: &str) -> Line {
         .set("stroke", colour)
 }
 
-/// How wide a text will be, about.
+/// Estimates the width of a text.
 fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * LETTER_WIDTH
 }

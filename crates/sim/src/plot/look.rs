@@ -1,16 +1,16 @@
-//! What a series looks like: a colour and a marker by its place.
+//! The look of a series: a colour and a marker, chosen by its index.
 //!
-//! The colours are Okabe and Ito's, which people with any kind of colour vision tell apart (M. Okabe, K. Ito, *Color
-//! Universal Design*, 2008), without their yellow, too pale for a line on white. There is one marker more than there
-//! are colours, so that places that share a colour don't share a marker.
+//! The colours are Okabe and Ito's, which people with any kind of colour vision can distinguish (M. Okabe, K.
+//! Ito, *Color Universal Design*, 2008). Their yellow is left out, because it is too pale for a line on
+//! white. There is one more marker than colours, so that series with the same colour have different markers.
 
 /// Blue, vermilion, bluish green, reddish purple, orange, sky blue, black.
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-/// How far a marker reaches from its middle, in px.
+/// Distance from a marker's middle to its edge, in px.
 const REACH_PX: f64 = 4.5;
 
-/// A circle of this radius has the weight of the other markers.
+/// Radius of the circle marker. With it the circle looks as large as the other markers.
 const CIRCLE_RADIUS_PX: f64 = 4.2;
 
 /// Colour and marker.
@@ -20,7 +20,8 @@ pub(super) struct Look {
     marker: usize,
 }
 
-/// The corners of a marker around its middle, as shares of its reach; y grows downwards. No corners: a circle.
+/// The corners of a marker around its middle, as shares of its reach. y grows downwards. No corners mean a
+/// circle.
 const MARKERS: [&[(f64, f64)]; 8] = [
     &[],
     &[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)],
@@ -46,12 +47,12 @@ const MARKERS: [&[(f64, f64)]; 8] = [
 ];
 
 impl Look {
-    /// The look of the series at this place.
+    /// Returns the look of the series at this index.
     pub(super) fn of(place: usize) -> Self {
         Self { colour: COLOURS[place % COLOURS.len()], marker: place % MARKERS.len() }
     }
 
-    /// The outline of the marker around (x, y), in the language of SVG paths.
+    /// Returns the outline of the marker around (x, y), as the data of an SVG path.
     pub(super) fn outline(self, x: f64, y: f64) -> String {
         let corners = MARKERS[self.marker];
         if corners.is_empty() {
@@ -67,10 +68,11 @@ impl Look {
     }
 }
 
-/// A place in pixels, to a tenth: finer than anybody sees, and the same wherever the last bits of a float differ.
+/// Formats a position in pixels, rounded to a tenth. This is finer than visible and hides differences in the
+/// last bits of floats.
 pub(super) fn px(place: f64) -> String {
     let tenths = (place * 10.0).round() / 10.0;
-    // Adding zero makes minus zero plain.
+    // Adding zero turns minus zero into zero.
     format!("{}", tenths + 0.0)
 }
 
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_series_as_a_chart_ever_has_look_different() {
+    fn all_series_of_a_chart_look_different() {
         let looks: Vec<Look> = (0..COLOURS.len() * MARKERS.len()).map(Look::of).collect();
         for (place, look) in looks.iter().enumerate() {
             assert!(!looks[..place].contains(look), "place {place} looks like one before it");
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_written_to_a_tenth() {
+    fn positions_are_rounded_to_a_tenth() {
         assert_eq!([px(12.0), px(12.3456), px(-0.04)], ["12", "12.3", "0"]);
     }
 }

@@ -1,20 +1,21 @@
-//! Pictures of an experiment's points: one chart, one SVG.
+//! Draws an experiment's points: one SVG for each chart.
 //!
-//! A figure is read in a browser, beside the text that speaks of it, and kept in git. From that follows what it
-//! is like:
+//! A figure is shown in a browser beside its text, and kept in git. Therefore:
 //!
-//! - The same points give the same bytes: places are rounded to a tenth of a pixel, nothing is dated and nothing is
-//!   drawn by chance, so a difference in git is a difference in the figures.
-//! - Text stays text and no font file is read; widths are estimated, on the safe side.
-//! - The legend stands beside the data, never on it.
-//! - Who sees colours differently, or prints in grey, tells the series apart by their markers.
+//! - The same points give the same bytes. Positions are rounded to a tenth of a pixel, and there are no dates
+//!   and no random numbers. So a difference in git is a difference in the figures.
+//! - Text stays text, and no font file is read. Widths are safe estimates.
+//! - The legend is beside the data, and never covers them.
+//! - The markers distinguish the series for readers who see colours differently, and in prints without
+//!   colours.
 //!
-//! `curve` gathers what is drawn, `scale` chooses axes and ticks, `look` says what each series looks like, and
-//! `figure` puts it on paper.
+//! `curve` gathers the curves, `scale` chooses axes and ticks, `look` has the colours and markers, and
+//! `figure` draws the picture.
 //!
-//! Why elements by the `svg` crate, and not a plotting crate: plotters, the one that most use, puts marks on whole
-//! pixels, cuts a dashed line into pieces of its own (each of which is a line in a difference), and draws its legend
-//! over the data. Without these parts, what is left of it is less than is here.
+//! The `svg` crate writes single elements. No plotting crate is used: plotters, the most common one, places
+//! marks on whole pixels, cuts a dashed line into many elements (each of which is a line in a git
+//! difference), and draws its legend over the data. The code without these parts would be longer than the
+//! code here.
 
 mod curve;
 mod figure;
@@ -27,22 +28,25 @@ mod tests;
 use crate::experiment::{Chart, Point};
 use thiserror::Error;
 
-/// A chart was asked for that would show nothing.
+/// The error of a chart without anything to draw.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}: none of {points} points has the figure that this chart shows")]
 pub struct NothingToDraw {
     /// The chart's file, without `.svg`.
     pub file: &'static str,
-    /// How many points there were.
+    /// Number of points.
     pub points: usize,
 }
 
-/// Draws `chart` of an experiment's `points` as SVG. `real` are points of another origin, as those of real
-/// processes: they are drawn as hollow markers in the colour of the series of the same name.
+/// Draws `chart` of an experiment's `points` as SVG.
+///
+/// `real` are points of another origin, such as real processes. They are drawn as hollow markers in the
+/// colour of the series with the same name.
 ///
 /// # Errors
 ///
-/// When no point has a finite figure for this chart; on a logarithmic axis, one above zero.
+/// Returns an error if no point has a finite figure for this chart, or a figure above zero on a logarithmic
+/// axis.
 pub fn draw(chart: &Chart, points: &[Point], real: &[Point]) -> Result<String, NothingToDraw> {
     let curves = curve::gather(chart, points, real);
     if curves.iter().all(curve::Curve::is_reference) {

@@ -1,19 +1,20 @@
-//! An axis: which values it spans, where it bears ticks, and how a figure is written there.
+//! An axis: its range, its ticks, and the format of its figures.
 //!
-//! Ticks stand at round values, no more of them than can be read. A linear y axis starts at zero unless that would
-//! press the curves into its upper half. An x axis whose values grow by factors (4, 8, 16, … 512 nodes) is
-//! logarithmic with a tick at each value: on a linear one all but the last few would lie on top of each other.
+//! Ticks are at round values, and there are only as many as can be read. A linear y axis starts at zero
+//! unless this would press the curves into its upper half. An x axis whose values grow by factors (4, 8, 16,
+//! … 512 nodes) is logarithmic with a tick at each value. On a linear axis nearly all of these values would
+//! cover each other.
 
-/// How many ticks fit beside each other, at most.
+/// Most ticks that fit beside each other.
 const TICKS_MAX: usize = 8;
 
-/// Fewer ticks than these don't show that an axis is logarithmic.
+/// Least number of ticks that show that an axis is logarithmic.
 const LOG_TICKS_MIN: usize = 3;
 
-/// How far beyond the outermost values an x axis reaches, as a share of what it spans.
+/// Room of an x axis beyond the outermost values, as a share of their range.
 const X_MARGIN: f64 = 0.03;
 
-/// How many values an x axis must have, and by which factor each must exceed the one before, to be logarithmic.
+/// Least number of values of a logarithmic x axis, and the least factor between two of them.
 const GEOMETRIC_COUNT_MIN: usize = 4;
 const GEOMETRIC_FACTOR_MIN: f64 = 1.5;
 
@@ -23,12 +24,13 @@ pub(super) struct Scale {
     low: f64,
     high: f64,
     is_log: bool,
-    /// Ascending, all from `low` to `high`.
+    /// The ticks, ascending, all from `low` to `high`.
     pub(super) ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// A y axis that holds all of `values`, of which there is at least one; above zero when it is logarithmic.
+    /// Creates a y axis for all of `values`. There must be at least one, and all must be above zero if the
+    /// axis is logarithmic.
     pub(super) fn vertical(values: impl Iterator<Item = f64>, is_log: bool) -> Self {
         let (low, high) = span(values);
         if is_log {
@@ -40,12 +42,12 @@ impl Scale {
         }
         let from_zero = low >= 0.0 && low <= high / 2.0;
         let low = if from_zero { 0.0 } else { low };
-        // What never varies gets an axis around it.
+        // If all values are equal, the axis extends around them.
         let room = if high > low { 0.0 } else { low.abs().max(1.0) / 2.0 };
         Self::linear_over(low - room, high + room)
     }
 
-    /// An x axis that holds all of `values`, of which there is at least one.
+    /// Creates an x axis for all of `values`. There must be at least one.
     pub(super) fn horizontal(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -62,7 +64,7 @@ impl Scale {
         Self { low, high, is_log: false, ticks: round_values(low, high) }
     }
 
-    /// Where `value` lies: 0 at the start of the axis, 1 at its end.
+    /// Returns the position of `value`: 0 at the start of the axis, 1 at its end.
     pub(super) fn share(&self, value: f64) -> f64 {
         if self.is_log {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -89,12 +91,13 @@ impl Scale {
             let to = values.iter().position(|&value| value >= high).unwrap_or(values.len() - 1);
             values[from..=to].to_vec()
         };
-        // The finest that can be read; it also leaves the least room unused.
+        // Take the finest set that can be read. It also leaves the least room unused.
         let sets = digit_sets.iter().map(|digits| ticks_with(digits));
         let fitting = sets.into_iter().find(|ticks| ticks.len() <= TICKS_MAX);
         let ticks = fitting.unwrap_or_else(|| ticks_with(&[1]));
         if ticks.len() < LOG_TICKS_MIN {
-            // Within one digit a logarithm is a straight line: there is no factor to be seen.
+            // Within one power of ten, a logarithm is nearly a straight line, so ticks at equal distances can
+            // be read.
             return Self { is_log: true, ..Self::linear_over(low, high) };
         }
         let (low, high) = (ticks[0], ticks[ticks.len() - 1]);
@@ -103,7 +106,7 @@ impl Scale {
     }
 }
 
-/// How the ticks of an axis are written: as many decimals as the finest needs, thousands apart.
+/// Formats the figure of a tick, with as many decimals as needed and separated thousands.
 pub(super) fn written(value: f64) -> String {
     let plain = format!("{}", value.abs());
     let (whole, rest) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
@@ -128,14 +131,14 @@ fn is_geometric(ascending: &[f64]) -> bool {
         && ascending.windows(2).all(|pair| pair[1] >= pair[0] * GEOMETRIC_FACTOR_MIN)
 }
 
-/// The round values from `low` to `high`.
+/// Returns the round values from `low` to `high`.
 fn round_values(low: f64, high: f64) -> Vec<f64> {
     let step = step_over(low, high);
     let (first, last) = ((low / step).ceil(), (high / step).floor());
     (first as i64..=last as i64).map(|count| multiple(count, step)).collect()
 }
 
-/// The finest round step of which few enough lie between `low` and `high`.
+/// Returns the finest round step with which the ticks from `low` to `high` can be read.
 fn step_over(low: f64, high: f64) -> f64 {
     let coarsest = high - low;
     let first = coarsest.log10().floor() as i32 - 1;
@@ -144,12 +147,13 @@ fn step_over(low: f64, high: f64) -> f64 {
     steps.next().expect("invariant: steps grow without end")
 }
 
-/// `count · step`, as near to its decimal form as can be: 0.3, where a plain product gives 0.30000000000000004.
+/// Returns the float nearest to the decimal form of `count · step`: 0.3, where the plain product is
+/// 0.30000000000000004.
 fn multiple(count: i64, step: f64) -> f64 {
     nearest(&format!("{:.12e}", count as f64 * step))
 }
 
-/// `digit · 10^power`.
+/// Returns `digit · 10^power`.
 fn decimal(digit: i32, power: i32) -> f64 {
     nearest(&format!("{digit}e{power}"))
 }
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_near_each_other_are_not_pressed_into_the_upper_half() {
+    fn similar_values_do_not_share_the_upper_half_of_the_axis() {
         let scale = Scale::vertical([0.91, 1.0].into_iter(), false);
         assert_eq!(written_ticks(&scale), ["0.9", "0.92", "0.94", "0.96", "0.98", "1"]);
     }
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_grow_by_factors_lie_equally_far_apart() {
+    fn values_that_grow_by_factors_are_equally_far_apart() {
         let scale = Scale::horizontal([4.0, 8.0, 16.0, 32.0, 8.0].into_iter());
         assert_eq!(scale.ticks, [4.0, 8.0, 16.0, 32.0]);
         let steps: Vec<f64> =
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_alone_has_an_axis_around_it() {
+    fn a_single_value_has_an_axis_around_it() {
         for scale in [
             Scale::vertical([0.0].into_iter(), false),
             Scale::vertical([7.0].into_iter(), false),

@@ -1,4 +1,4 @@
-//! What a reader, and git, rely on.
+//! Tests of the properties that readers of pictures, and git, rely on.
 
 use super::{NothingToDraw, draw};
 use crate::evaluation::example::{EXAMPLE, RESPONSE, TAIL, point, points};
@@ -6,7 +6,7 @@ use crate::evaluation::record::{from_json, rounded, to_json};
 use crate::experiment::{ALL, Chart, Point};
 use std::collections::BTreeSet;
 
-/// The text of each element that shows some, entities resolved.
+/// Returns the text of each element that has one, with entities resolved.
 fn texts(svg: &str) -> Vec<String> {
     let after_tag = svg.split('>').map(|piece| piece.split('<').next().unwrap_or_default().trim());
     let shown = after_tag.filter(|text| !text.is_empty());
@@ -18,7 +18,11 @@ fn the_same_points_give_the_same_bytes() {
     let drawn = |points: &[Point]| draw(&RESPONSE, points, &[]).unwrap();
     let points = rounded(points());
     assert_eq!(drawn(&points), drawn(&points));
-    assert_eq!(drawn(&points), drawn(&from_json(&to_json(&points)).unwrap()), "a file is as good as a run");
+    assert_eq!(
+        drawn(&points),
+        drawn(&from_json(&to_json(&points)).unwrap()),
+        "a file gives the picture of its run"
+    );
     let mut moved = points.clone();
     moved[0].response_ms_mean += 1.0;
     assert_ne!(drawn(&points), drawn(&moved));
@@ -36,7 +40,7 @@ fn title_axes_and_every_series_are_named() {
 }
 
 #[test]
-fn the_papers_curve_is_dashed_and_named_as_the_papers() {
+fn the_papers_curve_is_dashed_and_labelled() {
     let svg = draw(&RESPONSE, &points(), &[]).unwrap();
     assert!(texts(&svg).contains(&"flat (paper)".to_owned()));
     assert!(svg.contains("stroke-dasharray"));
@@ -54,7 +58,7 @@ fn real_runs_are_marks_in_the_colour_of_their_series() {
 }
 
 #[test]
-fn a_chart_shows_only_what_it_asks_for() {
+fn a_chart_shows_only_points_with_its_word() {
     let other = Point { series: "coarse".into(), ..point("", 70.0, 1.0).with("workload", "coarse") };
     let mut all = points();
     all.push(other);
@@ -63,16 +67,16 @@ fn a_chart_shows_only_what_it_asks_for() {
 }
 
 #[test]
-fn what_has_no_place_on_the_axes_is_not_drawn() {
+fn points_outside_the_axes_are_not_drawn() {
     let zero = [point("flat", 50.0, 0.0), point("adaptive", 50.0, f64::NAN)];
     let nothing = Err(NothingToDraw { file: "example-tail", points: 2 });
     assert_eq!(draw(&TAIL, &zero, &[]), nothing, "no logarithm of zero");
     assert!(draw(&RESPONSE, &zero, &[]).is_ok());
-    assert!(draw(&RESPONSE, &[], &[]).is_err(), "the paper's curve alone is none of ours");
+    assert!(draw(&RESPONSE, &[], &[]).is_err(), "the paper's curve alone is not enough");
 }
 
 #[test]
-fn every_place_is_within_the_picture() {
+fn every_position_is_within_the_picture() {
     let long_named =
         point("a series whose name is as long as names of series ever become, and then some", 50.0, 9e5);
     for points in [points(), vec![long_named], vec![point("flat", 4.0, 1e-3), point("flat", 4e6, 1e9)]] {
@@ -91,10 +95,10 @@ fn every_place_is_within_the_picture() {
 }
 
 #[test]
-fn no_two_files_of_all_experiments_have_one_name() {
+fn all_files_of_all_experiments_have_different_names() {
     let charts: Vec<&Chart> = ALL.iter().flat_map(|experiment| experiment.charts).collect();
     let names: BTreeSet<&str> = charts.iter().map(|chart| chart.file).collect();
-    assert_eq!(names.len(), charts.len(), "one picture would be written over another");
+    assert_eq!(names.len(), charts.len(), "two charts have the same file name");
     let experiments: BTreeSet<&str> = ALL.iter().map(|experiment| experiment.name).collect();
     assert_eq!(experiments.len(), ALL.len());
 }

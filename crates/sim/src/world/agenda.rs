@@ -1,13 +1,14 @@
-//! What is still to happen, in the order of (time, sequence).
+//! The planned events, in the order of (time, sequence).
 //!
-//! Two things planned for the same instant happen in the order in which they were planned, so a run is a function
-//! of its seed. Entries lie in a slab and the heap orders small keys only: a message is as large as it likes.
+//! Two events that are planned for the same time happen in the order in which they were planned, so a run is
+//! a function of its seed. The events are in a slab, and the heap orders small keys only, so an event may be
+//! large.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use treefold_core::time::Instant;
 
-/// A queue of happenings.
+/// A queue of planned events.
 #[derive(Debug)]
 pub struct Agenda<H> {
     order: BinaryHeap<Reverse<(Instant, u64, usize)>>,
@@ -39,24 +40,24 @@ impl<H> Agenda<H> {
         self.order.push(Reverse((at, self.planned, slot)));
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     pub fn next_at(&self) -> Option<Instant> {
         self.order.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Takes the next thing out.
+    /// Removes the next event.
     pub fn pop(&mut self) -> Option<(Instant, H)> {
         let Reverse((at, _, slot)) = self.order.pop()?;
         self.free.push(slot);
         self.slab[slot].take().map(|happening| (at, happening))
     }
 
-    /// How many things are planned.
+    /// Returns the number of planned events.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// True when nothing is.
+    /// Tells whether no event is planned.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -68,7 +69,7 @@ mod tests {
     use treefold_core::time::Duration;
 
     #[test]
-    fn what_is_planned_for_one_instant_happens_in_the_order_of_planning() {
+    fn events_of_one_instant_happen_in_the_order_of_planning() {
         let at = |ms| Instant::START + Duration::from_millis(ms);
         let mut agenda = Agenda::default();
         for (ms, what) in [(5, 'b'), (1, 'a'), (5, 'c'), (9, 'd')] {
@@ -78,7 +79,7 @@ mod tests {
         let row: String = std::iter::from_fn(|| agenda.pop()).map(|(_, what)| what).collect();
         assert_eq!(row, "abcd");
         agenda.plan(at(10), 'e');
-        assert_eq!(agenda.slab.len(), 4, "slots are used again");
+        assert_eq!(agenda.slab.len(), 4, "a freed slot is used again");
         assert!(agenda.pop().is_some() && agenda.is_empty());
     }
 }

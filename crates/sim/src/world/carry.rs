@@ -1,4 +1,4 @@
-//! What becomes of each effect, and of each thing that was planned.
+//! Carries out the effects of nodes, and the planned events of the world.
 
 use super::ink::{Ink, mixed};
 use super::network::message_bytes;
@@ -14,13 +14,13 @@ use treefold_core::message::Message;
 use treefold_core::stream::message::StreamMessage;
 use treefold_core::time::{Duration, Instant};
 
-/// Core's byte for "how busy are you?".
+/// The first byte of core's poll datagram.
 const POLL: u8 = 1;
-/// One in so many folds is wrong, when sabotaged.
+/// With sabotage, one in this many folds is wrong.
 const SABOTAGED_FOLD: u64 = 100;
-/// One in so many cancels is forgotten, when sabotaged.
+/// With sabotage, one in this many cancels is dropped.
 const SABOTAGED_CANCEL: u64 = 10;
-/// One in so many packets on their way up is forgotten, when sabotaged.
+/// With sabotage, one in this many packets on their way up is dropped.
 const SABOTAGED_PACKET: u64 = 100;
 
 impl World {
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Delivers a message, if its connection is still open and the receiver still in the same life.
+    /// Delivers a message if its connection is still open and the receiver is still in the same life.
     fn arrive(
         &mut self,
         from: NodeId,
@@ -91,7 +91,7 @@ impl World {
         if !is_open || self.places[to_at].lives != lives {
             return;
         }
-        // A new connection takes the place of one whose break this end has not noticed.
+        // A new connection replaces one whose break this end has not noticed.
         self.notice(to_at, from_at, watch);
         if self.network.is_cut(from_at, to_at) {
             let held = Happening::Message { from, to, connection, message };
@@ -147,7 +147,7 @@ impl World {
                 self.note(7, request.0 ^ (outcome.contributed.len() as u64) << 32);
                 watch.outcome(self.now, at, request, &outcome);
             }
-            // A job that is given up keeps its processor until it is done, as a thread does; a future is dropped.
+            // An abandoned job keeps its processor until it is done, as a thread does. A future is dropped.
             Effect::Abandon { job, replace_worker: false } => {
                 self.places[at].processors.drop_future(job);
                 self.begin_tasks(at);
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Sends over the connection, which is made first if need be.
+    /// Sends a message over the connection, which is made first if necessary.
     pub(super) fn send(&mut self, from_at: usize, to: NodeId, mut message: Message<Ink>) {
         if self.is_sabotaged(&message) {
             return;
@@ -174,7 +174,8 @@ impl World {
         if let (Message::Partial(partial), Some(_)) =
             (&mut message, self.places[from_at].spec.blocking_threads)
         {
-            // Core was told of more processors than there are, for the threads to decide; others are told the truth.
+            // Core believes that there are more processors, because the threads are the limit. Other nodes
+            // get the true number.
             partial.load.processors = self.places[from_at].spec.processors;
         }
         if let Message::Partial(partial) = &message
@@ -189,7 +190,7 @@ impl World {
         }
         let from = self.places[from_at].id;
         if to_at >= self.places.len() {
-            // Nobody has ever lived there.
+            // No node has ever been at this place.
             let refused_at = self.now + self.network.links().stream_delay.mul_f64(2.0);
             let input = Input::Lost { peer: to };
             return self.agenda.plan(refused_at, Happening::Input { to: from, input });
@@ -214,8 +215,10 @@ impl World {
         self.sabotaged.is_multiple_of(one_in)
     }
 
-    /// The connection between two places. Where there is none one is made, unless nobody listens or nothing gets
-    /// through: then the sender hears that the peer is lost.
+    /// Returns the connection between two places, and makes one if there is none.
+    ///
+    /// If no process listens or nothing passes between the places, it returns `None`, and the sender learns
+    /// later that the peer is lost.
     fn connection(&mut self, from_at: usize, to_at: usize, lives: u32) -> Option<u64> {
         if let Some(&open) = self.connections.get(&pair(from_at, to_at))
             && self.places[to_at].lives == lives
@@ -263,8 +266,8 @@ impl World {
         }
     }
 
-    /// Breaks the connection between two places. Both ends hear of it, except the end `who` that closed it. Messages that
-    /// an end sends before it hears of the break are lost.
+    /// Breaks the connection between two places. Both ends learn of it, except the end `who` that closed it.
+    /// Messages that an end sends before it learns of the break are lost.
     pub(super) fn break_connection(&mut self, a: usize, b: usize, who: Option<usize>) {
         if self.connections.remove(&pair(a, b)).is_none() {
             return;
@@ -296,7 +299,8 @@ impl World {
         }
     }
 
-    /// How long a poll waits for a processor of a busy node, which it also keeps from its work.
+    /// Returns the time that a poll waits for a processor of a busy node. The poll also takes processor time
+    /// from the node's work.
     fn polled(&mut self, at: usize) -> Duration {
         let polling = self.setting.polling;
         if polling == super::Polling::FREE {
@@ -311,7 +315,7 @@ impl World {
         polling.wait_mean.mul_f64(-(1.0 - self.random.unit()).ln())
     }
 
-    /// Begins a job: at once, when it is for the loop, or when a processor is free.
+    /// Starts a job: at once if it runs on the loop, or when a processor is free.
     fn run(&mut self, at: usize, job: &Job<Ink>, inline: &mut Vec<Input<Ink>>) {
         let operators = &self.setting.operators[job.kind as usize];
         let seed = self.setting.workload_seed;
@@ -321,7 +325,7 @@ impl World {
         };
         let (call, is_fold, ms, result) = match &job.work {
             Work::Local { partition, params } | Work::Slices { partition, params, .. } => {
-                // On the loop nothing hangs but the whole node, and that is a stall.
+                // A local that hangs on the loop would stop the whole node. That is another fault, a stall.
                 if job.place != Where::Inline && self.places[at].hanging.contains(*partition) {
                     self.places[at].hung += 1;
                     return;
@@ -349,7 +353,7 @@ impl World {
             }
         };
         let (work, result) = match self.places[at].fails_after.filter(|_| !is_fold) {
-            Some(after) => (after, Err(JobError::Failed("it fails fast".into()))),
+            Some(after) => (after, Err(JobError::Failed("this node is made to fail fast".into()))),
             None => (Duration::from_millis_f64(ms), result),
         };
         let output = match slices {
@@ -372,7 +376,7 @@ impl World {
         if is_wrong { folded.folded(again) } else { folded }
     }
 
-    /// Gives waiting tasks to idle processors.
+    /// Starts waiting tasks on idle processors.
     pub(super) fn begin_tasks(&mut self, at: usize) {
         let lives = self.places[at].lives;
         while let Some((task, took)) = self.places[at].processors.begin() {
@@ -382,7 +386,7 @@ impl World {
     }
 }
 
-/// A connection has no direction.
+/// Returns the key of a connection. Its order does not depend on the direction.
 pub(super) fn pair(a: usize, b: usize) -> (usize, usize) {
     (a.min(b), a.max(b))
 }

@@ -1,41 +1,41 @@
-//! How long work takes: distributions of service times, and Poisson arrivals.
+//! Distributions of service times, and the arrival times of requests.
 //!
-//! A draw is a function of (seed, purpose), not of a generator's state: the third partition of the tenth call takes
-//! as long under every shape and policy that is compared, so that what differs between two series is what they
-//! decided, and not the dice (common random numbers).
+//! A draw is a function of (seed, purpose) and not of a generator's state. So the third partition of the
+//! tenth call takes the same time with every compared shape and policy. Two series then differ because of
+//! their decisions, and not because of random numbers (common random numbers).
 
 use super::ink::mixed;
 use std::sync::Arc;
 use treefold_core::random::Random;
 use treefold_core::time::{Duration, Instant};
 
-/// A distribution of durations, in ms. None draws below zero.
+/// A distribution of durations, in ms. No draw is below zero.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
-    /// Always the same.
+    /// A constant.
     Fixed(f64),
-    /// Exponential, by its mean.
+    /// Exponential, with this mean.
     Exponential(f64),
-    /// Normal, cut off at a tenth of the mean.
+    /// Normal, with at least a tenth of the mean.
     Normal {
         /// Mean.
         mean_ms: f64,
         /// Standard deviation.
         deviation_ms: f64,
     },
-    /// Log-normal, by the mean and deviation of the durations themselves.
+    /// Log-normal, with the mean and deviation of the durations themselves.
     LogNormal {
         /// Mean.
         mean_ms: f64,
         /// Standard deviation.
         deviation_ms: f64,
     },
-    /// Any of these, each as likely.
+    /// One of these values, each with the same probability.
     Empirical(Arc<[f64]>),
 }
 
 impl Distribution {
-    /// Draws in ms.
+    /// Draws a duration, in ms.
     pub fn draw_ms(&self, random: &mut Random) -> f64 {
         match self {
             Self::Fixed(ms) => *ms,
@@ -52,10 +52,10 @@ impl Distribution {
         }
     }
 
-    /// The draw that `seed` and `purpose` name, in ms.
+    /// Draws the duration that belongs to `seed` and `purpose`, in ms.
     pub fn draw_for_ms(&self, seed: u64, purpose: u64) -> f64 {
         match self {
-            // The common case, without setting up a generator: inversion of one hashed uniform.
+            // The usual case works without a generator, by inversion of a hashed uniform value.
             Self::Exponential(mean_ms) => {
                 const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
                 let unit = (mixed(mixed(seed) ^ purpose) >> 11) as f64 * STEP;
@@ -66,7 +66,7 @@ impl Distribution {
         }
     }
 
-    /// The mean in ms.
+    /// Returns the mean, in ms.
     pub fn mean_ms(&self) -> f64 {
         match self {
             Self::Fixed(ms) | Self::Exponential(ms) => *ms,
@@ -76,23 +76,23 @@ impl Distribution {
     }
 }
 
-/// When requests arrive.
+/// The arrival times of requests.
 #[derive(Clone, Debug)]
 pub enum Arrivals {
-    /// Independent of each other, so many per second on average.
+    /// Independent arrivals with this mean number per second.
     Poisson {
-        /// Where the next one comes from.
+        /// The generator of the next arrival.
         random: Random,
         /// The rate.
         per_s: f64,
         /// The last arrival.
         at: Instant,
     },
-    /// One after the other, with gaps as in a distribution (a trace's, for one).
+    /// Arrivals whose gaps have a distribution, for example a trace's.
     Renewal {
-        /// Where the next one comes from.
+        /// The generator of the next arrival.
         random: Random,
-        /// Between two arrivals.
+        /// The time between two arrivals.
         gap: Distribution,
         /// The last arrival.
         at: Instant,
@@ -100,12 +100,12 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// Poisson arrivals from `at` on.
+    /// Creates Poisson arrivals that begin at `at`.
     pub fn poisson(seed: u64, per_s: f64, at: Instant) -> Self {
         Self::Poisson { random: Random::new(mixed(seed ^ 0x6172_7269)), per_s, at }
     }
 
-    /// Arrivals with independent gaps from `at` on.
+    /// Creates arrivals with independent gaps that begin at `at`.
     pub fn renewal(seed: u64, gap: Distribution, at: Instant) -> Self {
         Self::Renewal { random: Random::new(mixed(seed ^ 0x6172_7269)), gap, at }
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_have_the_mean_and_the_deviation_they_are_named_by() {
+    fn draws_have_the_mean_and_the_deviation_of_their_distribution() {
         let trace: Arc<[f64]> = (1..=9).map(f64::from).collect();
         for (distribution, mean, deviation) in [
             (Distribution::Fixed(5.0), 5.0, 0.0),

@@ -1,4 +1,4 @@
-//! What can go wrong at a place or between two: crash, restart, stall, slowness, a clock that jumps, a cut.
+//! The faults of a place or between two places: crash, restart, stall, slowness, clock jumps, cuts.
 
 use super::ink::Ink;
 use super::place::{Failing, Life, name_of};
@@ -8,7 +8,7 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 
 impl World {
-    /// kill -9: the process is gone, and its peers' connections break.
+    /// Kills the process (kill -9). Its peers' connections break.
     pub fn kill(&mut self, at: usize) {
         if self.places[at].life == Life::Gone {
             return;
@@ -24,9 +24,9 @@ impl World {
         self.lose_streams_at(at);
     }
 
-    /// Another process begins at a place whose last one is gone. It knows nobody until it joins.
+    /// Starts a new process at a place whose process is gone. It knows no other node until it joins.
     pub fn restart(&mut self, at: usize) {
-        assert_eq!(self.places[at].life, Life::Gone, "only who is gone is started again");
+        assert_eq!(self.places[at].life, Life::Gone, "only a process that is gone can be restarted");
         let lives = self.places[at].lives + 1;
         let id = name_of(at, lives, self.places[at].spec.is_client);
         let node = self.fresh_node(&self.places[at].spec.clone(), id);
@@ -40,25 +40,25 @@ impl World {
         self.arm(at);
     }
 
-    /// The node at `at` calls on those at `seeds`.
+    /// Makes the node at `at` join through the nodes at `seeds`.
     pub fn join(&mut self, at: usize, seeds: &[usize], watch: &mut dyn Watch) {
         let addrs = seeds.iter().map(|&seed| super::place::addr_of(seed)).collect();
         self.feed(at, Input::Command(Command::Join(addrs)), watch);
     }
 
-    /// The node at `at` says goodbye.
+    /// Makes the node at `at` leave the cluster.
     pub fn leave(&mut self, at: usize, watch: &mut dyn Watch) {
         self.feed(at, Input::Command(Command::Leave), watch);
     }
 
-    /// kill -STOP.
+    /// Stops the process (kill -STOP).
     pub fn stop(&mut self, at: usize) {
         if self.places[at].life == Life::Running {
             self.places[at].life = Life::Stopped;
         }
     }
 
-    /// kill -CONT: everything that has piled up comes in at once.
+    /// Resumes the process (kill -CONT). It gets its whole backlog at once.
     pub fn resume(&mut self, at: usize, watch: &mut dyn Watch) {
         if self.places[at].life != Life::Stopped {
             return;
@@ -69,47 +69,48 @@ impl World {
         self.arm(at);
     }
 
-    /// What starts at `at` from now on takes `times` as long as usual.
+    /// Makes tasks that start at `at` from now on take `times` as long as usual.
     pub fn slow_down(&mut self, at: usize, times: f64) {
         let speed = self.places[at].spec.speed;
         self.places[at].processors.slow_down(times / speed);
     }
 
-    /// What starts at `at` from now on takes `more` time if it is a local.
+    /// Makes locals that start at `at` from now on take `more` time.
     pub fn delay_locals(&mut self, at: usize, more: Duration) {
         self.places[at].locals_take_more = more;
     }
 
-    /// The locals of `partitions` never return at `at`, until there are none.
+    /// Makes the locals of `partitions` at `at` never return. An empty set ends this.
     pub fn hang(&mut self, at: usize, partitions: PartitionSet) {
         self.places[at].hanging = partitions;
     }
 
-    /// What fails at `at` from now on.
+    /// Sets the operators that fail at `at` from now on.
     pub fn fail(&mut self, at: usize, failing: Failing) {
         self.places[at].failing = failing;
     }
 
-    /// Every local at `at` returns an error after so much work, from now on; `None` ends it. A node that fails fast
-    /// looks idle.
+    /// Makes every local at `at` return an error after this much work, from now on. `None` ends this. A node
+    /// that fails fast looks idle.
     pub fn fail_fast(&mut self, at: usize, after: Option<Duration>) {
         self.places[at].fails_after = after;
     }
 
-    /// The clock of `at` jumps ahead, as after a machine's sleep. It never goes back: nodes read monotonic clocks.
+    /// Makes the clock of `at` jump ahead, as after a machine's sleep. It never goes back, because nodes read
+    /// monotonic clocks.
     pub fn jump_clock(&mut self, at: usize, by: Duration) {
         self.places[at].ahead += by;
         self.places[at].armed = None;
         self.arm(at);
     }
 
-    /// The connection between two places breaks, and what is on its way is lost.
+    /// Breaks the connection between two places. Messages in flight are lost.
     pub fn break_link(&mut self, a: usize, b: usize) {
         self.break_connection(a, b, None);
     }
 
-    /// The connection between two places breaks. What is on its way is lost, and so is what each end sends until it
-    /// notices, after a time of its own.
+    /// Breaks the connection between two places, and each end notices it after its own time. Messages in
+    /// flight are lost, and also the messages that an end sends before it notices the break.
     pub fn sever(&mut self, a: usize, b: usize, notice: [Duration; 2]) {
         if self.connections.remove(&super::carry::pair(a, b)).is_none() {
             return;
@@ -125,7 +126,7 @@ impl World {
         }
     }
 
-    /// One end notices that its connection has broken.
+    /// Makes one end notice that its connection has broken.
     pub(super) fn notice(&mut self, end: usize, peer: usize, watch: &mut dyn Watch) {
         if self.unnoticed.remove(&(end, peer)) {
             let peer = self.places[peer].id;
@@ -133,23 +134,23 @@ impl World {
         }
     }
 
-    /// Nothing gets from one to the other, nor back, until [`World::mend_lasting`].
+    /// Cuts the link between two places in both directions, until [`World::mend_lasting`].
     pub fn cut_for_good(&mut self, a: usize, b: usize) {
         self.network.cut_for_good(a, b);
     }
 
-    /// Nothing gets from `from` to `to` any more.
+    /// Cuts the link from `from` to `to`.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.network.cut(from, to);
     }
 
-    /// Every cut is mended but those that last, and what waited goes on its way.
+    /// Ends all cuts except the lasting ones, and delivers the messages that they held up.
     pub fn mend(&mut self) {
         self.network.mend_all();
         self.let_through();
     }
 
-    /// The cuts that last are mended, too.
+    /// Ends the lasting cuts, too.
     pub fn mend_lasting(&mut self) {
         self.network.mend_lasting();
         self.let_through();

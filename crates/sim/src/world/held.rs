@@ -1,7 +1,7 @@
-//! Memory that nodes really hold of partials, counted apart from their own books.
+//! Counts the memory that nodes hold for partials, independently of their own records.
 //!
-//! Each payload that a node is given is a buffer of that node. The buffer leaves the count when the last handle to it is
-//! dropped. Counting is off unless [`World::count_held`] turns it on.
+//! Each payload that a node gets is a buffer of that node. The buffer leaves the count when the last handle
+//! to it is dropped. Counting is off unless [`World::count_held`] turns it on.
 
 use super::World;
 use super::ink::Ink;
@@ -12,9 +12,10 @@ use treefold_core::effect::{Effect, Event};
 use treefold_core::input::Input;
 use treefold_core::message::Message;
 
-/// A handle to a payload's memory. Clones share it. It says nothing about the payload's contents, so all handles are equal.
+/// A handle to a payload's memory. Clones share it. It has no information about the contents, so all handles
+/// are equal.
 #[derive(Clone, Debug, Default)]
-pub struct Buffer(#[allow(dead_code, reason = "it is there to be dropped")] Option<Arc<Bytes>>);
+pub struct Buffer(#[allow(dead_code, reason = "only its drop matters")] Option<Arc<Bytes>>);
 
 impl PartialEq for Buffer {
     fn eq(&self, _: &Self) -> bool {
@@ -46,7 +47,7 @@ impl Held {
         payload.buffer = Buffer(Some(Arc::new(Bytes { bytes, of_node })));
     }
 
-    /// A partial that arrives is read into a buffer of its own. A job's result is written into one.
+    /// Reads an arriving partial into a new buffer, and a job's result as well.
     pub(super) fn take_in(&mut self, at: usize, input: &mut Input<Ink>) {
         match input {
             Input::Message { message: Message::Partial(partial), .. } => {
@@ -58,7 +59,7 @@ impl Held {
     }
 }
 
-/// A payload that is sent, or delivered to a user, no longer belongs to the node.
+/// Takes the buffer from a payload that is sent or delivered, because it no longer belongs to the node.
 pub(super) fn let_go(effect: &mut Effect<Ink>) {
     let payload = match effect {
         Effect::Send { message: Message::Partial(partial), .. } => &mut partial.payload,
@@ -69,12 +70,12 @@ pub(super) fn let_go(effect: &mut Effect<Ink>) {
 }
 
 impl World {
-    /// Counts the bytes of partials that nodes hold, from now on.
+    /// Turns on the count of bytes that nodes hold for partials.
     pub fn count_held(&mut self) {
         self.held.get_or_insert_default();
     }
 
-    /// Bytes of partials that the node at `at` holds, of those that were counted.
+    /// Returns the counted bytes of partials that the node at `at` holds.
     pub fn held_bytes(&self, at: usize) -> usize {
         let held = self.held.as_ref().and_then(|held| held.0.get(&at));
         held.map_or(0, |bytes| bytes.load(Ordering::Relaxed))

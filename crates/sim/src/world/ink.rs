@@ -1,16 +1,18 @@
-//! The payload of the simulated world: who is in it, and how often.
+//! The payload of the simulated world. It shows which partitions it contains, and how often.
 //!
-//! Each partition has a mark, a random number of 128 bits. A partial holds the sum of its partitions' marks and
-//! how many they are, so folding is one addition, and a value that holds each of its contributors exactly once is
-//! told from every other with certainty for all purposes. As parameters of a call it says which call it is, and by
-//! how much this call's work differs from the usual.
+//! Each partition has a mark, a random number of 128 bits. A partial holds the sum and the number of its
+//! partitions' marks, so a fold is one addition. With near certainty, the sum differs from every value that
+//! does not contain each contributor exactly once. As parameters of a call, an `Ink` holds the call's number
+//! and the factor of its work.
 //!
-//! What a worker pushes comes in pieces. The marks of all of them add up to the worker's, which is another for each
-//! request, so that a piece that is lacking, counts twice, or has come to another request shows just as well.
+//! A worker pushes its result in pieces. The marks of all pieces add up to the worker's mark, which differs
+//! for each request. So a piece that is missing, counts twice, or belongs to another request is noticed as
+//! well.
 //!
-//! A packet of a stream has the mark of its stream, its endpoint and its wave's tag. The sum over a wave therefore shows a
-//! packet of another wave as well as an endpoint that counts twice. An endpoint that lets its node count its packets does
-//! not know their tags. Such a packet has a mark without a tag until the filter of its own node [stamps](Ink::stamped) it.
+//! A packet of a stream has the mark of its stream, its endpoint and its wave's tag. So the sum over a wave
+//! shows a packet of another wave, and an endpoint that counts twice. If an endpoint lets its node count its
+//! packets, it does not know their tags. Such a packet has a mark without a tag until the filter of its own
+//! node [stamps](Ink::stamped) it.
 
 use super::held::Buffer;
 use treefold_core::id::PartitionId;
@@ -21,33 +23,34 @@ use treefold_core::stream::StreamId;
 /// Parameters or a partial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ink {
-    /// The sum of the marks folded in.
+    /// The sum of the folded marks.
     pub marks: u128,
-    /// How many partitions were folded in, each time counted.
+    /// The number of folded partitions. A partition that was folded twice counts twice.
     pub count: u32,
-    /// The size that the network sees, in bytes.
+    /// The size on the network, in bytes.
     pub bytes: u32,
-    /// The call's number in its run; draws of service times depend on it. Of a stream's packet that stands alone, its number
-    /// at its endpoint; 0 of several packets in one.
+    /// The call's number in its run, on which drawn service times depend. For a single packet of a stream,
+    /// its number at its endpoint; 0 for several packets in one.
     pub call: u64,
-    /// The call's service times are so many times the usual.
+    /// The factor of the call's service times.
     pub scale: f64,
-    /// The memory that it takes, where that is [counted](super::World::count_held).
+    /// The memory that it takes, if that is [counted](super::World::count_held).
     pub buffer: Buffer,
 }
 
 impl Ink {
-    /// The parameters of the run's `call`-th call.
+    /// Creates the parameters of the run's `call`-th call.
     pub fn params(call: u64, scale: f64) -> Self {
         Self { marks: 0, count: 0, bytes: 64, call, scale, buffer: Buffer::default() }
     }
 
-    /// What `partition` alone brings, `bytes` large.
+    /// Creates the partial of `partition` alone, with a size of `bytes`.
     pub fn of(partition: PartitionId, params: &Self, bytes: u32) -> Self {
         Self { marks: mark(partition.into()), count: 1, bytes, ..Self::params(params.call, params.scale) }
     }
 
-    /// Piece `number`, from 0, of the `pieces` that a worker pushes for a request; all but the first may be empty.
+    /// Creates piece `number`, counted from 0, of the `pieces` that a worker pushes for a request. All pieces
+    /// except the first may be empty.
     pub fn piece(worker: PartitionId, request: u64, number: usize, pieces: &[u32]) -> Self {
         let call = pushed(request, 0);
         let of = |number: usize| match pieces[number] {
@@ -61,12 +64,13 @@ impl Ink {
         Self { marks, count: u32::from(number == 0), bytes: pieces[number], ..Self::params(call, 1.0) }
     }
 
-    /// Packet `number` of an endpoint, for the wave `tag` where the endpoint knows it.
+    /// Creates packet `number` of an endpoint for the wave `tag`, if the endpoint knows the tag.
     pub fn packet(stream: StreamId, endpoint: u32, tag: Option<u64>, number: u64, bytes: u32) -> Self {
         Self { marks: mark(streamed(stream, endpoint, tag)), count: 1, bytes, ..Self::params(number, 1.0) }
     }
 
-    /// A packet of an endpoint, with its tag if it has none. What another stamped, or sent, stays as it is.
+    /// Adds the tag to an endpoint's packet without a tag. A packet with a tag, or of another endpoint, stays
+    /// unchanged.
     #[must_use]
     pub fn stamped(self, stream: StreamId, endpoint: u32, tag: u64) -> Self {
         let is_untagged = self.marks == mark(streamed(stream, endpoint, None));
@@ -74,8 +78,8 @@ impl Ink {
         Self { marks, ..self }
     }
 
-    /// True when these packets of the wave `tag` together hold each contributor once, and nothing of another wave. A
-    /// packet that no filter has stamped must be one contributor's.
+    /// Tells whether these packets of the wave `tag` together contain each contributor once, and nothing of
+    /// another wave. A packet that no filter has stamped must be of a single contributor.
     pub fn hold_wave(packets: &[Self], stream: StreamId, tag: u64, contributors: &PartitionSet) -> bool {
         let add = |sum: u128, endpoint| sum.wrapping_add(mark(streamed(stream, endpoint, Some(tag))));
         let mut expected = contributors.iter().fold(0_u128, add);
@@ -85,7 +89,7 @@ impl Ink {
             found = found.wrapping_add(packet.marks);
         }
         if found != expected {
-            // Those without a tag are swapped for what they would be with it.
+            // For packets without a tag, expect the mark without a tag.
             for endpoint in contributors.iter() {
                 let untagged = mark(streamed(stream, endpoint, None));
                 if packets.iter().any(|packet| packet.marks == untagged) {
@@ -97,7 +101,7 @@ impl Ink {
         count as usize == contributors.len() && found == expected
     }
 
-    /// Two partials in one, as large as the larger.
+    /// Folds two partials. The result is as large as the larger one.
     #[must_use]
     pub fn folded(self, other: &Self) -> Self {
         Self {
@@ -108,7 +112,8 @@ impl Ink {
         }
     }
 
-    /// The slices of one value, which hold the same partitions; where they don't, what comes of it is nobody's.
+    /// Joins the slices of one value, which must contain the same partitions. If they do not, the count of
+    /// the result is invalid.
     pub fn joined(slices: &[Self]) -> Self {
         let first = slices.first().cloned().unwrap_or_else(|| Self::params(0, 1.0));
         let is_same = |slice: &Self| slice.marks == first.marks && slice.count == first.count;
@@ -117,7 +122,7 @@ impl Ink {
         Self { bytes, count, ..first }
     }
 
-    /// True when it holds each of `partitions` once, and nothing else.
+    /// Tells whether it contains each of `partitions` once, and nothing else.
     pub fn holds_exactly(&self, partitions: &PartitionSet) -> bool {
         let marks = partitions
             .iter()
@@ -132,25 +137,26 @@ impl Payload for Ink {
     }
 }
 
-/// Set in the numbers of calls that announce a request.
+/// The bit that marks the numbers of calls that announce a request.
 const PUSHED: u64 = 1 << 63;
-/// Tells marks of streams from others.
+/// Distinguishes the marks of streams from other marks.
 const STREAMED: u64 = 0x7374_7265_616d;
-/// Where the request stands in such a number.
+/// Position of the request in such a number.
 const REQUEST_AT: u32 = 20;
 
-/// The number of the `nth` call, from 1, that announces a request; of none of them at 0.
+/// Returns the number of the `nth` call, counted from 1, that announces a request. If `nth` is 0, the number
+/// is of none of these calls.
 pub fn pushed(request: u64, nth: u64) -> u64 {
     PUSHED | request << REQUEST_AT | nth
 }
 
-/// What is marked of a partition in a call: itself, or a worker with its request.
+/// Returns the value that is marked for a partition in a call: the partition, or a worker with its request.
 fn marked(call: u64, partition: PartitionId) -> u64 {
     let partition = u64::from(partition);
     if call & PUSHED == 0 { partition } else { PUSHED | mixed(call >> REQUEST_AT << REQUEST_AT ^ partition) }
 }
 
-/// What is marked of a packet: its stream, its endpoint, and its wave where that is known.
+/// Returns the value that is marked for a packet: its stream, its endpoint, and its wave's tag if known.
 fn streamed(stream: StreamId, endpoint: u32, tag: Option<u64>) -> u64 {
     let of_stream = mixed(mixed(stream.origin ^ STREAMED).wrapping_add(stream.sequence));
     let of_endpoint = mixed(of_stream.wrapping_add(endpoint.into()));
@@ -175,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_that_is_lacking_counts_twice_or_is_of_another_request_shows() {
+    fn missing_doubled_and_foreign_pieces_are_noticed() {
         let pieces = [100, 0, 30];
         let piece = |number| Ink::piece(4, 7, number, &pieces);
         let worker: PartitionSet = [4].into_iter().collect();
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_counts_twice_is_missing_or_is_of_another_wave_shows() {
+    fn missing_doubled_and_foreign_packets_are_noticed() {
         let stream = StreamId { origin: 7, sequence: 1 };
         let of = |endpoint, tag, number| Ink::packet(stream, endpoint, tag, number, 10);
         let stamped = |endpoint, number| of(endpoint, None, number).stamped(stream, endpoint, 5);
@@ -203,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_counts_twice_or_is_missing_shows() {
+    fn missing_and_doubled_partitions_are_noticed() {
         let params = Ink::params(1, 1.0);
         let of = |partition| Ink::of(partition, &params, 100);
         let three = of(1).folded(&of(2)).folded(&of(5));
@@ -212,6 +218,6 @@ mod tests {
         assert!(!three.holds_exactly(&set(&[1, 2])));
         assert!(!three.holds_exactly(&set(&[1, 2, 4])));
         assert!(!of(1).folded(&of(1)).holds_exactly(&set(&[1])));
-        assert!(!of(1).folded(&of(1)).holds_exactly(&set(&[0, 2])), "two that add up to the same");
+        assert!(!of(1).folded(&of(1)).holds_exactly(&set(&[0, 2])), "two partitions with the same sum");
     }
 }

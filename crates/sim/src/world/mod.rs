@@ -1,4 +1,4 @@
-//! A world of nodes: the very [`Node`] of production on a clock that jumps from event to event.
+//! A world of nodes: production's [`Node`] on a clock that jumps from event to event.
 //!
 //! ```text
 //!            ┌───────────────── World ──────────────────┐
@@ -8,15 +8,17 @@
 //!            └───────────────────────────────────────────┘
 //! ```
 //!
-//! It is the near mirror of the driver in production: what is a socket there is a [`network`] here, a worker there a
-//! modelled [`processors`] here, and both feed [`Input`]s and carry out [`Effect`]s. Everything is ordered by (time,
-//! sequence) and drawn from seeded generators, so a run is a function of its seed: [`World::trace_hash`] says so.
+//! The world corresponds closely to the production driver: a [`network`] takes the place of sockets, and
+//! modelled [`processors`] take the place of workers. Both drivers feed [`Input`]s and carry out [`Effect`]s.
+//! Everything is ordered by (time, sequence) and drawn from seeded generators, so a run is a function of its
+//! seed; [`World::trace_hash`] shows this.
 //!
-//! - [`agenda`]: what is still to happen. [`place`]: where a node lives. [`ink`]: the payload, which shows a
-//!   partition that counts twice. [`distribution`]: how long work takes, and when requests come.
+//! - [`agenda`]: the planned events. [`place`]: the place of a node. [`ink`]: the payload, which shows
+//!   partitions that count twice. [`distribution`]: times of work and of requests.
 //! - [`streams`]: filters, endpoints and front-ends' users.
-//! - [`workers`]: an application's own programs, which push. `carry`: what becomes of each effect. Breaks of all kinds: [`faults`].
-//! - [`held`]: the memory that partials really take.
+//! - [`workers`]: the programs of an application, which push. `carry`: carries out effects. [`faults`]:
+//!   breaks of all kinds.
+//! - [`held`]: the memory that partials take.
 
 pub mod agenda;
 mod carry;
@@ -49,42 +51,42 @@ use treefold_core::node::Node;
 use treefold_core::time::{Duration, Instant};
 use workers::{News, Worker};
 
-/// Sees what happens. Every method has an empty default.
+/// Watches a world. Every method has an empty default.
 pub trait Watch {
-    /// The node at `at` is about to be told something.
+    /// Called before the node at `at` gets an input.
     fn input(&mut self, _now: Instant, _at: usize, _input: &Input<Ink>) {}
-    /// The node at `at` wants something done.
+    /// Called before an effect of the node at `at` is carried out.
     fn effect(&mut self, _now: Instant, _at: usize, _effect: &Effect<Ink>) {}
-    /// A call that was made at `at` has ended.
+    /// Called when a call that was made at `at` has ended.
     fn outcome(&mut self, _now: Instant, _at: usize, _request: RequestId, _outcome: &Outcome<Ink>) {}
-    /// The node at `at` has done all that it wanted to do for now.
+    /// Called when the node at `at` has no more effects for now.
     fn touched(&mut self, _world: &World, _at: usize) {}
 }
 
-/// Nobody watches.
+/// Ignores all events.
 impl Watch for () {}
 
-/// What the world is made of, beside its nodes.
+/// The settings of a world, apart from its nodes.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Seeds everything random but the workload.
+    /// The seed of all random numbers except the workload's.
     pub seed: u64,
-    /// Seeds the draws of service times, which are the same whatever is compared.
+    /// The seed of service times. Compared runs have the same one.
     pub workload_seed: u64,
-    /// How the links behave.
+    /// The behaviour of the links.
     pub links: Links,
-    /// The aggregations that every node can run, all of service `s` but those that are pushed.
+    /// The aggregations that every node can run. All are of service `s` except those of pushed requests.
     pub operators: Vec<Operators>,
     /// Partitions of the service.
     pub partitions: u32,
-    /// What answering a poll costs a busy node.
+    /// The cost of a poll's answer at a busy node.
     pub polling: Polling,
-    /// Wrong behaviour, built in to see whether it is found.
+    /// Wrong behaviour that is built in, to test whether a hunt finds it.
     pub sabotage: Option<Sabotage>,
 }
 
 impl Setting {
-    /// MICRO on the DAC paper's network.
+    /// Creates MICRO on the DAC paper's network.
     pub fn micro(seed: u64, partitions: u32) -> Self {
         Self {
             seed,
@@ -98,15 +100,16 @@ impl Setting {
     }
 }
 
-/// What a datagram costs a node that is at work (random polling §3.2): the processor's time it takes, and that it
-/// must wait for a processor now and then.
+/// The cost of a datagram at a busy node (random polling §3.2): processor time, and in some cases a wait for
+/// a processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Polling {
-    /// At a node of which a share u of the processors is busy, this times u of the datagrams wait.
+    /// The share of datagrams that wait if all processors are busy. If a share u of them is busy, u times
+    /// this share waits.
     pub wait_share: f64,
-    /// How long those wait on average; exponential.
+    /// Mean time of such a wait; exponential.
     pub wait_mean: Duration,
-    /// Processor time that each takes from the job that runs.
+    /// Processor time that each datagram takes from the running job.
     pub cost: Duration,
 }
 
@@ -121,20 +124,20 @@ impl Polling {
 pub enum Sabotage {
     /// Every hundredth fold counts one of its two partials twice.
     CountTwice,
-    /// Every tenth cancel is forgotten by its sender.
+    /// Every tenth cancel is dropped by its sender.
     DropCancel,
     /// Every hundredth run of a stream's filter counts one of its packets twice.
     StreamCountTwice,
-    /// Every hundredth run of a stream's filter gives one of its packets with the next wave.
+    /// Every hundredth run of a stream's filter gives one of its packets to the next wave.
     StreamMixWaves,
-    /// Every hundredth packet that goes up a stream's tree is forgotten by its sender.
+    /// Every hundredth packet up a stream's tree is dropped by its sender.
     StreamDropPacket,
 }
 
-/// Something that is planned.
+/// A planned event.
 #[derive(Debug)]
 enum Happening {
-    /// A message arrives over a connection; (from, to) by place, and the lives it is meant for.
+    /// A message arrives over a connection. Sender and receiver are named with their lives.
     Message {
         from: NodeId,
         to: NodeId,
@@ -146,12 +149,12 @@ enum Happening {
         from: core::net::SocketAddr,
         bytes: Vec<u8>,
     },
-    /// Anything else that a node learns.
+    /// A node gets another input.
     Input {
         to: NodeId,
         input: Input<Ink>,
     },
-    /// A connection attempt fails. The node hears of that unless another attempt has succeeded.
+    /// A connection attempt fails. The node learns this unless another attempt has succeeded.
     Unreached {
         from: NodeId,
         peer: NodeId,
@@ -170,7 +173,7 @@ enum Happening {
         seat: SeatKey,
         life: u32,
     },
-    /// One end of a broken connection notices.
+    /// One end of a broken connection notices the break.
     Notice {
         end: usize,
         peer: usize,
@@ -181,13 +184,13 @@ enum Happening {
         params: Ink,
         options: Box<CallOptions>,
     },
-    /// A worker's word arrives at a node.
+    /// A worker's message arrives at a node.
     Pushed {
         from: NodeId,
         to: NodeId,
         message: Message<Ink>,
     },
-    /// A worker learns something.
+    /// A worker gets news.
     Worker {
         worker: usize,
         news: News,
@@ -201,10 +204,10 @@ pub struct World {
     network: Network,
     places: Vec<Place>,
     agenda: Agenda<Happening>,
-    /// (lesser, greater place) → which connection between them it is.
+    /// (lesser place, greater place) → number of the connection between them.
     connections: BTreeMap<(usize, usize), u64>,
     connections_made: u64,
-    /// (from, to) → what waits for a cut to heal.
+    /// (from, to) → messages that wait for a cut to end.
     held_up: BTreeMap<(usize, usize), Vec<Happening>>,
     requests: u64,
     names: Vec<Arc<str>>,
@@ -214,14 +217,14 @@ pub struct World {
     folds: u64,
     sabotaged: u64,
     streams: Streams,
-    /// (end, peer) whose connection has broken, which that end has yet to notice.
+    /// (end, peer) of broken connections whose break this end has not noticed.
     unnoticed: BTreeSet<(usize, usize)>,
-    /// What nodes hold, where it is counted.
+    /// The memory that nodes hold, if it is counted.
     held: Option<held::Held>,
 }
 
 impl World {
-    /// An empty world.
+    /// Creates an empty world.
     pub fn new(setting: Setting) -> Self {
         let seed = setting.seed;
         Self {
@@ -246,7 +249,7 @@ impl World {
         }
     }
 
-    /// A node begins to live at a new place; gives the place's number.
+    /// Starts a node at a new place and returns the place's number.
     pub fn start(&mut self, spec: Spec) -> usize {
         let at = self.places.len();
         let id = name_of(at, 1, spec.is_client);
@@ -276,7 +279,8 @@ impl World {
         Node::new(spec.config(id, self.setting.partitions, &self.setting.operators, seed), self.now)
     }
 
-    /// The node at `at` hears of all `whom`, as if one that knows them had told it.
+    /// Makes the nodes at `whom` known to the node at `at`, as if a node that knows them had sent their
+    /// cards.
     pub fn introduce(&mut self, at: usize, whom: &[usize]) {
         let card = |&at: &usize| {
             let place = &self.places[at];
@@ -288,14 +292,14 @@ impl World {
         self.feed(at, Input::Message { from, message: Message::Cards(cards) }, &mut ());
     }
 
-    /// Every node hears of every node.
+    /// Makes all nodes known to each other.
     pub fn introduce_all(&mut self) {
         let all: Vec<usize> = (0..self.places.len()).collect();
         all.iter().for_each(|&at| self.introduce(at, &all));
     }
 
-    /// Everyone hears of the fronts, and the fronts of everyone: enough for calls without repairs, and what makes
-    /// ten thousand nodes affordable.
+    /// Makes the fronts known to all nodes, and all nodes to the fronts. This suffices for calls without
+    /// repairs, and makes worlds of ten thousand nodes affordable.
     pub fn introduce_fronts(&mut self, fronts: &[usize]) {
         let all: Vec<usize> = (0..self.places.len()).collect();
         for &at in &all {
@@ -303,12 +307,12 @@ impl World {
         }
     }
 
-    /// Makes a call at `at`, now.
+    /// Makes a call at `at` now.
     pub fn call(&mut self, at: usize, params: Ink, options: CallOptions, watch: &mut dyn Watch) -> RequestId {
         self.call_operator(at, 0, params, options, watch)
     }
 
-    /// Makes a call of the `operator`-th aggregation at `at`, now.
+    /// Makes a call of the `operator`-th aggregation at `at` now.
     pub fn call_operator(
         &mut self,
         at: usize,
@@ -321,7 +325,7 @@ impl World {
         self.call_named(at, &name, params, options, watch)
     }
 
-    /// Makes a call at `at` of any name, now.
+    /// Makes a call of an aggregation with any name at `at` now.
     pub fn call_named(
         &mut self,
         at: usize,
@@ -336,12 +340,12 @@ impl World {
         request
     }
 
-    /// The `operator`-th aggregation, to be changed for the jobs that start from now on.
+    /// Returns the `operator`-th aggregation. Changes apply to jobs that start from now on.
     pub fn aggregation(&mut self, operator: usize) -> &mut Operators {
         &mut self.setting.operators[operator]
     }
 
-    /// Plans a call.
+    /// Plans a call for later.
     pub fn call_at(&mut self, when: Instant, at: usize, params: Ink, options: CallOptions) -> RequestId {
         let request = self.next_request();
         let options = Box::new(options);
@@ -349,7 +353,7 @@ impl World {
         request
     }
 
-    /// The node at `from` is made to say something to the one at `to`, as a client's library would.
+    /// Makes the node at `from` send a message to the node at `to`, as a client's library would.
     pub fn say(&mut self, from: usize, to: usize, message: Message<Ink>) {
         if self.places[from].life == Life::Running {
             let to = self.places[to].id;
@@ -357,7 +361,7 @@ impl World {
         }
     }
 
-    /// The number that the next call will have.
+    /// Returns the number of the next call.
     pub fn next_request_number(&self) -> u64 {
         self.requests + 1
     }
@@ -367,7 +371,7 @@ impl World {
         RequestId(self.requests)
     }
 
-    /// The node at `at` is told something, now.
+    /// Feeds an input to the node at `at` now.
     pub fn feed(&mut self, at: usize, mut input: Input<Ink>, watch: &mut dyn Watch) {
         let place = &mut self.places[at];
         match place.life {
@@ -382,7 +386,7 @@ impl World {
         self.drain(at, watch);
     }
 
-    /// Carries out what the node wants, then sees to its timer.
+    /// Carries out the node's effects, then plans its timer.
     fn drain(&mut self, at: usize, watch: &mut dyn Watch) {
         let mut inline = Vec::new();
         loop {
@@ -406,7 +410,7 @@ impl World {
         watch.touched(self, at);
     }
 
-    /// Plans the node's next timer, when it is earlier than the one that is planned.
+    /// Plans the node's next timer, if it is earlier than the planned one.
     fn arm(&mut self, at: usize) {
         let place = &mut self.places[at];
         let Some(due) = place.node.poll_timeout() else { return };
@@ -417,45 +421,46 @@ impl World {
         }
     }
 
-    /// The next thing happens; false when nothing does before `horizon`, where the clock then stands.
+    /// Handles the next event. Returns false if there is none before `horizon`, and sets the clock to
+    /// `horizon` then.
     pub fn step(&mut self, horizon: Instant, watch: &mut dyn Watch) -> bool {
         if self.agenda.next_at().is_none_or(|at| at >= horizon) {
             self.now = self.now.max(horizon);
             return false;
         }
         let (at, happening) =
-            self.agenda.pop().expect("invariant: the agenda has said when the next thing happens");
+            self.agenda.pop().expect("invariant: next_at has returned the time of an event");
         self.now = self.now.max(at);
         self.happen(happening, watch);
         true
     }
 
-    /// Lets everything happen that does before `horizon`.
+    /// Handles all events before `horizon`.
     pub fn run_until(&mut self, horizon: Instant, watch: &mut dyn Watch) {
         while self.step(horizon, watch) {}
     }
 
-    /// The world's clock.
+    /// Returns the world's time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// A place.
+    /// Returns a place.
     pub fn place(&self, at: usize) -> &Place {
         &self.places[at]
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// One number for everything that has happened, in its order.
+    /// Returns a hash of all events, in their order.
     pub fn trace_hash(&self) -> u64 {
         self.trace
     }
 
-    /// The network, to be broken.
+    /// Returns the network, for example to cut links.
     pub fn network(&mut self) -> &mut Network {
         &mut self.network
     }

@@ -1,7 +1,8 @@
 //! The links between nodes: delay, bandwidth, loss, duplication, reordering, cuts.
 //!
-//! Datagrams are lost, doubled and overtaken. What goes over a connection arrives once and in order or, when the
-//! connection breaks, not at all; a cut holds it up until it heals or somebody gives the connection up.
+//! Datagrams can be lost, duplicated and reordered. A message over a connection arrives once and in order, or
+//! not at all if the connection breaks. A cut holds messages up until it ends or a node closes the
+//! connection.
 
 use super::ink::Ink;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,22 +12,22 @@ use treefold_core::random::Random;
 use treefold_core::stream::message::StreamMessage;
 use treefold_core::time::{Duration, Instant};
 
-/// How the links behave.
+/// The behaviour of the links.
 #[derive(Clone, Debug)]
 pub struct Links {
-    /// From a message's sending to its arrival, beside the time its bytes take.
+    /// Time from sending a message to its arrival, without the time for its bytes.
     pub stream_delay: Duration,
-    /// The same for datagrams.
+    /// Time from sending a datagram to its arrival, without the time for its bytes.
     pub datagram_delay: Duration,
-    /// Up to so much more, drawn for each message and datagram. Datagrams may overtake each other.
+    /// Largest additional delay, drawn for each message and datagram. Datagrams may overtake each other.
     pub jitter: Duration,
-    /// What a node can send, in bytes per second; `None` for any amount.
+    /// Bytes per second that a node can send; unlimited if `None`.
     pub bytes_per_s: Option<f64>,
     /// The share of datagrams lost.
     pub loss: f64,
     /// The share of datagrams that arrive twice.
     pub duplication: f64,
-    /// How long a connection attempt into the void takes to fail.
+    /// Time until a connection attempt fails if there is no answer.
     pub connect_timeout: Duration,
 }
 
@@ -55,19 +56,19 @@ impl Links {
 pub struct Network {
     links: Links,
     random: Random,
-    /// Node → when its link out is idle again.
+    /// Node → time at which its outgoing link is idle again.
     idle_at: BTreeMap<usize, Instant>,
-    /// (from, to) → when the last message arrives.
+    /// (from, to) → arrival of the last message.
     last_at: BTreeMap<(usize, usize), Instant>,
-    /// True once a message may take longer than one sent after it: from then on `last_at` is kept.
+    /// Whether a message may take longer than a later one. From then on `last_at` is kept.
     keeps_order: bool,
     cuts: BTreeSet<(usize, usize)>,
-    /// Cuts that [`Network::mend_all`] leaves; both ways are here.
+    /// Cuts that [`Network::mend_all`] does not end, in both directions.
     lasting: BTreeSet<(usize, usize)>,
 }
 
 impl Network {
-    /// A network whose dice `seed` sets.
+    /// Creates a network whose random numbers come from `seed`.
     pub fn new(links: Links, seed: u64) -> Self {
         Self {
             links,
@@ -80,59 +81,61 @@ impl Network {
         }
     }
 
-    /// How the links behave now.
+    /// Returns the current behaviour of the links.
     pub fn links(&self) -> &Links {
         &self.links
     }
 
-    /// The links are going to change while messages are under way. Order is then kept from the first message on,
-    /// which takes time that links without jitter that stay as they are need not spend.
+    /// Announces that the links will change while messages are in flight. From now on the order of messages
+    /// is kept, which costs time that links without jitter and changes do not need.
     pub fn expect_changes(&mut self) {
         self.keeps_order = true;
     }
 
-    /// From now on the links behave so.
+    /// Changes the behaviour of the links.
     ///
     /// # Panics
     ///
-    /// When that was not to be expected ([`Network::expect_changes`]): what is under way could be overtaken.
+    /// Panics unless [`Network::expect_changes`] was called before, because messages in flight could be
+    /// overtaken.
     pub fn change(&mut self, links: Links) {
-        assert!(self.keeps_order, "links that change are expected to");
+        assert!(self.keeps_order, "call expect_changes before change");
         self.links = links;
     }
 
-    /// Nothing gets from `from` to `to` until [`Network::mend_all`]; the other way is another cut.
+    /// Cuts the link from `from` to `to` until [`Network::mend_all`]. The other direction is a separate cut.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.cuts.insert((from, to));
     }
 
-    /// Nothing gets from one to the other, nor back, until [`Network::mend_lasting`].
+    /// Cuts the link between two places in both directions until [`Network::mend_lasting`].
     pub fn cut_for_good(&mut self, a: usize, b: usize) {
         self.lasting.extend([(a, b), (b, a)]);
     }
 
-    /// Every link is whole again, but for cuts that last.
+    /// Ends all cuts except the lasting ones.
     pub fn mend_all(&mut self) {
         self.cuts.clear();
     }
 
-    /// Links that were cut for good are whole again.
+    /// Ends the lasting cuts.
     pub fn mend_lasting(&mut self) {
         self.lasting.clear();
     }
 
-    /// The cuts that last, both ways.
+    /// Returns the lasting cuts, in both directions.
     pub fn lasting(&self) -> &BTreeSet<(usize, usize)> {
         &self.lasting
     }
 
-    /// True when nothing gets from `from` to `to`.
+    /// Tells whether the link from `from` to `to` is cut.
     pub fn is_cut(&self, from: usize, to: usize) -> bool {
         let is_in = |cuts: &BTreeSet<(usize, usize)>| !cuts.is_empty() && cuts.contains(&(from, to));
         is_in(&self.cuts) || is_in(&self.lasting)
     }
 
-    /// When a message of `bytes` sent now arrives; never before one sent earlier.
+    /// Returns the arrival of a message of `bytes` that is sent now. It is never before that of an earlier
+    /// message.
     pub fn message_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> Instant {
         let sent_at = self.leaves(now, from, bytes);
         let at = sent_at + self.links.stream_delay + self.jitter();
@@ -145,7 +148,7 @@ impl Network {
         *last
     }
 
-    /// When a datagram sent now arrives: never, once or twice.
+    /// Returns the arrivals of a datagram that is sent now: none, one or two.
     pub fn datagram_arrives(
         &mut self,
         now: Instant,
@@ -169,7 +172,7 @@ impl Network {
         if most.is_zero() { most } else { most.mul_f64(self.random.unit()) }
     }
 
-    /// When the last byte has left the sender.
+    /// Returns the time at which the last byte has left the sender.
     fn leaves(&mut self, now: Instant, from: usize, bytes: usize) -> Instant {
         let Some(bytes_per_s) = self.links.bytes_per_s else { return now };
         let takes = Duration::from_millis_f64(bytes as f64 / bytes_per_s * 1_000.0);
@@ -179,12 +182,12 @@ impl Network {
     }
 }
 
-/// Bytes of a seat of a tree on the wire, roughly.
+/// Approximate bytes of a tree's seat on the wire.
 const SEAT_BYTES: usize = 24;
-/// Bytes of a header, roughly.
+/// Approximate bytes of a header.
 const HEADER_BYTES: usize = 64;
 
-/// How much of a link a message takes, in bytes.
+/// Returns the bytes of a message on a link.
 pub fn message_bytes(message: &Message<Ink>) -> usize {
     let body = match message {
         Message::Call(call) => {
@@ -245,13 +248,13 @@ mod tests {
         network.expect_changes();
         assert_eq!(network.message_arrives(at(0), 1, 2, 100), at(5_000));
         network.change(Links::DAC);
-        assert_eq!(network.message_arrives(at(1_000), 1, 2, 100), at(5_000), "not before the first");
-        assert_eq!(network.message_arrives(at(1_000), 2, 1, 100), at(1_170), "nothing is under way");
+        assert_eq!(network.message_arrives(at(1_000), 1, 2, 100), at(5_000), "not before the first message");
+        assert_eq!(network.message_arrives(at(1_000), 2, 1, 100), at(1_170), "no message in this direction");
         assert_eq!(network.message_arrives(at(6_000), 1, 2, 100), at(6_170));
     }
 
     #[test]
-    fn a_narrow_link_sends_one_after_the_other() {
+    fn a_narrow_link_sends_messages_one_after_the_other() {
         let mut network = Network::new(Links { bytes_per_s: Some(1e6), ..Links::DAC }, 1);
         assert_eq!(network.message_arrives(at(0), 1, 2, 1_000), at(1_170));
         assert_eq!(network.message_arrives(at(0), 1, 3, 1_000), at(2_170));
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_and_duplication_have_their_shares_and_a_cut_goes_one_way() {
+    fn loss_and_duplication_match_their_shares_and_cuts_are_one_way() {
         let mut network = Network::new(Links { loss: 0.2, duplication: 0.1, ..Links::DAC }, 1);
         let drawn: Vec<[Option<Instant>; 2]> =
             (0..10_000).map(|us| network.datagram_arrives(at(us), 1, 2, 100)).collect();

@@ -1,4 +1,4 @@
-//! A place where a node can live: its processors, its clock, what has piled up while it was stopped.
+//! A place of a node: its processors, its clock, and its backlog while it is stopped.
 
 use super::ink::Ink;
 use super::processors::Processors;
@@ -16,20 +16,20 @@ use treefold_core::time::{Duration, Instant};
 
 use super::distribution::Distribution;
 
-/// An aggregation of the simulated world: what its operators take and give.
+/// An aggregation of the simulated world: the times and results of its operators.
 #[derive(Clone, Debug)]
 pub struct Operators {
     /// `service/aggregation`.
     pub name: String,
-    /// One partition's local.
+    /// Time of a partition's local.
     pub local: Distribution,
-    /// One fold of two partials.
+    /// Time of a fold of two partials.
     pub reduce: Distribution,
-    /// Joining a call's slices.
+    /// Time of joining a call's slices.
     pub join: Distribution,
     /// The size of a partial, in bytes.
     pub partial_bytes: u32,
-    /// Where its jobs run.
+    /// The place where its jobs run.
     pub placement: Placement,
 }
 
@@ -47,33 +47,33 @@ impl Operators {
     }
 }
 
-/// What is to live at a place.
+/// The properties of a place's node.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The partitions it holds of the world's one service.
+    /// The partitions of the world's service that it holds.
     pub partitions: PartitionSet,
-    /// Its processors.
+    /// The number of its processors.
     pub processors: u32,
-    /// How fast they are; 1 is usual.
+    /// The speed of its processors; 1 is usual.
     pub speed: f64,
-    /// Worker threads that block while their wave waits; `None` for nodes as they are.
+    /// Worker threads that block while their wave waits; `None` for event-driven nodes.
     pub blocking_threads: Option<usize>,
-    /// How the node behaves.
+    /// The node's tuning.
     pub tuning: Tuning,
-    /// What it may hold.
+    /// The node's limits.
     pub limits: Limits,
-    /// True for a client, which no one can call on.
+    /// Whether it is a client, to which no node can connect.
     pub is_client: bool,
-    /// The rack it stands in; empty where nobody said.
+    /// The node's rack; empty if unknown.
     pub rack: String,
-    /// True for a relay, which holds nothing.
+    /// Whether it is a relay, which holds no partitions.
     pub is_relay: bool,
     /// Applications whose workers may attach to it.
     pub accepts: BTreeSet<String>,
 }
 
 impl Spec {
-    /// A node of two processors that holds `partitions`.
+    /// Creates the spec of a node with two processors that holds `partitions`.
     pub fn holding(partitions: PartitionSet) -> Self {
         Self {
             partitions,
@@ -89,12 +89,13 @@ impl Spec {
         }
     }
 
-    /// A node that holds nothing and calls.
+    /// Creates the spec of a node that holds no partitions and makes calls.
     pub fn front() -> Self {
         Self::holding(PartitionSet::new())
     }
 
-    /// A core that hands out whatever it has, since the threads decide.
+    /// Processors that core believes to have with blocking threads, so that it starts all jobs and the
+    /// threads are the limit.
     const PROCESSORS_SAID_WHEN_BLOCKING: u32 = 1_000;
 
     pub(super) fn config(&self, node: NodeId, total: u32, operators: &[Operators], seed: u64) -> NodeConfig {
@@ -138,128 +139,129 @@ impl Spec {
     }
 }
 
-/// Whether anything happens at a place.
+/// The state of a place's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It does what nodes do.
+    /// The process runs.
     Running,
-    /// kill -STOP: nothing comes out, and what goes in waits.
+    /// The process is stopped (kill -STOP): it does nothing, and its inputs wait.
     Stopped,
-    /// There is no process.
+    /// The place has no process.
     Gone,
 }
 
-/// A place, with the node that lives there or lived there last.
+/// A place, with its current or last node.
 pub struct Place {
     pub(super) node: Node<Ink>,
     pub(super) id: NodeId,
     pub(super) spec: Spec,
     pub(super) life: Life,
-    /// Counts the processes that have lived here.
+    /// Number of processes that the place has had.
     pub(super) lives: u32,
     pub(super) processors: Processors,
     pub(super) backlog: Vec<Input<Ink>>,
-    /// The timer that is planned, by the world's clock.
+    /// The planned timer, in the world's time.
     pub(super) armed: Option<Instant>,
-    /// How far its clock is ahead of the world's.
+    /// Time by which the node's clock is ahead of the world's.
     pub(super) ahead: Duration,
-    /// Partitions whose local never returns here.
+    /// Partitions whose locals never return here.
     pub(super) hanging: PartitionSet,
-    /// Jobs that began and never return.
+    /// Number of jobs that have started and never return.
     pub(super) hung: u64,
-    /// What fails here.
+    /// Operators that fail here.
     pub(super) failing: Failing,
-    /// Set when every local returns an error here, after so much work.
+    /// If set, every local returns an error after this much work.
     pub(super) fails_after: Option<Duration>,
-    /// Every local takes so much longer here.
+    /// Additional time of every local.
     pub(super) locals_take_more: Duration,
 }
 
-/// Operators that fail at a place.
+/// The operators that fail at a place.
 #[derive(Clone, Debug, Default)]
 pub struct Failing {
-    /// Partitions whose local fails, and how.
+    /// Partitions whose locals fail, with their errors.
     pub locals: BTreeMap<PartitionId, JobError>,
-    /// One in so many reductions gives an error; none at 0.
+    /// One in this many reductions returns an error; 0 means none.
     pub one_reduce_in: u64,
-    /// One in so many runs of a stream's filter on the way up gives an error; none at 0.
+    /// One in this many upward runs of a stream's filter returns an error; 0 means none.
     pub one_filter_in: u64,
-    /// One in so many of those on workers does not return before [`World::let_filters_go`]; none at 0.
+    /// One in this many filter runs on workers does not return before [`World::let_filters_go`]; 0 means
+    /// none.
     ///
     /// [`World::let_filters_go`]: super::World::let_filters_go
     pub one_filter_hangs_in: u64,
-    /// True when folds and filters panic rather than return an error.
+    /// Whether failing folds and filters panic instead of returning an error.
     pub panics: bool,
 }
 
 impl Failing {
-    /// The error of a fold or a filter.
+    /// Returns the error of a failing fold or filter.
     pub(super) fn error(&self) -> JobError {
         broken(self.panics)
     }
 }
 
-/// The error of an operator that is made to fail.
+/// Returns the error of an operator that is made to fail.
 pub fn broken(panics: bool) -> JobError {
     if panics { JobError::Panicked("broken".into()) } else { JobError::Failed("broken".into()) }
 }
 
 impl Place {
-    /// The node, alive or as it died.
+    /// Returns the node, alive or as it was when it died.
     pub fn node(&self) -> &Node<Ink> {
         &self.node
     }
 
-    /// Its name.
+    /// Returns the node's id.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Whether it runs.
+    /// Returns the state of the process.
     pub fn life(&self) -> Life {
         self.life
     }
 
-    /// What it was started with.
+    /// Returns the spec with which the node was started.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Jobs of this life that never return.
+    /// Returns the number of jobs of this life that never return.
     pub fn hung(&self) -> u64 {
         self.hung
     }
 
-    /// True while a processor is at work, be it on what was given up.
+    /// Tells whether a processor is busy, even with an abandoned job.
     pub fn is_at_work(&self) -> bool {
         self.processors.utilisation() > 0.0
     }
 
-    /// The time on its own clock.
+    /// Returns the time on the node's clock.
     pub fn clock(&self, now: Instant) -> Instant {
         now + self.ahead
     }
 }
 
-/// The name of the node that lives `lives`-th at place `at`. Its number is part of its generation, so that a name
-/// is as good as an index.
+/// Returns the id of the `lives`-th node at place `at`. The place is part of the generation, so that the id
+/// identifies the place.
 pub(super) fn name_of(at: usize, lives: u32, is_client: bool) -> NodeId {
     let generation = u64::from(lives) << 32 | at as u64;
     let addr = if is_client { SocketAddr::from(([0, 0, 0, 0], 0)) } else { addr_of(at) };
     NodeId::new(addr, generation)
 }
 
-/// Where place `at` listens.
+/// Returns the address of place `at`.
 pub(super) fn addr_of(at: usize) -> SocketAddr {
     SocketAddr::from(([10, (at >> 16) as u8, (at >> 8) as u8, at as u8], 7_700))
 }
 
-/// The place that a name belongs to, and which life there.
+/// Returns the place and the life of a node's id.
 pub fn place_of(node: NodeId) -> (usize, u32) {
     ((node.generation & 0xffff_ffff) as usize, (node.generation >> 32) as u32)
 }
 
-/// The place that listens at `addr`.
+/// Returns the place with the address `addr`.
 pub(super) fn place_at(addr: SocketAddr) -> Option<usize> {
     match addr {
         SocketAddr::V4(addr) => {

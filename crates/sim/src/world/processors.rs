@@ -1,11 +1,12 @@
-//! A node's processors: k of them, each busy with one job until it is done, folds before locals.
+//! The processors of a node. Each works on one job until it is done, and folds start before locals.
 //!
-//! Core keeps its own queue and hands out about as many jobs as there are processors, so the lines here are short:
-//! one fold more than there are processors may wait ([`treefold_core`]'s queue lets folds go ahead of locals that
-//! hang). In *blocking* mode, the paper's comparison (DAC §5.4), core's queue is opened wide and the discipline is
-//! here: a thread that has run a wave's local stays with the wave until its children have answered, and without a
-//! free thread no further local starts. A local whose wave is over by the time its turn comes is run all the same, as
-//! the paper's nodes clean up what has expired, but holds its thread no longer than that.
+//! Core has its own queue and starts about as many jobs as there are processors, so the queues here are
+//! short: one more fold than there are processors may wait, because [`treefold_core`]'s queue lets folds
+//! overtake locals that hang. In *blocking* mode, for comparison with the paper (DAC §5.4), core's queue is
+//! unlimited and the rule is applied here: a thread that has run a wave's local stays with the wave until its
+//! children have answered, and no local starts without a free thread. If a wave is over before its local
+//! starts, the local still runs, as the paper's nodes clean up expired calls. But it holds its thread no
+//! longer than that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use treefold_core::error::JobError;
@@ -20,19 +21,19 @@ use super::ink::Ink;
 /// Work for a processor.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Core's name of it.
+    /// Core's id of the task.
     pub id: TaskId,
-    /// The call it is for; 0 for a stream's filter.
+    /// The call that it is for; 0 for a stream's filter.
     pub call: u64,
-    /// True for the fold of two partials, and for a filter's run.
+    /// Whether it is a fold of two partials, or a filter's run.
     pub is_fold: bool,
-    /// What it takes a processor of speed 1.
+    /// Its time on a processor of speed 1.
     pub work: Duration,
-    /// What comes of it.
+    /// Its result.
     pub output: Output,
 }
 
-/// Core's name of what a processor does.
+/// Core's id of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskId {
     /// An operator's job.
@@ -41,19 +42,19 @@ pub enum TaskId {
     Run(StreamId, u64),
 }
 
-/// What comes of a task.
+/// The result of a task.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// One partial.
     Whole(Result<Ink, JobError>),
-    /// A partial that is cut into so many slices.
+    /// A partial that is cut into this many slices.
     Slices(Result<Ink, JobError>, u32),
-    /// What a filter gives.
+    /// The result of a filter.
     Filtered(Result<Filtered<Ink>, JobError>),
 }
 
 impl Task {
-    /// What core hears of it when it took so long.
+    /// Converts the task to the input that core gets when it is done. `cost` is the time that it took.
     pub fn done(self, cost: Duration) -> Input<Ink> {
         match (self.id, self.output) {
             (TaskId::Job(job), Output::Whole(result)) => Input::JobDone { job, result, cost },
@@ -75,29 +76,29 @@ impl Task {
 pub struct Processors {
     count: u32,
     busy: u32,
-    /// What the busy ones are at, and for which call.
+    /// The running tasks, each with its call.
     running: BTreeMap<TaskId, u64>,
     folds: VecDeque<Task>,
     locals: VecDeque<Task>,
-    /// Work takes so many times as long.
+    /// Factor of all work times.
     slowness: f64,
-    /// Time taken by interruptions, charged to the next job.
+    /// Time taken by interruptions. It is added to the next job.
     stolen: Duration,
     threads: Option<Threads>,
 }
 
-/// Threads that stay with their wave until it is answered.
+/// Threads that stay with their wave until the wave is answered.
 #[derive(Debug)]
 struct Threads {
     count: usize,
     /// The calls that hold a thread.
     held: BTreeSet<u64>,
-    /// The waves that have not been answered, and what their calls are numbered.
+    /// The waves that have not been answered, each with the number of its call.
     open: BTreeMap<WaveId, u64>,
 }
 
 impl Processors {
-    /// `count` idle processors, at least one.
+    /// Creates `count` idle processors, at least one.
     pub fn new(count: u32) -> Self {
         Self {
             count: count.max(1),
@@ -111,34 +112,34 @@ impl Processors {
         }
     }
 
-    /// The same with `threads` that block.
+    /// Makes the processors run locals on `threads` threads that block.
     #[must_use]
     pub fn blocking(mut self, threads: usize) -> Self {
         self.threads = Some(Threads { count: threads, held: BTreeSet::new(), open: BTreeMap::new() });
         self
     }
 
-    /// From now on what starts takes `slowness` times as long.
+    /// Makes tasks that start from now on take `slowness` times as long.
     pub fn slow_down(&mut self, slowness: f64) {
         self.slowness = slowness.max(f64::MIN_POSITIVE);
     }
 
-    /// Something else took processor time.
+    /// Records processor time that an interruption took.
     pub fn steal(&mut self, time: Duration) {
         self.stolen += time;
     }
 
-    /// The share of processors at work, 0 to 1.
+    /// Returns the share of busy processors, 0 to 1.
     pub fn utilisation(&self) -> f64 {
         f64::from(self.busy) / f64::from(self.count)
     }
 
-    /// Takes work in.
+    /// Adds a task to the queues.
     pub fn submit(&mut self, task: Task) {
         if task.is_fold { self.folds.push_back(task) } else { self.locals.push_back(task) }
     }
 
-    /// A future is dropped, whether or not it has begun: nothing comes of it, and its processor is free.
+    /// Drops a future, even if it has started. It has no result, and its processor becomes free.
     pub fn drop_future(&mut self, job: JobId) {
         let id = TaskId::Job(job);
         self.withdraw(id);
@@ -147,7 +148,7 @@ impl Processors {
         }
     }
 
-    /// Takes back what has not begun; false when it has.
+    /// Removes a task that has not started. Returns false if there is no such task.
     pub fn withdraw(&mut self, id: TaskId) -> bool {
         let waiting = self.folds.len() + self.locals.len();
         self.folds.retain(|task| task.id != id);
@@ -155,7 +156,7 @@ impl Processors {
         self.folds.len() + self.locals.len() < waiting
     }
 
-    /// The next task that a free processor begins, and how long it takes.
+    /// Starts the next task on a free processor. Returns the task and the time that it takes.
     pub fn begin(&mut self) -> Option<(Task, Duration)> {
         if self.busy >= self.count {
             return None;
@@ -176,7 +177,7 @@ impl Processors {
         Some(task)
     }
 
-    /// A task of `call` has ended; false when it had been dropped before.
+    /// Ends a task of `call`. Returns false if the task had been dropped before.
     pub fn end(&mut self, id: TaskId, call: u64) -> bool {
         if self.running.remove(&id).is_none() {
             return false;
@@ -190,14 +191,14 @@ impl Processors {
         true
     }
 
-    /// `wave` is how the nodes call the run's `call`-th call.
+    /// Records `wave` as the wave of the run's `call`-th call.
     pub fn note_wave(&mut self, wave: WaveId, call: u64) {
         if let Some(threads) = &mut self.threads {
             threads.open.insert(wave, call);
         }
     }
 
-    /// The wave has been answered or cancelled: its thread is free. True when something may start now.
+    /// Frees the thread of a wave that was answered or cancelled. Returns true if a thread became free.
     pub fn release(&mut self, wave: WaveId) -> bool {
         let Some(threads) = &mut self.threads else { return false };
         threads.open.remove(&wave).is_some_and(|call| threads.held.remove(&call))
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn folds_go_first_and_nothing_is_interrupted() {
+    fn folds_start_first_and_running_jobs_are_not_interrupted() {
         let mut processors = Processors::new(2);
         for job in 0..3 {
             processors.submit(task(job, false));
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_that_is_dropped_frees_its_processor_and_its_end_is_no_news() {
+    fn a_dropped_future_frees_its_processor_and_its_end_is_ignored() {
         let mut processors = Processors::new(1);
         (1..3).for_each(|job| processors.submit(task(job, false)));
         assert_eq!(number(processors.begin()), Some(1));
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_is_cleaned_up_and_holds_no_thread_afterwards() {
+    fn an_expired_local_runs_but_holds_no_thread_afterwards() {
         let mut processors = Processors::new(1).blocking(1);
         let wave = WaveId { origin: 1, sequence: 1 };
         processors.note_wave(wave, 1);

@@ -1,6 +1,6 @@
-//! Perfect knowledge, which only a simulator has: a front is told every node's load as it is at this moment.
+//! Perfect knowledge, which only a simulator has: a front learns the current load of every node.
 //!
-//! It comes as an unasked partial that carries a figure and nothing else, so core needs no door of its own for it.
+//! The load comes in an unasked partial without contributors, so core needs no interface for it.
 
 use super::World;
 use super::place::Life;
@@ -11,7 +11,7 @@ use treefold_core::message::{Message, Partial};
 use treefold_core::partitions::PartitionSet;
 
 impl World {
-    /// Tells the front at `front` how busy each of the others is.
+    /// Tells the front at `front` the current load of each other node.
     pub fn tell_truth(&mut self, front: usize) {
         for at in (0..self.places.len()).filter(|&at| at != front) {
             if self.places[at].life != Life::Gone && !self.places[at].spec.partitions.is_empty() {

@@ -1,10 +1,10 @@
-//! Workers of an application that is not Treefold's: programs beside the nodes that attach to one, push, and send again
-//! what was not processed.
+//! Workers of an application beside the nodes: programs that attach to a node, push, and send again the
+//! pushes that were not processed.
 //!
-//! The near mirror of `treefold/src/push/{worker,connection}.rs`: a worker tries its addresses in turn, pauses when none
-//! takes it in, and begins anew whenever its connection is lost. What it sends is decided by the very
-//! [`Book`] that real workers keep. Its connections are its own, one after the other, each under another name; a break
-//! loses what is on its way. Nothing of it happens in a world without workers.
+//! They correspond closely to `treefold/src/push/{worker,connection}.rs`. A worker tries its addresses in
+//! turn, pauses if no node accepts it, and starts again whenever its connection is lost. The same [`Book`]
+//! that real workers keep decides which messages it sends. A worker has one connection at a time, and each
+//! has its own id. A break loses the messages in flight. A world without workers does nothing of this.
 
 use super::ink::Ink;
 use super::network::message_bytes;
@@ -20,29 +20,29 @@ use treefold_core::push::book::Book;
 use treefold_core::push::message::PushMessage;
 use treefold_core::time::Duration;
 
-/// The first pause after no address has taken a worker in.
+/// The first pause after no node has accepted a worker.
 const PAUSE_LEAST: Duration = Duration::from_millis(50);
-/// The longest.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long a node may take to say whether it takes a worker in.
+/// Longest time until a node answers an attaching worker.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is looked for what nobody asks for any more.
+/// Time between two removals of expired entries in a worker's book.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
-/// Names of workers count from here, beyond all places.
+/// Ids of workers have this or a higher number, so they differ from all places.
 pub const WORKERS_FROM: usize = 1 << 31;
 
-/// Who a worker is, and where it attaches.
+/// A worker's application and number, and the nodes that it attaches to.
 #[derive(Clone, Debug)]
 pub struct WorkerSpec {
     /// Its application.
     pub application: Arc<str>,
-    /// Its number in it.
+    /// The worker's number in the application.
     pub number: u32,
-    /// The places that it tries, in turn.
+    /// The places that it tries in turn.
     pub way: Vec<usize>,
-    /// Bytes that it keeps of what it has pushed.
+    /// Most bytes that it keeps of its pushes.
     pub kept_bytes_max: usize,
-    /// True if it pushes all that it has, whatever the window.
+    /// Whether it ignores the window and pushes everything at once.
     pub floods: bool,
 }
 
@@ -51,64 +51,64 @@ pub struct WorkerSpec {
 pub struct Worker {
     spec: WorkerSpec,
     book: Book<Ink>,
-    /// What its program has to push, and waits for room in the book: request, piece, whether it is the last.
+    /// Pushes of its program that wait for room in the book: request, piece, and whether it is the last.
     asks: VecDeque<(u64, Ink, bool)>,
     link: Link,
-    /// Which of its addresses it tries.
+    /// Index of the address that it tries.
     tried: usize,
     pause: Duration,
-    /// How many connections it has made.
+    /// Number of connections that it has made.
     connections: u32,
     is_ticking: bool,
     refusal: Option<Arc<str>>,
     pushes: Vec<(u64, u32)>,
 }
 
-/// How a worker is connected.
+/// The state of a worker's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// It has no connection, and tries its addresses in turn.
+    /// It has no connection and tries its addresses in turn.
     Away,
-    /// Its node has not said yet whether it takes it in.
+    /// Its node has not yet answered the attach message.
     Attaching(NodeId),
-    /// Its node has.
+    /// Its node has accepted it.
     Attached(NodeId),
-    /// Not any more: it was thrown out, or its program has ended.
+    /// It is over: a node has evicted it, or its program has ended.
     Over,
 }
 
-/// What a worker learns.
+/// An event for a worker.
 #[derive(Debug)]
 pub(super) enum News {
-    /// It is time to try an address.
+    /// It should try an address.
     Try,
-    /// Over this connection came a word.
+    /// A message came over this connection.
     Word(u32, PushMessage<Ink>),
     /// This connection is lost.
     Lost(u32),
-    /// Nothing has come over this connection for a while.
+    /// Nothing has come over this connection within the time-out.
     Silent(u32),
-    /// It is time to look for what nobody asks for.
+    /// It should remove expired entries of its book.
     Tick,
 }
 
 impl Worker {
-    /// Who it is.
+    /// Returns the worker's spec.
     pub fn spec(&self) -> &WorkerSpec {
         &self.spec
     }
 
-    /// True when it keeps nothing, and nothing waits to be pushed.
+    /// Tells whether it keeps nothing and has nothing to push.
     pub fn is_idle(&self) -> bool {
         self.book.is_empty() && self.asks.is_empty()
     }
 
-    /// True when it is over, and does nothing any more.
+    /// Tells whether it is over and does nothing any more.
     pub fn is_over(&self) -> bool {
         self.link == Link::Over
     }
 
-    /// The place whose node has taken it in.
+    /// Returns the place of the node that has accepted it.
     pub fn attached_at(&self) -> Option<usize> {
         match self.link {
             Link::Attached(node) => Some(place_of(node).0),
@@ -116,12 +116,12 @@ impl Worker {
         }
     }
 
-    /// Why a node has refused it last, or thrown it out.
+    /// Returns the reason of the last refusal or eviction.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Requests and sequence numbers of the pushes that it has sent, in order.
+    /// Returns the requests and sequence numbers of the pushes that it has sent, in order.
     pub fn pushes(&self) -> &[(u64, u32)] {
         &self.pushes
     }
@@ -134,20 +134,20 @@ impl Worker {
     }
 }
 
-/// The name under which a worker's connection is known.
+/// Returns the id of a worker's connection.
 fn name_of(worker: usize, connection: u32) -> NodeId {
     let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
     NodeId::new(nowhere, u64::from(connection) << 32 | (WORKERS_FROM + worker) as u64)
 }
 
-/// The worker that a name belongs to, and which connection of it.
+/// Returns the worker and the connection of an id, if it is a worker's.
 pub fn worker_of(node: NodeId) -> Option<(usize, u32)> {
     let (number, connection) = place_of(node);
     number.checked_sub(WORKERS_FROM).map(|worker| (worker, connection))
 }
 
 impl World {
-    /// A worker's program begins; gives its index.
+    /// Starts a worker's program and returns its index.
     pub fn start_worker(&mut self, spec: WorkerSpec) -> usize {
         let worker = self.workers.len();
         self.workers.push(Worker {
@@ -166,12 +166,12 @@ impl World {
         worker
     }
 
-    /// Every worker that was ever started.
+    /// Returns every worker that was ever started.
     pub fn workers(&self) -> &[Worker] {
         &self.workers
     }
 
-    /// A worker's program pushes; it waits while the book is full.
+    /// Pushes a piece from a worker's program. The piece waits while the book is full.
     pub fn push(&mut self, worker: usize, request: u64, piece: Ink, last: bool) {
         if !self.workers[worker].is_over() {
             self.workers[worker].asks.push_back((request, piece, last));
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// A worker's program says that its result of a request will not come.
+    /// Records that a worker's result of a request will not come.
     pub fn fail_push(&mut self, worker: usize, request: u64) {
         if !self.workers[worker].is_over() {
             self.workers[worker].asks.retain(|(other, ..)| *other != request);
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// A worker's connection breaks; false when it has none.
+    /// Breaks a worker's connection. Returns false if it has none.
     pub fn cut_worker(&mut self, worker: usize) -> bool {
         let is_connected = self.workers[worker].node().is_some();
         let connection = self.workers[worker].connections;
@@ -200,7 +200,8 @@ impl World {
         is_connected
     }
 
-    /// A worker leaves its node, if it has one, and tries these addresses from now on. With none it stays away.
+    /// Makes a worker leave its node, if it has one, and try these addresses from now on. Without addresses
+    /// it stays away.
     pub fn lead_worker(&mut self, worker: usize, way: Vec<usize>) {
         self.break_worker(worker, true);
         let state = &mut self.workers[worker];
@@ -208,7 +209,8 @@ impl World {
         self.agenda.plan(self.now, Happening::Worker { worker, news: News::Try });
     }
 
-    /// A worker's connection says any word, as no sound library would. False if the worker has no connection.
+    /// Sends any message over a worker's connection, even one that no correct library sends. Returns false if
+    /// the worker has no connection.
     pub fn say_as_worker(&mut self, worker: usize, word: PushMessage<Ink>) -> bool {
         let node = self.workers[worker].node();
         if let Some(node) = node {
@@ -217,7 +219,7 @@ impl World {
         node.is_some()
     }
 
-    /// A worker's program dies; false when it is dead.
+    /// Ends a worker's program. Returns false if it has ended before.
     pub fn end_worker(&mut self, worker: usize) -> bool {
         if self.workers[worker].is_over() {
             return false;
@@ -229,7 +231,7 @@ impl World {
         true
     }
 
-    /// The process at `at` is gone: its workers' connections break.
+    /// Breaks the connections of workers at `at`, because the process there is gone.
     pub(super) fn lose_workers_at(&mut self, at: usize) {
         let is_there =
             |worker: &usize| self.workers[*worker].node().is_some_and(|node| place_of(node).0 == at);
@@ -239,21 +241,21 @@ impl World {
         }
     }
 
-    /// The node at `from_at` says something to a worker.
+    /// Sends a message from the node at `from_at` to a worker.
     pub(super) fn tell_worker(&mut self, from_at: usize, to: NodeId, message: Message<Ink>) {
         let (Some((worker, connection)), Message::Push(word)) = (worker_of(to), message) else { return };
         let at = self.network.message_arrives(self.now, from_at, WORKERS_FROM + worker, 64);
         self.agenda.plan(at, Happening::Worker { worker, news: News::Word(connection, *word) });
     }
 
-    /// The node at `from_at` lets go of a worker's connection.
+    /// Closes a worker's connection at the node at `from_at`.
     pub(super) fn let_worker_go(&mut self, from_at: usize, peer: NodeId) {
         let Some((worker, connection)) = worker_of(peer) else { return };
         let at = self.network.message_arrives(self.now, from_at, WORKERS_FROM + worker, 0);
         self.agenda.plan(at, Happening::Worker { worker, news: News::Lost(connection) });
     }
 
-    /// What a worker has said comes to a node, unless the connection is gone.
+    /// Delivers a worker's message to a node, unless the connection is gone.
     pub(super) fn hear_worker(
         &mut self,
         from: NodeId,
@@ -327,14 +329,14 @@ impl World {
         self.push_on(worker);
     }
 
-    /// A worker begins with its first address.
+    /// Makes a worker try its first address.
     fn try_first(&mut self, worker: usize) {
         let state = &mut self.workers[worker];
         (state.tried, state.pause) = (0, PAUSE_LEAST);
         self.try_address(worker);
     }
 
-    /// A worker goes on to its next address, after a pause when all have been tried.
+    /// Makes a worker try its next address, after a pause if all have been tried.
     fn try_next(&mut self, worker: usize) {
         let state = &mut self.workers[worker];
         state.link = Link::Away;
@@ -370,7 +372,7 @@ impl World {
         self.agenda.plan(now + ATTACH_TIMEOUT, Happening::Worker { worker, news });
     }
 
-    /// A worker's connection is over; its node hears of it, if it is to.
+    /// Ends a worker's connection. If `is_told` is true, its node learns of it.
     fn break_worker(&mut self, worker: usize, is_told: bool) {
         let state = &mut self.workers[worker];
         let Some(node) = state.node() else { return };
@@ -382,13 +384,14 @@ impl World {
         }
     }
 
-    /// A worker enters what it can into its book, and sends what it may.
+    /// Enters waiting pushes into a worker's book while it has room, and sends the messages that the book
+    /// allows.
     fn push_on(&mut self, worker: usize) {
         loop {
             let state = &mut self.workers[worker];
             while !state.asks.is_empty() && state.book.has_room() {
                 if let Some((request, piece, last)) = state.asks.pop_front() {
-                    // Of what is over the program hears, and goes on.
+                    // If the request is over, the push returns an error to the program, which goes on.
                     let _ = state.book.push(request, piece, last);
                 }
             }

@@ -1,4 +1,4 @@
-//! The orderings that the DAC paper found, on short runs of clusters like its own.
+//! Tests the orderings that the DAC paper found, with short runs of similar clusters.
 
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
@@ -10,13 +10,13 @@ use treefold_sim::experiment::{Plan, Point, Unwatched};
 
 const PLAN: Plan = Plan { seed: 1, repeat: 1, threads: 2, quick: true };
 
-/// Twelve nodes: what holds for the paper's 24 holds for them, in half of the time.
+/// Twelve nodes. The paper's results for 24 nodes hold for them, in half of the time.
 const SMALL: Cluster = Cluster::duals(12);
 
-/// Ten nodes of two processors and two of four.
+/// Ten nodes with two processors and two with four.
 const MIXED: Cluster = Cluster { duals: 10, quads: 2 };
 
-/// The points of all `schemes` at a share of what the cluster's processors can do.
+/// Returns the points of all `schemes` at a share of the cluster's capacity.
 fn at_load(cluster: Cluster, load: f64, schemes: &[Scheme]) -> Vec<Point> {
     let per_s = load * cluster.ideal_per_s();
     averaged(&PLAN, &Unwatched, schemes, |scheme, seed| {
@@ -29,7 +29,7 @@ fn shapes() -> [Scheme; 3] {
         .map(|(name, shape)| Scheme::new(name, shape))
 }
 
-/// Partitions that a call loses while the first `count` nodes are as the deed makes them.
+/// Returns the partitions that a call loses while the first `count` nodes have the fault.
 fn partitions_lost(schemes: &[Scheme], count: usize, fault: fn(usize) -> Deed) -> Vec<f64> {
     let points = averaged(&PLAN, &Unwatched, schemes, |scheme, seed| {
         let mut trial = SMALL.trial(scheme, seed, 15.0, 10.0);
@@ -49,7 +49,7 @@ fn stopped(count: usize) -> Deed {
 }
 
 #[test]
-fn load_adaptive_trees_answer_soonest_at_high_load() {
+fn load_adaptive_trees_answer_fastest_at_high_load() {
     let points = at_load(SMALL, 0.94, &shapes());
     let [adaptive, binomial, flat] = [0, 1, 2].map(|at| points[at].response_ms_mean);
     assert!(adaptive < 0.8 * binomial, "{adaptive} against binomial's {binomial}");
@@ -57,7 +57,7 @@ fn load_adaptive_trees_answer_soonest_at_high_load() {
 }
 
 #[test]
-fn larger_nodes_are_put_to_use_by_load_adaptive_trees_alone() {
+fn only_load_adaptive_trees_use_larger_nodes_fully() {
     let points = at_load(MIXED, 1.0, &shapes());
     let [adaptive, binomial, flat] = [0, 1, 2].map(|at| points[at].throughput_per_s);
     assert!(adaptive > 1.05 * binomial, "{adaptive}/s against binomial's {binomial}/s");
@@ -65,7 +65,7 @@ fn larger_nodes_are_put_to_use_by_load_adaptive_trees_alone() {
 }
 
 #[test]
-fn figures_borne_by_waves_are_better_than_gossip_and_stale_ones_are_worse_than_none() {
+fn loads_on_waves_beat_no_loads_and_stale_loads_do_not() {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive);
     let schemes = [
         adaptive("adaptive"),
@@ -78,7 +78,7 @@ fn figures_borne_by_waves_are_better_than_gossip_and_stale_ones_are_worse_than_n
 }
 
 #[test]
-fn a_caller_that_folds_for_itself_collapses_where_a_tree_has_hardly_begun_to_work() {
+fn caller_that_folds_alone_collapses_at_low_load() {
     let schemes = [Scheme::new("base", Shape::Base), Scheme::new("adaptive", Shape::Adaptive)];
     let points = at_load(Cluster::HOMOGENEOUS, 0.4, &schemes);
     let [base, adaptive] = [0, 1].map(|at| points[at].throughput_per_s);
@@ -86,7 +86,7 @@ fn a_caller_that_folds_for_itself_collapses_where_a_tree_has_hardly_begun_to_wor
 }
 
 #[test]
-fn workers_that_block_are_as_good_until_they_are_far_worse() {
+fn blocking_workers_equal_released_ones_at_low_load_only() {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive).still().without_repair();
     let schemes = [adaptive("event-driven"), adaptive("blocking").blocking(2)];
     let calm = at_load(SMALL, 0.3, &schemes);
@@ -97,7 +97,7 @@ fn workers_that_block_are_as_good_until_they_are_far_worse() {
 }
 
 #[test]
-fn staged_waiting_loses_the_slow_nodes_partitions_and_uniform_waiting_more() {
+fn staged_waiting_loses_only_slow_partitions_uniform_more() {
     let waiting = |name, rule| Scheme::new(name, Shape::Adaptive).still().without_repair().waiting(rule);
     let schemes = [waiting("staged", Waiting::Staged), waiting("uniform", Waiting::Uniform)];
     for count in [1, 3] {
@@ -108,7 +108,7 @@ fn staged_waiting_loses_the_slow_nodes_partitions_and_uniform_waiting_more() {
 }
 
 #[test]
-fn repair_loses_the_stopped_nodes_partitions_and_without_it_their_subtrees_are_lost() {
+fn without_repair_subtrees_of_stopped_nodes_are_lost() {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive).still();
     let schemes = [adaptive("repair"), adaptive("staged").without_repair()];
     let lost = partitions_lost(&schemes, 2, stopped);
@@ -117,7 +117,7 @@ fn repair_loses_the_stopped_nodes_partitions_and_without_it_their_subtrees_are_l
 }
 
 #[test]
-fn the_same_seed_gives_the_same_points_on_any_number_of_threads() {
+fn equal_seeds_give_equal_points_on_any_number_of_threads() {
     let loads = [0.3, 0.6, 0.9];
     let run = |threads, seed| {
         let plan = Plan { seed, repeat: 2, threads, quick: true };

@@ -1,4 +1,4 @@
-//! The orderings that the random polling paper found, on short runs of its experiments.
+//! Tests the orderings that the random polling paper found, with short runs of its experiments.
 
 use std::sync::OnceLock;
 use treefold_sim::experiment::point::Point;
@@ -20,7 +20,7 @@ fn at<'a>(points: &'a [Point], series: &str, x: f64, words: &[&str]) -> &'a Poin
 }
 
 fn more(point: &Point, name: &str) -> f64 {
-    point.figure(name).expect("the experiment adds it")
+    point.figure(name).expect("the experiment adds this figure")
 }
 
 fn poll_size() -> &'static [Point] {
@@ -29,7 +29,7 @@ fn poll_size() -> &'static [Point] {
 }
 
 #[test]
-fn a_load_figure_is_never_wrong_by_more_than_two_unrelated_ones_would_be() {
+fn error_of_a_load_figure_stays_below_its_bound() {
     let points = run("load-inaccuracy", 1, 2);
     for (series, load) in [("50%", 0.5), ("90%", 0.9)] {
         let of_exp: Vec<f64> = (points.iter())
@@ -37,14 +37,17 @@ fn a_load_figure_is_never_wrong_by_more_than_two_unrelated_ones_would_be() {
             .map(|point| more(point, "inaccuracy"))
             .collect();
         assert!(of_exp.iter().all(|&inaccuracy| inaccuracy < 1.1 * bound(load)), "{series}: {of_exp:?}");
-        assert!(of_exp[0] < 0.5 * of_exp[of_exp.len() - 1], "{series}: it grows with age: {of_exp:?}");
+        assert!(
+            of_exp[0] < 0.5 * of_exp[of_exp.len() - 1],
+            "{series}: the error must grow with age: {of_exp:?}"
+        );
     }
     let after_ten = |series| more(at(&points, series, 10.0, &["poisson-exp"]), "inaccuracy");
     assert!(after_ten("90%") > 2.0 * after_ten("50%"), "a busy server's figure ages faster");
 }
 
 #[test]
-fn rare_announcements_are_far_worse_than_frequent_ones_and_treefolds_reading_of_them_is_better() {
+fn rare_announcements_are_worse_and_the_announced_policy_helps() {
     let points = run("broadcast", 1, 1);
     let normalised = |series, x, workload| more(at(&points, series, x, &[workload]), "normalised");
     for workload in ["poisson-exp", "fine-grain", "medium-grain"] {
@@ -56,20 +59,20 @@ fn rare_announcements_are_far_worse_than_frequent_ones_and_treefolds_reading_of_
 }
 
 #[test]
-fn two_polls_take_most_of_what_there_is_to_gain_and_more_take_little() {
+fn two_polls_give_most_of_the_gain_and_more_give_little() {
     for workload in ["poisson-exp", "fine-grain", "medium-grain"] {
         let of = |series| at(poll_size(), series, 0.9, &[workload, "free"]).response_ms_mean;
         let gained = (of("random") - of("2")) / (of("random") - of("ideal"));
-        assert!(gained > 0.75, "{workload}: two polls gain {gained} of what perfect knowledge does");
+        assert!(gained > 0.75, "{workload}: two polls have {gained} of the gain of perfect knowledge");
         assert!(of("2") < 0.6 * of("random") && of("8") <= of("2"), "{workload}");
     }
 }
 
 #[test]
-fn with_their_cost_eight_polls_are_too_many_for_a_fine_grain_service() {
+fn eight_costly_polls_are_too_many_for_a_fine_grain_service() {
     let of = |series, workload| at(poll_size(), series, 0.9, &[workload, "real"]).response_ms_mean;
     assert!(of("8", "fine-grain") > 1.4 * of("2", "fine-grain"));
-    assert!(of("8", "medium-grain") < of("2", "medium-grain"), "what polls cost is nothing beside 209 ms");
+    assert!(of("8", "medium-grain") < of("2", "medium-grain"), "polls cost little compared with 209 ms");
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn dropping_late_answers_saves_polling_time() {
 }
 
 #[test]
-fn policies_that_look_are_far_better_than_those_that_do_not() {
+fn policies_with_load_information_are_far_better_than_random() {
     let points = run("replica-policies", 1, 1);
     for scene in ["homogeneous", "heterogeneous", "antagonists", "failing-fast", "partitioned"] {
         let of = |series| at(&points, series, 0.9, &[scene]);
@@ -92,8 +95,8 @@ fn policies_that_look_are_far_better_than_those_that_do_not() {
             let mean = of(series).response_ms_mean;
             assert!(mean < 0.7 * blind, "{scene}, {series}: {mean} beside {blind} ms");
         }
-        // Probes that were answered before the call are no worse than two polls that it waits for, where a front
-        // calls often enough for answers to be fresh; where not, those are that it waits for.
+        // If a front calls often, probes that were answered before the call are fresh, and are no worse than
+        // two polls that the call waits for. Otherwise a policy whose probes are waited for is compared.
         let probes = if scene == "partitioned" { "prequal_inline" } else { "prequal" };
         let (prequal, two) = (of(probes).response_ms_p99, of("2").response_ms_p99);
         assert!(prequal < 1.25 * two, "{scene}: {prequal} and {two} ms at the 99th percentile");
@@ -101,12 +104,12 @@ fn policies_that_look_are_far_better_than_those_that_do_not() {
     let lost = |series| 1.0 - at(&points, series, 0.9, &["failing-fast"]).coverage_mean;
     assert!(
         lost("prequal") < 0.5 * lost("random") && lost("2") < 0.5 * lost("random"),
-        "who fails fast is ejected"
+        "a server that fails fast must be ejected"
     );
 }
 
 #[test]
-fn the_same_seed_gives_the_same_points() {
+fn equal_seeds_give_equal_points() {
     assert_eq!(run("poll-discard", 3, 1), run("poll-discard", 3, 1));
     assert_ne!(run("poll-discard", 3, 1), run("poll-discard", 4, 1));
 }

@@ -1,5 +1,5 @@
-//! Scenarios that once broke an invariant, made small and kept. Each is played from its JSON, so they outlive every
-//! change of the generator.
+//! Plays scenarios that once broke an invariant. They were shrunk and kept as JSON, so changes of the
+//! generator do not affect them.
 //!
 //! `treefold sim explore --from crates/sim/testdata/NAME.json` plays one by hand.
 
@@ -7,62 +7,53 @@ use treefold_sim::explore::draw::draw;
 use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
-/// The file, and what it found.
+/// The kept scenarios: the file's name, and the error that it found.
 const KEPT: [(&str, &str); 27] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
-    ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
+    ("stale_fold", "a fold queued in a former life of its wave ran after the wave was taken up again"),
     (
         "offer_that_made_room",
-        "an answer was offered, then dropped to keep within limits, and its parent waited",
+        "an offered answer was dropped to keep within limits, and its parent went on waiting",
     ),
-    (
-        "patience_without_end",
-        "a share of nothing is nothing: a late child was repaired for ever at one instant",
-    ),
+    ("patience_without_end", "with a patience of zero, a late child was repaired endlessly at one instant"),
     (
         "heirs_in_turns",
-        "two roots that were both gone were promoted in turns, at the speed of refused connections",
+        "two roots that were both gone were promoted in turn, as fast as connections were refused",
     ),
     ("two_alone", "two nodes that held each other for dead, without seeds, never met again"),
-    ("two_alone_without_seeds", "the same, when whom they lost last is gone for good"),
-    ("more_losses_than_listed", "a node listed as many losses as there were, and not as many as missing_max"),
+    ("two_alone_without_seeds", "the same, if the node that each lost last is gone for good"),
+    ("more_losses_than_listed", "a node listed all losses instead of at most missing_max"),
     (
         "less_asked_than_came",
-        "a wave that was asked for less than it held took its waiting for over, or panicked",
+        "a wave that was asked for less than it held ended its wait too early, or panicked",
     ),
-    ("leaver_asks_children", "a node that had drained took up an old wave and asked children"),
+    ("leaver_asks_children", "a drained node took up an old wave and asked children"),
     (
         "cancel_before_call",
         "when modelled links became faster, a cancellation overtook its call on a connection",
     ),
-    ("dropped_future", "a modelled future that was dropped went on holding its processor"),
-    (
-        "book_that_is_never_empty",
-        "a worker kept an entry for what a node that is gone had asked for, for ever",
-    ),
-    (
-        "early_fills_the_room",
-        "pushes that were early filled the room, and their announcement was refused for it",
-    ),
+    ("dropped_future", "a dropped future in the model kept its processor"),
+    ("book_that_is_never_empty", "a worker kept an entry for a request of a node that was gone, for ever"),
+    ("early_fills_the_room", "early pushes filled the room, and therefore their announcement was refused"),
     (
         "early_blocks_what_is_open",
-        "a large push that nobody had asked for kept a worker from pushing what was asked for",
+        "a large push that no node had asked for kept a worker from pushing for open requests",
     ),
     (
         "one_loss_beyond_missing_max",
-        "with missing_max at 0, the parent dropped the one loss that a child lists in any case, and the packet with it",
+        "with missing_max at 0, the parent dropped the one loss that a child always lists, and the packet with it",
     ),
     (
         "seated_twice_while_opening",
-        "a node below a child that had not answered yet was given a second seat, and was moved to and fro for ever",
+        "a node below a child that had not answered yet got a second seat, and was moved to and fro for ever",
     ),
     (
         "window_smaller_than_its_time_out",
-        "the explorer wanted everyone in the waves of a stream whose window is too small for its time-out",
+        "the explorer expected all endpoints in the waves of a stream whose window is too small for its time-out",
     ),
     (
         "let_go_and_asked_again",
-        "a parent that had let a child go asked it again, and the child took it for one that has what was sent",
+        "a parent asked a child again after releasing it, and the child assumed that the parent had what was sent",
     ),
     (
         "left_and_came_back_unnoticed",
@@ -70,20 +61,17 @@ const KEPT: [(&str, &str); 27] = [
     ),
     (
         "own_part_waits_for_room",
-        "a caller held all the room that its own node's part in the wave needed, and waited for that part",
+        "a caller held all the room that its node's own part of the wave needed, and waited for that part",
     ),
     (
         "answered_by_a_former_life",
-        "a restarted process was given a packet that its former life had answered: it had hung above its new parent",
+        "a restarted process got a packet that its former life had answered, when that life was above its new parent",
     ),
     (
         "moved_while_its_packet_climbed",
-        "a wave waited for ever when it held the packet of an endpoint that had moved meanwhile",
+        "a wave waited for ever if it held a packet of an endpoint that had moved in the meantime",
     ),
-    (
-        "offers_where_nothing_is_kept",
-        "the explorer wanted an answer that is offered of a node that keeps none",
-    ),
+    ("offers_where_nothing_is_kept", "the explorer expected an offered answer of a node that keeps none"),
     (
         "filtered_after_it_moved",
         "a packet in an old parent's filter overtook earlier packets of its endpoint, which were lost",
@@ -100,7 +88,7 @@ const KEPT: [(&str, &str); 27] = [
 
 /// Drawn scenarios that every run of the tests plays.
 const SEEDS: u64 = 300;
-/// All of them are small; one that takes more steps than this goes round in circles for a while.
+/// Most steps of a kept scenario. All of them are small, so more steps mean a temporary loop.
 const STEPS_MAX: u64 = 20_000;
 
 fn kept(name: &str) -> Scenario {
@@ -110,7 +98,7 @@ fn kept(name: &str) -> Scenario {
 }
 
 #[test]
-fn what_was_found_is_not_found_again() {
+fn kept_scenarios_no_longer_break_an_invariant() {
     for (name, found) in KEPT {
         let played = play(&kept(name), None, None);
         assert_eq!(played.violation, None, "{name}: {found}");
@@ -131,7 +119,7 @@ fn every_kept_scenario_is_in_the_table() {
 }
 
 #[test]
-fn a_seed_is_the_same_run_every_time() {
+fn a_seed_gives_the_same_run_every_time() {
     for seed in [3, 17, 178] {
         let (one, other) = (play(&draw(seed), None, None), play(&draw(seed), None, None));
         assert_eq!(one.trace_hash, other.trace_hash, "treefold sim explore --scenario {seed}");
@@ -139,9 +127,10 @@ fn a_seed_is_the_same_run_every_time() {
     }
 }
 
-/// Calls, streams, pushes and relays in the same run, with faults in all of them. `treefold sim explore` plays many more.
+/// Plays calls, streams, pushes and relays in the same run, all with faults. `treefold sim explore` plays
+/// many more scenarios.
 #[test]
-fn whatever_happens_no_invariant_breaks() {
+fn drawn_scenarios_break_no_invariant() {
     for seed in 1..=SEEDS {
         let played = play(&draw(seed), None, None);
         assert_eq!(played.violation, None, "treefold sim explore --scenario {seed}");
@@ -163,17 +152,19 @@ fn sabotage_is_found() {
 }
 
 #[test]
-fn streams_are_opened_and_give_waves() {
-    let scenario =
-        (1..).map(draw).find(|scenario| !scenario.streams.is_empty()).expect("one of two has some");
+fn drawn_streams_open_and_give_waves() {
+    let scenario = (1..)
+        .map(draw)
+        .find(|scenario| !scenario.streams.is_empty())
+        .expect("every other scenario has streams");
     let played = play(&scenario, None, None);
     assert_eq!(played.violation, None);
     assert!(played.streams > 0 && played.stream_waves > 0, "{played:?}");
 }
 
 #[test]
-fn a_push_that_counts_twice_is_found() {
-    // One partition's calls have nothing to fold: what is folded was pushed.
+fn a_push_counted_twice_is_found() {
+    // With one partition, calls have nothing to fold, so every fold is of pushes.
     let scenarios = (1..=500).map(draw).filter(|scenario| scenario.pushing.is_some());
     let broken = scenarios
         .map(|scenario| Scenario { partitions: 1, calls: Vec::new(), ..scenario })
@@ -182,9 +173,11 @@ fn a_push_that_counts_twice_is_found() {
 }
 
 #[test]
-fn pushes_come_to_nodes_and_are_asked_for() {
-    let scenario =
-        (1..).map(draw).find(|scenario| scenario.pushing.is_some()).expect("one of three has some");
+fn pushes_reach_nodes_and_are_announced() {
+    let scenario = (1..)
+        .map(draw)
+        .find(|scenario| scenario.pushing.is_some())
+        .expect("one in three scenarios has push waves");
     let calls = scenario.calls.len() as u64;
     let played = play(&scenario, None, None);
     assert_eq!(played.violation, None);

@@ -1,4 +1,4 @@
-//! MICRO's cluster, and what is compared on it.
+//! MICRO's cluster, and the schemes that experiments compare on it.
 
 use crate::experiment::trial::Trial;
 use crate::world::place::Spec;
@@ -13,122 +13,124 @@ use treefold_core::wave::wait::Waiting;
 pub const LOCAL_MS: f64 = 25.0;
 /// Mean of a reduction of MICRO, in ms (DAC §5.1).
 pub const REDUCE_MS: f64 = 5.0;
-/// The paper's cluster has so many nodes.
+/// Nodes of the paper's cluster.
 pub const NODES: u32 = 24;
-/// Processors of the paper's common node.
+/// Processors of the paper's usual node.
 const DUAL: u32 = 2;
-/// Processors of its larger one.
+/// Processors of the paper's larger node.
 const QUAD: u32 = 4;
 
-/// Nodes with one partition each, and a front that holds none.
+/// A cluster of nodes with one partition each, and a front without partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Nodes of two processors.
+    /// Nodes with two processors.
     pub duals: u32,
-    /// Nodes of four.
+    /// Nodes with four processors.
     pub quads: u32,
 }
 
-/// What is compared: how trees are formed, how nodes wait for each other, and what they are made of.
+/// A compared scheme: how trees are formed, how nodes wait for each other, and how nodes run work.
 #[derive(Clone, Debug)]
 pub struct Scheme {
     /// The series' name.
     pub name: &'static str,
-    /// The trees' shape.
+    /// The shape of the trees.
     pub shape: Shape,
-    /// How nodes wait for their children.
+    /// The rule by which nodes wait for their children.
     pub waiting: Waiting,
-    /// Worker threads that block while their wave waits; `None` for nodes as they are.
+    /// Worker threads that block while their wave waits; `None` for event-driven nodes.
     pub blocking_threads: Option<usize>,
-    /// How nodes behave otherwise.
+    /// The other settings of the nodes.
     pub tuning: Tuning,
 }
 
 impl Scheme {
-    /// Treefold as it is, with trees of this shape.
+    /// Creates the scheme of Treefold's defaults, with trees of this shape.
     pub fn new(name: &'static str, shape: Shape) -> Self {
         Self { name, shape, waiting: Waiting::Staged, blocking_threads: None, tuning: Tuning::LAN }
     }
 
-    /// The same with another waiting rule.
+    /// Sets the waiting rule.
     #[must_use]
     pub fn waiting(self, waiting: Waiting) -> Self {
         Self { waiting, ..self }
     }
 
-    /// The same on threads that block.
+    /// Makes the worker threads block.
     #[must_use]
     pub fn blocking(self, threads: usize) -> Self {
         Self { blocking_threads: Some(threads), ..self }
     }
 
-    /// The same on nodes whose parents never lose patience with them, as in the paper: there is no repair.
+    /// Switches repair off, as in the paper: parents never time their children out.
     #[must_use]
     pub fn without_repair(mut self) -> Self {
-        // Signs of life and patience are shares of a wave's time: past its end they never come.
+        // Signs of life and patience are shares of a wave's time. With shares above 1 they never come.
         (self.tuning.sign_of_life, self.tuning.patience) = (2.0, 2.0);
         self.tuning.tries_max = 1;
         self
     }
 
-    /// The same on a cluster that all nodes know and that never changes: nothing is gossiped.
+    /// Switches gossip off, for a cluster that never changes and that all nodes know.
     #[must_use]
     pub fn still(mut self) -> Self {
         self.tuning.membership = MembershipConfig::still();
         self
     }
 
-    /// The same with loads that come by gossip alone; fronts still reckon what has run off and what they placed.
+    /// Lets loads arrive only by gossip. Fronts still subtract finished work and add the work that they have
+    /// placed.
     #[must_use]
     pub fn by_gossip(mut self) -> Self {
         self.tuning.waves_bear_loads = false;
         self
     }
 
-    /// The same with loads taken at their word, however old.
+    /// Makes fronts use loads as received, without a correction for their age.
     #[must_use]
     pub fn as_told(mut self) -> Self {
         self.tuning.anticipate = false;
         self
     }
 
-    /// Each of `schemes` at each of `rates`.
+    /// Combines each of `schemes` with each of `rates`.
     pub fn at_rates(schemes: &[Self], rates: &[f64]) -> Vec<(Self, f64)> {
         let at_rates = |scheme: &Self| rates.iter().map(|&rate| (scheme.clone(), rate)).collect::<Vec<_>>();
         schemes.iter().flat_map(at_rates).collect()
     }
 
-    /// The options of its calls.
+    /// Returns the options of the scheme's calls.
     pub fn options(&self) -> CallOptions {
         CallOptions { shape: self.shape, waiting: self.waiting, ..CallOptions::default() }
     }
 }
 
 impl Cluster {
-    /// The paper's 24 nodes of two processors.
+    /// The paper's cluster of 24 nodes with two processors.
     pub const HOMOGENEOUS: Self = Self::duals(NODES);
-    /// The paper's 20 nodes of two processors and four of four.
+    /// The paper's cluster of 20 nodes with two processors and four with four.
     pub const HETEROGENEOUS: Self = Self { duals: 20, quads: 4 };
 
-    /// So many nodes of two processors.
+    /// Creates a cluster of nodes with two processors.
     pub const fn duals(duals: u32) -> Self {
         Self { duals, quads: 0 }
     }
 
-    /// How many nodes hold a partition.
+    /// Returns the number of nodes that hold a partition.
     pub const fn nodes(self) -> u32 {
         self.duals + self.quads
     }
 
-    /// What all processors can do, in calls per second: `n·k / (n·s + (n−1)·r)` with k processors per node (DAC
-    /// §5.6).
+    /// Returns the capacity of all processors in calls per second: `n·k / (n·s + (n−1)·r)` with k processors
+    /// per node (DAC §5.6).
     pub fn ideal_per_s(self) -> f64 {
         let nodes = f64::from(self.nodes());
         let processors = f64::from(self.duals * DUAL + self.quads * QUAD);
         processors / ((nodes * LOCAL_MS + (nodes - 1.0) * REDUCE_MS) / 1_000.0)
     }
 
-    /// The trial of calling `scheme`'s cluster at one front, `per_s` times a second for `seconds` seconds.
+    /// Creates a trial that calls `scheme`'s cluster at one front, `per_s` times a second for `seconds`
+    /// seconds.
     pub fn trial(self, scheme: &Scheme, seed: u64, per_s: f64, seconds: f64) -> Trial {
         let setting = Setting::micro(seed, self.nodes());
         let mut world = World::new(setting.clone());
@@ -156,8 +158,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ideal_is_the_papers() {
-        // 45 calls per second are 75 % of the capacity by the paper's own count, 67 % by its formula.
+    fn ideal_throughput_equals_the_papers() {
+        // By the paper's own count, 45 calls per second are 75 % of the capacity; by its formula they are 67
+        // %.
         assert!((Cluster::HOMOGENEOUS.ideal_per_s() - 67.13).abs() < 0.01);
         assert!((Cluster::HETEROGENEOUS.ideal_per_s() - 78.32).abs() < 0.01);
         assert!((Cluster::duals(512).ideal_per_s() - 66.69).abs() < 0.01);

@@ -1,16 +1,18 @@
-//! What points of two series say about each other, and what a series' growth is.
+//! Compares the points of two series, and fits the growth of a series.
 
 use crate::experiment::point::find;
 use crate::experiment::{Measure, Point};
 
-/// The largest figure of a series.
+/// Returns the largest figure of a series.
 pub fn largest(points: &[Point], series: &str, measure: Measure) -> Option<f64> {
     let of_series = points.iter().filter(|point| point.series == series);
     of_series.filter_map(|point| measure.of(point)).filter(|y| y.is_finite()).max_by(f64::total_cmp)
 }
 
-/// By how much `ours` differs from `theirs`, in per cent of theirs, and where: the largest change of the sign asked
-/// for, over the places up to `x_max` at which there are both.
+/// Returns the best change of `ours` against `theirs`, in per cent of `theirs`, and its x.
+///
+/// The best change is the largest in the wanted direction, over all x up to `x_max` at which both series have
+/// a point.
 pub fn best_change(
     points: &[Point],
     [ours, theirs]: [&str; 2],
@@ -28,21 +30,21 @@ pub fn best_change(
     changes.max_by(|a, b| gain(a).total_cmp(&gain(b)))
 }
 
-/// What is better.
+/// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A smaller figure: response times.
     Less,
-    /// A larger one: throughput.
+    /// A larger figure: throughput.
     More,
 }
 
-/// A change and where it was found.
+/// A change, and the x at which it was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Below zero for less.
+    /// Negative for a decrease.
     pub per_cent: f64,
-    /// At which x.
+    /// The x of the change.
     pub x: f64,
 }
 
@@ -58,14 +60,14 @@ impl std::fmt::Display for Change {
 pub struct Fit {
     /// y at x = 0.
     pub base: f64,
-    /// What y grows by when x does by one.
+    /// The growth of y if x grows by one.
     pub slope: f64,
     /// The share of y's variance that the line explains, 0 to 1.
     pub explained: f64,
 }
 
 impl Fit {
-    /// The line through `places`, of which there must be two different ones.
+    /// Fits a line through `places`. Returns `None` unless they have two different x.
     pub fn through(places: &[(f64, f64)]) -> Option<Self> {
         let count = places.len() as f64;
         let mean = |of: &dyn Fn(&(f64, f64)) -> f64| places.iter().map(of).sum::<f64>() / count;
@@ -79,7 +81,7 @@ impl Fit {
         slope.is_finite().then_some(fit)
     }
 
-    /// The line's y at x.
+    /// Returns the line's y at x.
     pub fn of(self, x: f64) -> f64 {
         self.base + self.slope * x
     }
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_change_is_in_the_sense_asked_for_and_within_bounds() {
+    fn best_change_is_in_the_wanted_direction_and_below_x_max() {
         let points =
             [("a", 1.0, 90.0), ("a", 2.0, 60.0), ("a", 3.0, 10.0), ("b", 1.0, 100.0), ("b", 2.0, 80.0)];
         let points: Vec<Point> = points
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_finds_its_line_and_says_how_good_it_is() {
+    fn a_fit_finds_its_line_and_the_explained_variance() {
         let exact = Fit::through(&[(2.0, 50.0), (3.0, 60.0), (9.0, 120.0)]).unwrap();
         assert!((exact.base - 30.0).abs() < 1e-9 && (exact.slope - 10.0).abs() < 1e-9);
         assert!((exact.explained - 1.0).abs() < 1e-9 && (exact.of(5.0) - 80.0).abs() < 1e-9);

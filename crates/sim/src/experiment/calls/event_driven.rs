@@ -1,12 +1,17 @@
-//! Workers that are released while children are waited for, against workers that block (DAC §5.4, figures 18 and 19).
+//! Compares workers that are released while children are waited for with workers that block (DAC §5.4,
+//! figures 18 and 19).
 //!
-//! A blocking worker runs a call's local and then stands by until its node's part is answered. How many workers the
-//! paper's pools have it doesn't say. With as many as there are processors (`blocking:2`) whoever stands by leaves a
-//! processor idle, and the plunge comes well before the capacity. Two per processor (`blocking`), the usual choice,
-//! bear all that event-driven nodes do, up to the rate at which calls begin to miss their deadline. Then each expired
-//! call keeps its workers for two seconds, longer waits hold more workers and fewer workers make longer waits, and
-//! throughput plunges towards zero where event-driven nodes go on at capacity. More workers (`blocking:16`) do not
-//! help: what expires is cleaned up one by one, at the cost of what has not expired yet.
+//! A blocking worker runs a call's local and then waits until its node's part is answered. The paper does not
+//! give the number of workers in its pools:
+//!
+//! - With one worker per processor (`blocking:2`), a waiting worker leaves a processor idle. Throughput
+//!   plunges well before the capacity is reached.
+//! - With two workers per processor (`blocking`), the usual choice, throughput equals that of event-driven
+//!   nodes until calls begin to miss their deadline. Then each expired call holds its workers for two
+//!   seconds. Longer waits hold more workers, and fewer free workers make longer waits. Throughput plunges
+//!   towards zero, while event-driven nodes continue at capacity.
+//! - More workers (`blocking:16`) do not help. Expired calls are cleaned up one by one, which delays calls
+//!   that have not expired yet.
 
 use super::cluster::{Cluster, Scheme};
 use super::compared::{Wanted, best_change};
@@ -19,12 +24,12 @@ use treefold_core::tree::shape::Shape;
 /// Worker threads of a blocking node: two for each of its processors.
 pub const BLOCKING_THREADS: usize = 4;
 
-/// Released workers and blocking ones.
+/// Compares released workers with blocking workers.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "event-driven",
     about: "Request rate at 24 nodes of two processors: workers that are released while they wait, and pools of 2, 4 \
             and 16 workers that block",
-    paper: "DAC §5.4, figures 18 and 19: alike at low rates; beyond a certain one the throughput of blocking workers \
+    paper: "DAC §5.4, figures 18 and 19: equal at low rates; beyond a certain rate the throughput of blocking workers \
             plunges and their response time rises dramatically",
     charts: &[
         chart("event-driven-throughput", Measure::Throughput),
@@ -70,21 +75,22 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             findings.push(Finding::new(what, "plunges beyond a certain rate", change.to_string()));
         }
         if let Some(rate) = plunges_at(points, series) {
-            let what = format!("rate from which {series} answers less than 90 % of what event-driven does");
+            let what =
+                format!("lowest rate at which {series} answers less than 90 % of event-driven's throughput");
             findings.push(Finding::new(what, "–", format!("{rate}/s")));
         }
     }
     let ideal_per_s = Cluster::HOMOGENEOUS.ideal_per_s();
     let beyond = |point: &&Point| point.series == "event-driven" && point.x > ideal_per_s;
     if let Some(last) = points.iter().filter(beyond).max_by(|a, b| a.x.total_cmp(&b.x)) {
-        let ours = format!("{:.1}/s of {ideal_per_s:.1}/s that all processors can do", last.throughput_per_s);
+        let ours = format!("{:.1}/s; all processors could do {ideal_per_s:.1}/s", last.throughput_per_s);
         let what = format!("event-driven's throughput at {}/s", last.x);
         findings.push(Finding::new(what, "holds under heavy load", ours));
     }
     findings
 }
 
-/// The least rate at which event-driven nodes answer a tenth more.
+/// Returns the lowest rate at which the series answers less than 90 % of event-driven's throughput.
 fn plunges_at(points: &[Point], series: &str) -> Option<f64> {
     let falls_behind = |point: &&Point| {
         let released = find(points, "event-driven", point.x, &[]);

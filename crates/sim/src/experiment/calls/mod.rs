@@ -1,8 +1,10 @@
-//! The DAC paper's experiments: trees under load, workers that don't block, nodes that don't respond, and scale.
+//! The DAC paper's experiments: trees under load, workers that do not block, nodes that do not respond, and
+//! scale.
 //!
-//! All of them run MICRO (DAC §5.1): locals of 25 ms and reductions of 5 ms, both exponential, Poisson arrivals, a
-//! deadline of 2 s, nodes of two processors, one partition each. [`cluster`] sets it up, [`compared`] reads gains and
-//! fits off the points; each other file is one experiment or two of a kind.
+//! All of them run MICRO (DAC §5.1): locals of 25 ms and reductions of 5 ms, both exponential, Poisson
+//! arrivals, a deadline of 2 s, and nodes with two processors and one partition each. [`cluster`] sets it up.
+//! [`compared`] computes gains and fits from the points. Each other file holds one experiment, or two of a
+//! kind.
 
 pub mod cluster;
 pub mod compared;

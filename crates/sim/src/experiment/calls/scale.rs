@@ -1,13 +1,13 @@
-//! From 4 to 512 nodes (DAC §5.6, figures 21 and 22).
+//! Measures clusters of 4 to 512 nodes (DAC §5.6, figures 21 and 22).
 //!
-//! Every node is called for every request, so the rate that a cluster can bear hardly depends on its size: `n·k /
-//! (n·s + (n−1)·r)` calls per second with n nodes of k processors is what its processors could do. Loads are shares of
-//! that. Response times should grow with the tree's height, as log n.
+//! Every node is called for every request, so a cluster's capacity hardly depends on its size: n nodes with k
+//! processors can do `n·k / (n·s + (n−1)·r)` calls per second. Loads are shares of this capacity. Response
+//! times should grow with the tree's height, as log n.
 //!
-//! The series `30/s` has the sizes and the rate of the paper's small cluster, for real runs to be drawn beside it.
+//! The series `30/s` has the sizes and the rate of the paper's small cluster, for comparison with real runs.
 //!
-//! Larger clusters are run for a shorter time: a response time there is that of the latest of many nodes, which
-//! varies less, and a second of theirs costs as much as a minute of a small one's.
+//! Larger clusters run for a shorter time. Their response time is the latest of many nodes, which varies
+//! less, and one second of a large cluster costs as much as a minute of a small one.
 
 use super::cluster::{Cluster, Scheme};
 use super::compared::Fit;
@@ -17,23 +17,23 @@ use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
 
-/// The rate of the runs that are compared with real ones, per second.
+/// The rate, per second, of the runs that are compared with real ones.
 const REAL_PER_S: f64 = 30.0;
-/// Their series.
+/// The series of these runs.
 const REAL: &str = "30/s";
-/// The series of loads, and the loads.
+/// The series of the loads, and the loads.
 const LOADS: [(&str, f64); 5] = [("50%", 0.5), ("60%", 0.6), ("70%", 0.7), ("80%", 0.8), ("90%", 0.9)];
-/// Nodes times measured seconds, at most: what a run may cost.
+/// Most nodes times measured seconds of a run; it limits a run's cost.
 const NODE_SECONDS: f64 = 8_192.0;
 
-/// The share of calls that were answered, 0 to 1: in a short run chance decides how many come.
+/// The share of calls that were answered, 0 to 1. In a short run, the number of calls depends on chance.
 const ANSWERED: &str = "answered";
 
-/// 4 to 512 nodes at 50 to 90 %.
+/// Measures 4 to 512 nodes at 50 to 90 % of their capacity.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "scale",
-    about: "Clusters of 4 to 512 nodes at 50 to 90 % of what their processors can do, and of 4 to 24 at 30 calls per \
-            second: response time and throughput",
+    about: "Clusters of 4 to 512 nodes at 50 to 90 % of their processors' capacity, and clusters of 4 to 24 nodes at 30 \
+            calls per second: response time and throughput",
     paper: "DAC §5.6, figures 21 and 22: throughput is very close to the ideal n·k/(n·s+(n−1)·r) at every size, \
             response time grows as log n, the simulation differs from the real run by a small constant",
     charts: &[
@@ -51,7 +51,7 @@ const fn by_size(file: &'static str, title: &'static str, y: Measure) -> Chart {
     Chart::new(file, title, "log2 of the number of nodes", y).only("view", "large")
 }
 
-/// The paper's formula for k = 2, s = 25 ms, r = 5 ms, by log2 of the nodes.
+/// The ideal throughput by the paper's formula for k = 2, s = 25 ms, r = 5 ms, by log2 of the nodes.
 const IDEAL_PER_S: [(f64, f64); 8] = [
     (2.0, 69.565),
     (3.0, 68.085),
@@ -63,7 +63,7 @@ const IDEAL_PER_S: [(f64, f64); 8] = [
     (9.0, 66.688),
 ];
 
-/// One point.
+/// The setting of one point.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     nodes: u32,
@@ -112,7 +112,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     points
 }
 
-/// How a series' response time grows with log2 of the nodes, in ms.
+/// Fits the growth of a series' response time, in ms, over log2 of the nodes.
 pub fn growth(points: &[Point], series: &str) -> Option<Fit> {
     let of_series =
         points.iter().filter(|point| point.series == series && point.response_ms_mean.is_finite());
@@ -136,7 +136,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     }
     let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.figure(ANSWERED));
     if let Some(least) = shares.min_by(f64::total_cmp) {
-        let ours = format!("{:.1} % of the calls answered in full and in time, at least", least * 100.0);
+        let ours = format!("at least {:.1} % of the calls answered in full and in time", least * 100.0);
         let what = "throughput at 90 % of the ideal, over sizes";
         findings.push(Finding::new(what, "very close to ideal", ours));
     }
@@ -156,7 +156,7 @@ mod tests {
     use crate::experiment::trial::WARM_UP;
 
     #[test]
-    fn the_reference_is_the_formula() {
+    fn reference_curve_follows_the_formula() {
         for (log2, per_s) in IDEAL_PER_S {
             let nodes = 2_u32.pow(log2 as u32);
             assert!((Cluster::duals(nodes).ideal_per_s() - per_s).abs() < 0.001, "{nodes}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_cluster_is_measured_after_its_warm_up_for_long_enough() {
+    fn largest_cluster_is_measured_longer_than_its_warm_up() {
         let shortest = NODE_SECONDS / 512.0;
         assert!(shortest > WARM_UP.as_millis_f64() / 1_000.0);
     }

@@ -1,11 +1,14 @@
-//! Trees under load: throughput and response time of each shape as the request rate grows (DAC §5.3, figures 14–17).
+//! Measures throughput and response time of each tree shape as the request rate grows (DAC §5.3, figures
+//! 14–17).
 //!
-//! The paper's LAT knows loads by multicast and by polls for every call. Ours hears them from the very nodes that
-//! answer, borne upward on each wave, and brings them up to date: queues run off, and the front knows what it has
-//! placed since. Two more series show what each is worth. `adaptive:reckoned` has its figures by gossip alone, a few
-//! hundred ms old, and brings them up to date; `adaptive:gossip` takes them at their word.
+//! The paper's LAT learns loads by multicast and by polls for every call. Ours learns the loads of the nodes
+//! that answer: each wave carries them upward. Fronts also correct them: queues shrink with time, and the
+//! front adds the work that it has placed since. Two more series show the value of each part.
+//! `adaptive:reckoned` gets its loads only by gossip, a few hundred ms old, and corrects them.
+//! `adaptive:gossip` gets them by gossip and does not correct them.
 //!
-//! *Base* is shown where it collapses, and not for the heterogeneous cluster, as in the paper.
+//! *Base* is shown at the rates at which it collapses, and not for the heterogeneous cluster, as in the
+//! paper.
 
 use super::cluster::{Cluster, Scheme};
 use super::compared::{Wanted, best_change, largest};
@@ -15,7 +18,7 @@ use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
 
-/// 24 nodes that are alike.
+/// Measures 24 equal nodes.
 pub const HOMOGENEOUS: Experiment = Experiment {
     name: "calls-homogeneous",
     about: "Request rate at 24 nodes of two processors: throughput and response time by tree shape",
@@ -33,7 +36,7 @@ pub const HOMOGENEOUS: Experiment = Experiment {
     findings: |points| findings(points, &PAPER_HOMOGENEOUS),
 };
 
-/// Twenty of them, and four of twice the size.
+/// Measures 20 of these nodes and four nodes of twice the size.
 pub const HETEROGENEOUS: Experiment = Experiment {
     name: "calls-heterogeneous",
     about: "Request rate at 20 nodes of two processors and four of four: throughput and response time by tree shape",
@@ -58,7 +61,7 @@ const fn throughput(file: &'static str, title: &'static str) -> Chart {
     Chart::new(file, title, "requests per second", Measure::Throughput)
 }
 
-/// The paper's gains of LAT, in per cent; the paper gives no throughput for its homogeneous cluster.
+/// The paper's gains of LAT, in per cent. The paper gives no throughput for its homogeneous cluster.
 struct Gains {
     cluster: Cluster,
     /// Against binomial and flat.
@@ -72,7 +75,7 @@ const PAPER_HOMOGENEOUS: Gains =
 const PAPER_HETEROGENEOUS: Gains =
     Gains { cluster: Cluster::HETEROGENEOUS, response: [-55.1, -62.3], throughput: Some([22.5, 29.3]) };
 
-/// What LAT is measured against.
+/// The shapes that LAT is compared with.
 const OTHERS: [&str; 2] = ["binomial", "flat"];
 
 fn schemes() -> Vec<Scheme> {
@@ -87,7 +90,7 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-/// Every scheme but *base* at every rate.
+/// Returns every scheme except *base* at every rate.
 fn jobs(plan: &Plan, rates: &[f64]) -> Vec<(Scheme, f64)> {
     let rates = if plan.quick { quick(rates) } else { rates.to_vec() };
     Scheme::at_rates(&schemes(), &rates)
@@ -101,7 +104,7 @@ fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, jobs: &[(Scheme, 
     })
 }
 
-/// Every third rate, and the one before the last.
+/// Returns every third rate, and the rate before the last.
 fn quick(rates: &[f64]) -> Vec<f64> {
     let last = rates.len() - 2;
     rates.iter().enumerate().filter(|&(at, _)| at % 3 == 2 || at == last).map(|(_, &rate)| rate).collect()
@@ -111,7 +114,7 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
     let ideal_per_s = paper.cluster.ideal_per_s();
     let mut findings = Vec::new();
     let mut compare = |what: String, of_paper: Option<f64>, pair: [&str; 2], measure, wanted| {
-        // Beyond what all processors can do, response times are those of the few that were answered.
+        // Beyond the capacity, response times are those of the few answered calls.
         let x_max = if measure == Measure::ResponseMean { ideal_per_s } else { f64::INFINITY };
         if let Some(change) = best_change(points, pair, measure, wanted, x_max) {
             let of_paper = of_paper.map_or("–".into(), |per_cent| {
@@ -131,9 +134,9 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
     }
     let what = "earliest-ready's response time against LAT, best over rates".to_owned();
     compare(what, None, ["earliest-ready", "adaptive"], Measure::ResponseMean, Wanted::Less);
-    let what = "LAT from gossiped figures brought up to date, against binomial, best over rates".to_owned();
+    let what = "LAT with gossiped figures, corrected for age, against binomial, best over rates".to_owned();
     compare(what, None, ["adaptive:reckoned", "binomial"], Measure::ResponseMean, Wanted::Less);
-    let what = "LAT from gossiped figures at their word, against binomial, best over rates".to_owned();
+    let what = "LAT with gossiped figures, not corrected, against binomial, best over rates".to_owned();
     compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::Less);
     let what = "the same, worst over rates".to_owned();
     compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::More);

@@ -1,16 +1,19 @@
-//! What k unresponsive nodes cost, by waiting rule (DAC §4.4).
+//! Measures the partitions that k unresponsive nodes cost, by waiting rule (DAC §4.4).
 //!
-//! A node that waits for a slow child until its own time is up answers too late for its parent, if that has the same
-//! time: the subtree is lost with the child, up to the root. With staged waiting the slow node's own parent gives it
-//! up and still has time to pass on the rest: k unresponsive nodes cost k partitions. The paper gives `min(2^(⌈log k⌉+1)
-//! − 1, n − 1)` for uniform waiting, for trees that place the unresponsive lowest.
+//! With uniform waiting, all nodes have the same time. A node that waits for a slow child until its time is
+//! up then answers too late for its parent. The whole subtree is lost with the child, up to the root. With
+//! staged waiting, the slow node's parent gives up on it and still has time to pass on the rest, so k
+//! unresponsive nodes cost k partitions. For uniform waiting the paper gives `min(2^(⌈log k⌉+1) − 1, n − 1)`,
+//! for trees that place the unresponsive nodes lowest.
 //!
-//! LAT places who is slow without end on leaves, yet not always right below the root, as the paper's formula has it: the
-//! deeper such a leaf, the more of its ancestors answer too late. So ours loses more than the formula with *uniform*.
+//! LAT makes leaves of nodes that are slow without end, but not always leaves directly below the root, as the
+//! paper's formula assumes. The deeper such a leaf is, the more of its ancestors answer too late. So ours
+//! loses more than the formula with *uniform*.
 //!
-//! Nodes fail in two ways. The paper's are *slow*: they take part, and their work takes for ever. Their load says so,
-//! and LAT makes leaves of them. A *stopped* node (kill -STOP) does nothing and says nothing. What it said last makes it
-//! look idle, so it stands anywhere in the tree, and what stands below it is never called. Repair is for that.
+//! Nodes fail in two ways. The paper's nodes are *slow*: they take part, and their work never ends. Their
+//! load shows this, and LAT makes leaves of them. A *stopped* node (kill -STOP) does and sends nothing. Its
+//! last message makes it look idle, so it can be anywhere in the tree, and the nodes below it are never
+//! called. Repair handles this case.
 
 use super::cluster::{Cluster, NODES, Scheme};
 use crate::evaluation::Finding;
@@ -22,22 +25,23 @@ use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
-/// Unresponsive nodes, at most.
+/// Most unresponsive nodes.
 const UNRESPONSIVE_MAX: usize = 8;
-/// Requests per second: a third of the capacity, so that whoever responds does so in time.
+/// Requests per second: a third of the capacity, so that all responsive nodes answer in time.
 const PER_S: f64 = 20.0;
-/// What a slow node's work takes, times the usual: 25 ms become four minutes.
+/// Factor of a slow node's work times: 25 ms become four minutes.
 const SLOWNESS: f64 = 10_000.0;
-/// When it begins: nodes know what their work costs, and have until the end of the warm-up to show who is slow.
+/// Time at which the fault begins. By then nodes know the cost of their work. The rest of the warm-up shows
+/// which are slow.
 const FROM: Duration = Duration::from_secs(4);
-/// Any answer is one: what is lost is what is measured.
+/// Any coverage is an answer, because the lost partitions are measured.
 const MIN_COVERAGE: f64 = 0.01;
 
-/// One to eight nodes that don't respond.
+/// Measures one to eight nodes that do not respond.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "staged",
-    about: "1 to 8 of 24 nodes don't respond, being slow without end or stopped: partitions lost per call, by waiting \
-            rule, and with repair",
+    about: "1 to 8 of 24 nodes do not respond because they are slow without end, or stopped: partitions lost per call, by \
+            waiting rule, and with repair",
     paper: "DAC §4.4: with staged waiting k unresponsive nodes cost exactly k partitions, with uniform waiting \
             min(2^(⌈log k⌉+1) − 1, n − 1)",
     charts: &[
@@ -56,17 +60,17 @@ const fn chart(file: &'static str, title: &'static str, fault: Fault) -> Chart {
         .only("fault", fault.name())
 }
 
-/// What is measured.
+/// The name of the measured figure.
 const PARTITIONS_LOST: &str = "partitions_lost";
 
 /// The paper's formula for uniform waiting at 24 nodes.
 const UNIFORM_LOSES: [(f64, f64); UNRESPONSIVE_MAX] =
     [(1.0, 1.0), (2.0, 3.0), (3.0, 7.0), (4.0, 7.0), (5.0, 15.0), (6.0, 15.0), (7.0, 15.0), (8.0, 15.0)];
-/// Its claim for staged waiting.
+/// The paper's claim for staged waiting.
 const EXACTLY: [(f64, f64); UNRESPONSIVE_MAX] =
     [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0), (7.0, 7.0), (8.0, 8.0)];
 
-/// How a node doesn't respond.
+/// The way in which a node does not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Slow,
@@ -81,7 +85,7 @@ impl Fault {
         }
     }
 
-    /// The first `count` nodes stop responding.
+    /// Returns the action that makes the first `count` nodes stop responding.
     fn deed(self, count: usize) -> Deed {
         Box::new(move |world| {
             (0..count).for_each(|node| match self {
@@ -151,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_is_the_formula() {
+    fn reference_curve_follows_the_formula() {
         for (k, lost) in UNIFORM_LOSES {
             let formula = 2_f64.powf(k.log2().ceil() + 1.0) - 1.0;
             assert_eq!(formula.min(f64::from(NODES - 1)), lost, "{k}");

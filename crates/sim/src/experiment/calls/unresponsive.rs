@@ -1,9 +1,10 @@
-//! Two nodes become five times as slow and recover, one after the other (DAC §5.5, figure 20).
+//! Makes two nodes five times as slow and lets them recover, one after the other (DAC §5.5, figure 20).
 //!
-//! What is measured is the *quality-aware* throughput: an answer with nine tenths of the partitions counts as 0.9. Four
-//! schemes are the paper's. *Eager pruning* (EP) is load-adaptive trees and staged waiting, without it trees are
-//! binomial and waiting is uniform; *event-driven* (ED) is workers that are released while they wait, without it they
-//! block. The paper's nodes mend nothing, so repair is off for them. `ours` is Treefold as it is: EP, ED and repair.
+//! The measured figure is the *quality-aware* throughput: an answer with nine tenths of the partitions counts
+//! as 0.9. Four schemes are the paper's. *Eager pruning* (EP) means load-adaptive trees and staged waiting;
+//! without it trees are binomial and waiting is uniform. *Event-driven* (ED) means workers that are released
+//! while they wait; without it they block. The paper's nodes repair nothing, so repair is off in these four.
+//! `ours` is Treefold with its defaults: EP, ED and repair.
 
 use super::cluster::{Cluster, Scheme};
 use super::event_driven::BLOCKING_THREADS;
@@ -16,22 +17,23 @@ use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
-/// Requests per second: by the paper's count three quarters of the capacity.
+/// Requests per second: three quarters of the capacity by the paper's count.
 const PER_S: f64 = 45.0;
-/// What a slow node's work takes, times the usual.
+/// Factor of a slow node's work times.
 const SLOWNESS: f64 = 5.0;
-/// Which node is slow, from which second until which.
+/// The slow nodes, each with its first and its last slow second.
 const SLOW: [(usize, u64, u64); 2] = [(1, 10, 30), (2, 20, 40)];
-/// A figure covers so many seconds.
+/// Seconds that a figure covers.
 const WINDOW_S: u64 = 2;
-/// The pictures end there.
+/// The last second of the charts.
 const END_S: u64 = 60;
-/// Counting begins so much earlier, so that what ends in the first window was counted when it began.
+/// Seconds by which counting begins earlier, so that calls that end in the first window are counted.
 const LEAD_IN_S: u64 = 4;
-/// Any answer is one: its quality is what is measured.
+/// Any coverage is an answer, because its quality is measured.
 const MIN_COVERAGE: f64 = 0.01;
 
-/// A window of 2 s sees ninety calls: each point is the mean over so many times more seeds than planned.
+/// Seeds for each planned run. A window of 2 s has only ninety calls, so each point is the mean over more
+/// seeds.
 const SEEDS_PER_RUN: u32 = 4;
 
 /// The paper's four schemes, and ours.
@@ -40,7 +42,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "45 calls per second at 24 nodes; node 1 is five times as slow from second 10 to 30, node 2 from 20 to 40: \
             throughput weighted by coverage, and coverage, over windows of 2 s",
     paper: "DAC §5.5, figure 20: without event-driven workers throughput collapses, without eager pruning partitions \
-            of healthy nodes are lost, with both only those of the slow nodes are",
+            of healthy nodes are lost, with both only partitions of the slow nodes are lost",
     charts: &[
         chart("unresponsive-throughput", QUALITY).labelled("answers per second × coverage"),
         chart("unresponsive-coverage", Measure::Coverage),
@@ -53,7 +55,7 @@ const fn chart(file: &'static str, y: Measure) -> Chart {
     Chart::new(file, "Two of 24 nodes five times as slow: 10–30 s and 20–40 s", "second", y)
 }
 
-/// Answers per second, each by its coverage.
+/// Answers per second, each weighted by its coverage.
 const QUALITY_PER_S: &str = "quality_throughput_per_s";
 const QUALITY: Measure = Measure::More(QUALITY_PER_S);
 
@@ -95,7 +97,7 @@ fn trial(scheme: &Scheme, seed: u64) -> Trial {
     trial
 }
 
-/// What ended in the window that closes at second `until_s`.
+/// Returns the point of the window that ends at second `until_s`.
 fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
     let second = |second| Duration::from_secs(LEAD_IN_S + second);
     let ended: Vec<&Ended> = ledger.ended_between(second(until_s - WINDOW_S), second(until_s)).collect();
@@ -109,7 +111,7 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
         .with(QUALITY_PER_S, per_s(coverage))
 }
 
-/// The seconds in which a scheme has got used to one slow node, and to two.
+/// The seconds in which a scheme has adapted to one slow node, and to two.
 const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow nodes", 24.0, 30.0)];
 
 fn findings(points: &[Point]) -> Vec<Finding> {
@@ -134,7 +136,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     findings
 }
 
-/// Mean quality-aware throughput and coverage of the windows that close in a spell.
+/// Returns the mean quality-aware throughput and the mean coverage of the windows that end in a spell.
 pub fn spell(points: &[Point], series: &str, from: f64, until: f64) -> Option<(f64, f64)> {
     let within: Vec<&Point> =
         points.iter().filter(|p| p.series == series && p.x > from && p.x <= until).collect();

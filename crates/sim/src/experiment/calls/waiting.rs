@@ -1,12 +1,13 @@
-//! How long to wait when some calls are slow altogether (DAC §4.4; Vespa; Cedar, EuroSys'16 §5).
+//! Compares waiting rules if some calls are slow as a whole (DAC §4.4; Vespa; Cedar, EuroSys'16 §5).
 //!
-//! With a distribution of times that never changes, a fixed division of the deadline is as good as any. So here calls
-//! differ: the work of each is its own multiple, log-normal, of the usual. A tree of two levels with ten children at
-//! each node is what *learned* waiting was made for; with fewer children it is *staged*.
+//! If the distribution of times never changes, a fixed division of the deadline is as good as any other rule.
+//! So here calls differ: a log-normal factor multiplies the work of each. *Learned* waiting is made for a
+//! tree of two levels with ten children at each node. With fewer children it equals *staged*.
 //!
-//! Two views. In `deadline`, answers are taken whatever they hold, and the deadline is tight: how much is in by then?
-//! In `coverage` the deadline is ample and a share of the partitions is enough: how long are the slowest answers, if
-//! a rule may give up what is not needed, and how much do they hold?
+//! There are two views. In `deadline`, the deadline is tight and any coverage is an answer; the view shows
+//! the coverage reached by the deadline. In `coverage`, the deadline is ample and a share of the partitions
+//! suffices; the view shows the slowest answers of rules that may give up the other partitions, and the
+//! coverage of these answers.
 
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
@@ -20,25 +21,25 @@ use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
-/// A root, its children and theirs.
+/// A root, its children and its grandchildren.
 const NODES: u32 = 1 + FAN_OUT + FAN_OUT * FAN_OUT;
 const FAN_OUT: u32 = 10;
-/// A tenth of what the processors can do: what is waited for is work, not queues.
+/// A tenth of the capacity, so that calls wait for work and not for queues.
 const PER_S: f64 = 8.0;
-/// Locals: as skewed as Cedar's search trace.
+/// Times of locals, as skewed as Cedar's search trace.
 const LOCAL: Distribution = Distribution::LogNormal { mean_ms: 25.0, deviation_ms: 25.0 };
-/// Reductions, which vary as much.
+/// Times of reductions, which vary as much.
 const REDUCE: Distribution = Distribution::LogNormal { mean_ms: 3.0, deviation_ms: 3.0 };
-/// By how much calls differ from each other.
+/// The factor by which a call's work differs from the usual.
 const SCALE: Distribution = Distribution::LogNormal { mean_ms: 1.0, deviation_ms: 0.7 };
 /// The tight deadlines, in ms.
 const DEADLINES_MS: [f64; 6] = [100.0, 120.0, 160.0, 200.0, 300.0, 450.0];
-/// The shares of the partitions that are enough.
+/// The shares of the partitions that suffice.
 const COVERAGES: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
 /// The ample deadline.
 const AMPLE: Duration = Duration::from_secs(1);
 
-/// Waiting rules when calls differ.
+/// Compares waiting rules if calls differ.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "waiting",
     about: "111 nodes in two levels of ten, calls whose work differs by a log-normal factor: coverage by deadline, and \
@@ -68,7 +69,7 @@ const fn when_a_share_is_enough(file: &'static str, y: Measure) -> Chart {
 const DEADLINE: &str = "deadline";
 const COVERAGE: &str = "coverage";
 
-/// The rules compared.
+/// The compared rules.
 const RULES: [(&str, Waiting); 4] = [
     ("uniform", Waiting::Uniform),
     ("staged", Waiting::Staged),
@@ -76,7 +77,7 @@ const RULES: [(&str, Waiting); 4] = [
     ("learned", Waiting::Learned),
 ];
 
-/// One point of one of the two views.
+/// The setting of one point in one of the two views.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     name: &'static str,
@@ -94,7 +95,7 @@ fn jobs(quick: bool) -> Vec<Job> {
             name,
             rule,
             deadline: Duration::from_millis_f64(ms),
-            // Whatever is in is an answer, so that the rules that may give up early are free to.
+            // Any coverage is an answer, so that rules may give up early.
             min_coverage: 0.0,
             view: DEADLINE,
             x: ms,

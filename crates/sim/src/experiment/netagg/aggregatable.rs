@@ -1,13 +1,13 @@
-//! How much of the traffic can be aggregated (NetAgg §4.1, figure 10).
+//! Varies the share of traffic that can be aggregated (NetAgg §4.1, figure 10).
 
 use super::cases::{STRATEGIES, changes, finding, relative_chart, run, sweep};
 use crate::evaluation::Finding;
 use crate::experiment::{Experiment, Plan, Point, Progress};
 
-/// From a tenth of the flows to all of them.
+/// Varies the share from a tenth of the flows to all of them.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-aggregatable",
-    about: "The share of flows that can be aggregated, from 10 to 100 %: flow completion by strategy beside rack",
+    about: "The share of flows that can be aggregated, from 10 to 100 %: flow completion by strategy, relative to rack",
     paper: "NetAgg §4.1, figure 10: all gain with the share; beyond 60 % binary and chain gain less again, and on-path stays lowest up to 100 %",
     charts: &[relative_chart(
         "netagg-aggregatable",

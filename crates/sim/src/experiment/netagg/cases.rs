@@ -1,4 +1,4 @@
-//! Runs under names, and their points: alone, and beside rack.
+//! Named runs and their points: the figures themselves, and the figures relative to rack.
 
 use crate::evaluation::Finding;
 use crate::experiment::point::{find, quantile};
@@ -11,45 +11,45 @@ use crate::flow::strategy::rack::Aggregators;
 use crate::flow::topology::Fabric;
 use crate::flow::workload::Workload;
 
-/// What all others are held against.
+/// The strategy that all others are compared with.
 pub const RACK: &str = "rack";
 /// A tree of servers with two children each.
 pub const BINARY: &str = "binary";
 /// A tree of servers with one child each.
 pub const CHAIN: &str = "chain";
-/// Relays on the way.
+/// Relays on the network path.
 pub const ON_PATH: &str = "on-path";
 
 /// The strategies that the paper compares.
 pub const STRATEGIES: [&str; 4] = [RACK, BINARY, CHAIN, ON_PATH];
 
-/// The figure that the paper shows: the 99th percentile of flow completion, rack's being 1.
+/// The figure that the paper shows: the 99th percentile of flow completion, relative to rack.
 pub const RELATIVE: &str = "relative_p99";
 
-/// The same of hops, from one machine to the next.
+/// The 99th percentile of hops from one machine to the next, relative to rack.
 pub const HOPS: &str = "relative_hop_p99";
 
-/// The word that tells settings at the same x apart, each with a rack of its own.
+/// Name of the word that distinguishes settings at the same x. Each setting has its own run of rack.
 pub const SETTING: &str = "setting";
 
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The series.
+    /// The series of its point.
     pub series: &'static str,
-    /// Where on the x axis.
+    /// The position on the x axis.
     pub x: f64,
-    /// The setting, where an experiment has several.
+    /// The setting, if an experiment has several.
     pub setting: Option<&'static str>,
-    /// What is run.
+    /// The simulated scene.
     pub scene: Scene,
-    /// How often, for each of the plan's runs, with the flows that the paper's scene has here.
+    /// Runs for each of the plan's runs, if the scene has the paper's window.
     pub runs: u32,
 }
 
 impl Case {
-    /// The paper's scene under a strategy, with a relay beside every switch for on-path; in a quick run, of a small data
-    /// centre.
+    /// Creates the paper's scene under a strategy. On-path has a relay beside every switch. A quick run has a
+    /// small data centre.
     pub fn paper(plan: &Plan, series: &'static str, x: f64) -> Self {
         let strategy = match series {
             BINARY => Strategy::Edge(2),
@@ -67,21 +67,22 @@ impl Case {
         Self { series, x, setting: None, scene, runs: if plan.quick { QUICK_RUNS } else { RUNS } }
     }
 
-    /// Another fabric.
+    /// Changes the fabric.
     #[must_use]
     pub fn fabric(mut self, change: impl FnOnce(&mut Fabric)) -> Self {
         change(&mut self.scene.fabric);
         self
     }
 
-    /// How often it is run in all: the more often, the fewer flows a run has.
+    /// Returns the number of all runs. A scene with a longer window has more flows in a run, so it runs less
+    /// often.
     pub fn runs(&self, plan: &Plan) -> u32 {
         let longer = self.scene.workload.window_s / Workload::PAPER.window_s;
         let runs = (f64::from(self.runs) / longer).round().max(1.0) as u32;
         plan.repeat.max(1).saturating_mul(runs)
     }
 
-    /// Another workload.
+    /// Changes the workload.
     #[must_use]
     pub fn workload(mut self, change: impl FnOnce(&mut Workload)) -> Self {
         change(&mut self.scene.workload);
@@ -89,19 +90,20 @@ impl Case {
     }
 }
 
-/// One tree for each plane, so that a job has all of a rack's uplinks.
+/// Trees of a job: one for each plane, so that a job can use all uplinks of a rack.
 const TREES: u32 = 8;
 
-/// 128 servers: a moment for a run.
+/// Width of a quick run's fabric. It has 128 servers and is simulated within a moment.
 const QUICK_WIDTH: u32 = 4;
 
-/// Runs per point for each of the plan's, as a few jobs out of a heavy tail make most of a percentile.
+/// Runs per point for each of the plan's runs. There are many, because a few jobs of a heavy tail determine a
+/// percentile.
 const RUNS: u32 = 24;
 
-/// In a quick run.
+/// Runs per point for each of a quick plan's runs.
 const QUICK_RUNS: u32 = 4;
 
-/// Every strategy at every x, each case as `change` makes it.
+/// Creates the cases of every series at every x, and applies `change` to each.
 pub fn sweep(
     plan: &Plan,
     series: &[&'static str],
@@ -120,7 +122,8 @@ pub fn sweep(
     series.iter().flat_map(of_series).collect()
 }
 
-/// The points of all cases, each beside rack at the same x in the same setting where there is one.
+/// Runs all cases and returns their points, with figures relative to rack at the same x in the same setting,
+/// if it exists.
 pub fn run(plan: &Plan, progress: &dyn Progress, cases: &[Case]) -> Vec<Point> {
     let points = averaged_over(
         plan,
@@ -132,7 +135,7 @@ pub fn run(plan: &Plan, progress: &dyn Progress, cases: &[Case]) -> Vec<Point> {
     beside_rack(&points)
 }
 
-/// The point with its setting, where it has one.
+/// Adds the setting to a point, if there is one.
 pub fn in_setting(point: Point, setting: Option<&str>) -> Point {
     match setting {
         Some(setting) => point.with(SETTING, setting),
@@ -140,7 +143,7 @@ pub fn in_setting(point: Point, setting: Option<&str>) -> Point {
     }
 }
 
-/// What a run's times are in short.
+/// Summarises the times of a run as a point.
 pub fn summary(series: &str, x: f64, outcome: &Outcome) -> Point {
     let point = Point::of_calls(series, x, outcome.jobs_ms.clone(), f64::NAN, 1.0);
     let median_mb = quantile(&outcome.link_bytes, 0.5) / 1e6;
@@ -155,7 +158,7 @@ pub fn summary(series: &str, x: f64, outcome: &Outcome) -> Point {
         .with("relays", outcome.relays as f64)
 }
 
-/// Figures, and what each is called beside rack's.
+/// Figures, each with the name of the figure relative to rack's.
 const BESIDE_RACK: [(&str, &str); 5] = [
     ("fct_ms_p50", "relative_p50"),
     ("fct_ms_p99", RELATIVE),
@@ -164,7 +167,7 @@ const BESIDE_RACK: [(&str, &str); 5] = [
     ("link_mb_p50", "relative_link_p50"),
 ];
 
-/// Adds what each figure is beside that of rack at the same x in the same setting and view.
+/// Adds each figure relative to that of rack at the same x in the same setting.
 pub fn beside_rack(points: &[Point]) -> Vec<Point> {
     let rack_of = |point: &Point| {
         let words: Vec<(&str, &str)> =
@@ -183,20 +186,20 @@ pub fn beside_rack(points: &[Point]) -> Vec<Point> {
     points.iter().map(with_relative).collect()
 }
 
-/// A chart of the paper's figure over what is varied.
+/// Creates a chart of the paper's figure over the varied parameter.
 pub const fn relative_chart(file: &'static str, title: &'static str, x_label: &'static str) -> Chart {
     Chart::new(file, title, x_label, Measure::More(RELATIVE))
         .labelled("99th percentile of flow completion, rack = 1")
 }
 
-/// A relative figure as a change: `−88 %`.
+/// Formats a relative figure as a change: `−88 %`.
 pub fn change(relative: f64) -> String {
     let per_cent = ((relative - 1.0) * 100.0).round();
     let sign = if per_cent < 0.0 { "−" } else { "+" };
     format!("{sign}{:.0} %", per_cent.abs())
 }
 
-/// What a series has at each of these places, as changes against rack.
+/// Formats a series' changes against rack at each x of `at`.
 pub fn changes(
     points: &[Point],
     series: &str,
@@ -211,7 +214,7 @@ pub fn changes(
     at.iter().filter_map(one).collect::<Vec<String>>().join(", ")
 }
 
-/// A finding unless there is nothing to say.
+/// Creates a finding, or returns `None` if `ours` is empty.
 pub fn finding(what: impl Into<String>, paper: impl Into<String>, ours: String) -> Option<Finding> {
     (!ours.is_empty()).then(|| Finding::new(what, paper, ours))
 }

@@ -1,4 +1,4 @@
-//! What else the money would buy (NetAgg §2.4, figure 3): wider networks, and relays in the one there is.
+//! Compares upgrades of the same network by effect and cost (NetAgg §2.4, figure 3): wider links, or relays.
 
 use super::cases::{Case, ON_PATH, RACK, RELATIVE, change, finding, run};
 use crate::evaluation::Finding;
@@ -7,14 +7,15 @@ use crate::flow::cost::{Prices, Upgrade};
 use crate::flow::deployment::Deployment;
 use crate::flow::topology::Fabric;
 
-/// Flow completion and what the upgrade costs.
+/// Compares flow completion and cost of the upgrades.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-configurations",
     about: "The base (1 Gbit/s, 1:4, rack) upgraded to wider networks under rack, or to relays: flow completion beside the \
             base, and the cost of the upgrade by the prices assumed in crates/sim/src/flow/cost.rs (a 1 Gbit/s port $100, a \
             10 Gbit/s port $450, a 10 Gbit/s card $150, a relay $2,500)",
-    paper: "NetAgg §2.4, figure 3: relays everywhere take 88 % off for 18 % of the cost of FullBisec-10G (−92 %) and 22 % of \
-            that of Oversub-10G (−87 %); 64 relays 75 % for 4 % of Oversub-10G's; FullBisec-1G takes 24 % off",
+    paper: "NetAgg §2.4, figure 3: relays everywhere reduce it by 88 %, at 18 % of the cost of FullBisec-10G (−92 %) and \
+            22 % of the cost of Oversub-10G (−87 %); 64 relays reduce it by 75 %, at 4 % of the cost of Oversub-10G; \
+            FullBisec-1G reduces it by 24 %",
     charts: &[Chart::new(
         "netagg-configurations",
         "Flow completion by the cost of the upgrade",
@@ -26,10 +27,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// What it costs, in thousand dollars.
+/// Name of the upgrade's cost, in thousand dollars.
 const COST: &str = "cost_kusd";
 
-/// A configuration with the paper's figure: the strategy, and how its fabric differs from the base.
+/// A configuration: its name, the strategy, the change to the base's fabric, and the paper's figure.
 type Configuration = (&'static str, &'static str, fn(&mut Fabric), &'static str);
 
 const CONFIGURATIONS: [Configuration; 5] = [
@@ -82,10 +83,10 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         finding(format!("{series}: flow completion against the base, and cost"), paper, cost)
     };
     let costs = [
-        finding("cost of NetAgg, of FullBisec-10G's", "18 %", share("NetAgg", "FullBisec-10G")),
-        finding("cost of NetAgg, of Oversub-10G's", "22 %", share("NetAgg", "Oversub-10G")),
+        finding("cost of NetAgg, relative to FullBisec-10G", "18 %", share("NetAgg", "FullBisec-10G")),
+        finding("cost of NetAgg, relative to Oversub-10G", "22 %", share("NetAgg", "Oversub-10G")),
         finding(
-            "cost of Incremental-NetAgg, of Oversub-10G's",
+            "cost of Incremental-NetAgg, relative to Oversub-10G",
             "4 %",
             share("Incremental-NetAgg", "Oversub-10G"),
         ),

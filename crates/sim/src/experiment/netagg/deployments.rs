@@ -1,16 +1,16 @@
-//! Relays at some switches only (NetAgg §4.1, figure 12).
+//! Places relays beside some of the switches only (NetAgg §4.1, figure 12).
 
 use super::cases::{Case, ON_PATH, RACK, RELATIVE, change, finding, run};
 use crate::evaluation::Finding;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use crate::flow::deployment::Deployment;
 
-/// One tier, another, and 64 relays in three ways.
+/// Compares relays beside single tiers, and 64 relays placed in three ways.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-deployments",
-    about: "Relays beside every switch, beside those of one tier, and 64 in three ways: flow completion beside rack",
-    paper: "NetAgg §4.1, figure 12: relays at the racks alone take 38 % off, at the aggregation switches 83 %, at the core \
-            75 %; 64 spread over aggregation switches 29 %, over these and the core 43 %",
+    about: "Relays beside every switch, beside those of one tier, and 64 in three ways: flow completion relative to rack",
+    paper: "NetAgg §4.1, figure 12: relays at the racks alone reduce it by 38 %, at the aggregation switches by 83 %, at the \
+            core by 75 %; 64 relays spread over aggregation switches by 29 %, over these and the core by 43 %",
     charts: &[Chart::new(
         "netagg-deployments",
         "Flow completion by where relays are",
@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// Deployments with the paper's figure.
+/// Deployments, each with its name and the paper's figure.
 const DEPLOYMENTS: [(&str, Deployment, &str); 6] = [
     ("everywhere", Deployment::full(1), "−88 %"),
     ("racks", Deployment::RACKS, "−38 %"),

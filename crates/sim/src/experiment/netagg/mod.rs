@@ -1,11 +1,13 @@
-//! NetAgg's simulation (§2.4, §4.1): a data centre's flows, and what aggregation on their way does to them.
+//! NetAgg's simulations (§2.4, §4.1): the flows of a data centre, and the effect of aggregation on their way.
 //!
-//! [`cases`] has what all of them share: a case is one run of a [`Scene`](crate::flow::scene::Scene) under a name, at a
-//! place on the x axis. Each other file is one curve of the paper, or several that are read off the same runs.
+//! [`cases`] holds the common code. A case is one run of a [`Scene`](crate::flow::scene::Scene) with a name
+//! and a position on the x axis. Each other file is one curve of the paper, or several curves of the same
+//! runs.
 //!
-//! In their points `fct_ms_*` are flow completion times, `hop_ms_*` those of hops (see
-//! [`scene`](crate::flow::scene)); `relative_*` the same beside rack's in the same setting;
-//! `response_ms_*` are jobs', until the whole result is at its master. There is no throughput.
+//! In the points, `fct_ms_*` are flow completion times and `hop_ms_*` are times of hops (see
+//! [`scene`](crate::flow::scene)). `relative_*` are figures relative to rack's in the same setting.
+//! `response_ms_*` are the times of jobs, until the whole result is at the job's master. There is no
+//! throughput.
 
 pub mod aggregatable;
 pub mod cases;

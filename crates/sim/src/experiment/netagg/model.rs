@@ -1,8 +1,8 @@
-//! What the paper's text leaves open, each varied: how much of on-path's gain hangs on what was taken.
+//! Varies each assumption that the paper's text leaves open, to measure its effect on the gain of on-path.
 //!
-//! The rows say how far the other figures can be trusted, and which reading of the text the paper's own figures fit. Two
-//! of them decide most: whether a job's partial results are alike, and where a flow ends. The second needs no runs of its
-//! own, as every run times hops beside flows.
+//! The rows show how far the other figures can be trusted, and which reading of the text fits the paper's own
+//! figures. Two assumptions matter most: whether the partial results of a job have equal sizes, and where a
+//! flow ends. The second needs no runs of its own, because every run times hops as well as flows.
 
 use super::cases::{
     BINARY, CHAIN, Case, HOPS, ON_PATH, RACK, RELATIVE, SETTING, change, finding, relative_chart, run,
@@ -15,13 +15,13 @@ use crate::flow::strategy::Strategy;
 use crate::flow::strategy::rack::Aggregators;
 use crate::flow::workload::{Masters, Partials, Starts};
 
-/// Each assumption in turn.
+/// Varies each assumption in turn.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-model",
-    about: "What the paper leaves open, each varied on its own, a third of the runs each: 99th percentile of flow completion beside rack's, of \
-            binary, chain, on-path with relays everywhere and at the racks alone, and of the other flows where jobs send \
-            nothing, below which no strategy can come",
-    paper: "NetAgg §4.1 says none of this; its figures are −40 % or −80 % for binary, −75 % or −52 % for chain, −88 % and \
+    about: "Assumptions that the paper leaves open, each varied alone, with a third of the runs each: 99th percentile of \
+            flow completion relative to rack, of binary, chain, on-path with relays everywhere and at the racks alone, \
+            and of the other flows if jobs send nothing, which is a lower bound for all strategies",
+    paper: "NetAgg §4.1 states none of them; its figures are −40 % or −80 % for binary, −75 % or −52 % for chain, −88 % and \
             −38 % for relays everywhere and at the racks alone",
     charts: &[relative_chart(
         "netagg-model",
@@ -32,10 +32,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// Runs are so many times fewer than elsewhere: what a row decides is not a matter of a few per cent.
+/// Divisor of the usual number of runs. Fewer runs suffice, because the differences between rows are large.
 const FEWER: u32 = 3;
 
-/// An assumption, and what it changes.
+/// An assumption, and its change to the scene.
 type Assumption = (&'static str, fn(&mut Scene));
 
 const ASSUMPTIONS: [Assumption; 12] = [
@@ -67,10 +67,10 @@ const ASSUMPTIONS: [Assumption; 12] = [
 const AS_ELSEWHERE: &str = "as everywhere else here";
 const EACH_ITS_OWN: &str = "each partial result has a size of its own";
 
-/// Relays at the racks alone.
+/// The series with relays at the racks alone.
 const RACKS: &str = "on-path, racks alone";
 
-/// The other flows alone.
+/// The series with only the other flows.
 const NOTHING: &str = "jobs send nothing";
 
 const SERIES: [&str; 6] = [RACK, BINARY, CHAIN, ON_PATH, RACKS, NOTHING];

@@ -1,14 +1,14 @@
-//! How much smaller aggregation makes what it aggregates (NetAgg §4.1, figure 8).
+//! Varies the ratio of an aggregation's output to its input (NetAgg §4.1, figure 8).
 
 use super::cases::{STRATEGIES, changes, finding, relative_chart, run, sweep};
 use crate::evaluation::Finding;
 use crate::experiment::{Experiment, Plan, Point, Progress};
 
-/// α from 5 to 100 %.
+/// Varies α from 5 to 100 %.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-output-ratio",
-    about: "The output ratio α from 5 to 100 %: flow completion by strategy beside rack",
-    paper: "NetAgg §4.1, figure 8: on-path is 88 % below rack at 10 %, and no more than a little at 100 %; chain is worse than rack above 70 %",
+    about: "The output ratio α from 5 to 100 %: flow completion by strategy, relative to rack",
+    paper: "NetAgg §4.1, figure 8: on-path is 88 % below rack at 10 %, and a little below it at 100 %; chain is worse than rack above 70 %",
     charts: &[relative_chart("netagg-output-ratio", "Flow completion by output ratio", "output ratio α")
         .beside(&[("on-path", &[(0.1, 0.12)])])],
     run: points,

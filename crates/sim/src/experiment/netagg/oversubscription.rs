@@ -1,13 +1,13 @@
-//! How narrow the racks' uplinks are (NetAgg §4.1, figure 11).
+//! Varies the width of the racks' uplinks (NetAgg §4.1, figure 11).
 
 use super::cases::{STRATEGIES, changes, finding, relative_chart, run, sweep};
 use crate::evaluation::Finding;
 use crate::experiment::{Experiment, Plan, Point, Progress};
 
-/// From full bisection to 1:10.
+/// Varies over-subscription from full bisection to 1:10.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-oversubscription",
-    about: "Over-subscription from 1:1 to 1:10: flow completion by strategy beside rack",
+    about: "Over-subscription from 1:1 to 1:10: flow completion by strategy, relative to rack",
     paper: "NetAgg §4.1, figure 11: on-path gains most where over-subscription is high, and gains at full bisection too",
     charts: &[relative_chart(
         "netagg-oversubscription",

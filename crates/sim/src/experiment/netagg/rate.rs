@@ -1,14 +1,14 @@
-//! How fast a relay must be (NetAgg §2.4, figure 2).
+//! Varies the rate of a relay (NetAgg §2.4, figure 2).
 
 use super::cases::{Case, ON_PATH, RACK, RELATIVE, SETTING, change, finding, relative_chart, run};
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
 use crate::experiment::{Experiment, Plan, Point, Progress};
 
-/// R from 1 to 10 Gbit/s.
+/// Varies R from 1 to 10 Gbit/s.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-rate",
-    about: "How much a relay can take in, from 1 to 10 Gbit/s, at 1:4 and 1:1: flow completion of on-path beside rack",
+    about: "How much a relay can take in, from 1 to 10 Gbit/s, at 1:4 and 1:1: flow completion of on-path relative to rack",
     paper: "NetAgg §2.4, figure 2: 1 Gbit/s per relay already takes more than 74 % off at 1:4 and 63 % at 1:1, 8 Gbit/s \
             88 % and 90 %",
     charts: &[relative_chart("netagg-rate", "Flow completion by what a relay can take in", "R (Gbit/s)")
@@ -19,10 +19,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const RATES_GBPS: [f64; 6] = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0];
 
-/// Over-subscriptions by name.
+/// Over-subscriptions, each with its name.
 const SETTINGS: [(&str, f64); 2] = [("1:4", 4.0), ("1:1", 1.0)];
 
-/// Rack knows no rate: it is run once, at this x.
+/// The x of rack's single run, because rack has no relays and so no rate.
 const ANY_RATE: f64 = 0.0;
 
 fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
@@ -43,7 +43,7 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         let setting = point.word(SETTING)?;
         let rack = find(&points, RACK, ANY_RATE, &[(SETTING, setting)])?.figure("fct_ms_p99")?;
         let relative = point.figure("fct_ms_p99")? / rack;
-        // The chart has a curve for each setting; rack's, which is 1 everywhere, is none.
+        // The chart has a curve for each setting. Rack's curve would be 1 everywhere, so it is left out.
         let point = Point { series: setting.into(), ..point.clone() };
         (point.x > ANY_RATE).then(|| point.with(RELATIVE, relative))
     };

@@ -1,14 +1,14 @@
-//! Workers that start late (NetAgg §4.1, figure 14).
+//! Varies the share of workers that start late (NetAgg §4.1, figure 14).
 
 use super::cases::{STRATEGIES, changes, finding, relative_chart, run, sweep};
 use crate::evaluation::Finding;
 use crate::experiment::{Experiment, Plan, Point, Progress};
 
-/// From none to half of the workers.
+/// Varies the share from none to half of the workers.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-stragglers",
-    about: "The share of workers that start late, from none to half: flow completion by strategy beside rack",
-    paper: "NetAgg §4.1, figure 14: on-path gains for reasonable shares, and less the more there are",
+    about: "The share of workers that start late, from none to half: flow completion by strategy, relative to rack",
+    paper: "NetAgg §4.1, figure 14: on-path gains for reasonable shares, and gains less if there are more stragglers",
     charts: &[relative_chart(
         "netagg-stragglers",
         "Flow completion by the share of stragglers",

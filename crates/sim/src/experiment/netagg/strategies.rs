@@ -1,5 +1,5 @@
-//! The strategies in the paper's setting: all times, those of flows that cannot be aggregated, and the traffic on links
-//! (NetAgg §4.1, figures 6, 7 and 9).
+//! Compares the strategies in the paper's setting: the times of all flows, the times of flows that cannot be
+//! aggregated, and the traffic on links (NetAgg §4.1, figures 6, 7 and 9).
 
 use super::cases::{
     BINARY, CHAIN, Case, HOPS, ON_PATH, RELATIVE, STRATEGIES, beside_rack, change, finding, summary,
@@ -9,7 +9,7 @@ use crate::experiment::point::{find, quantile};
 use crate::experiment::runs::averaged_over;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 
-/// The three distributions, and what they say in short.
+/// Measures the three distributions and their summaries.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-strategies",
     about: "1,024 servers under 320 switches, 1:4, α = 10 %, 46 % of flows aggregatable: flow completion times and the \
@@ -40,7 +40,7 @@ const VIEW: &str = "view";
 const SUMMARY: &str = "summary";
 const DISTRIBUTION: &str = "distribution";
 
-/// The shares at which distributions are kept.
+/// The shares at which points of the distributions are kept.
 const SHARES: [f64; 14] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
 
 fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {

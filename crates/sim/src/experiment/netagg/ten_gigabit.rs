@@ -1,16 +1,16 @@
-//! Ten times the network, and more relays per switch (NetAgg §4.1, figure 13).
+//! Makes the network ten times as fast and places more relays per switch (NetAgg §4.1, figure 13).
 
 use super::cases::{Case, ON_PATH, RACK, changes, finding, relative_chart, run};
 use crate::evaluation::Finding;
 use crate::experiment::{Experiment, Plan, Point, Progress};
 use crate::flow::deployment::Deployment;
 
-/// 10 Gbit/s to each server, and one, two or four relays beside each switch.
+/// Compares one, two and four relays beside each switch, with 10 Gbit/s to each server.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-10g",
     about: "Servers and relays both with links of 10 Gbit/s, over-subscription from 1:1 to 1:10, and one, two or four relays \
-            beside each switch: flow completion beside rack",
-    paper: "NetAgg §4.1, figure 13: at low over-subscription one relay per switch is the bottleneck; two take up to 85 % off",
+            beside each switch: flow completion relative to rack",
+    paper: "NetAgg §4.1, figure 13: at low over-subscription one relay per switch is the bottleneck; two reduce it by up to 85 %",
     charts: &[relative_chart("netagg-10g", "Flow completion at 10 Gbit/s", "over-subscription (1:x)")],
     run: points,
     findings,
@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const AT: [f64; 4] = [1.0, 2.0, 4.0, 10.0];
 
-/// Series, and relays per switch.
+/// Series, each with its relays per switch.
 const SERIES: [(&str, u32); 4] = [(RACK, 0), (ON_PATH, 1), ("on-path, 2 each", 2), ("on-path, 4 each", 4)];
 
 fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {

@@ -1,12 +1,14 @@
-//! Servers that announce their load now and then (random polling §2.2, figure 3).
+//! Measures servers that announce their load from time to time (random polling §2.2, figure 3).
 //!
-//! Every server tells every front its load after waits of half to one and a half of the mean interval, and a front
-//! takes the least loaded by what it was told last. The rarer the news, the more it is wrong, and worse: between two
-//! announcements all fronts flock to the one server that seemed idle.
+//! Every server sends its load to every front, after waits of half to one and a half of the mean interval. A
+//! front chooses the server with the least load by the latest announcements. The longer the interval, the
+//! larger is the error. Worse, between two announcements all fronts choose the same server, which seemed
+//! idle.
 //!
-//! Series `50%` and `90%` are the paper's policy: a figure is taken at its word. The other two are Treefold's own,
-//! `announced`, at the same intervals: a front adds to a figure what it has itself placed there since, believes an old
-//! figure less, and learns from every answer, which carries its sender's figure for nothing.
+//! Series `50%` and `90%` are the paper's policy, which uses a figure as received. The other two series are
+//! Treefold's own policy, `announced`, at the same intervals. Here a front adds the work that it has itself
+//! placed since to a figure, trusts an old figure less, and learns from every answer, because an answer
+//! carries its sender's figure.
 
 use super::NORMALISED;
 use super::cluster::{Case, Chooser};
@@ -20,7 +22,7 @@ use treefold_core::time::Duration;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "broadcast",
-    about: "The mean interval between load announcements of 16 servers: response time by that under perfect knowledge",
+    about: "The mean interval between load announcements of 16 servers: response time relative to that under perfect knowledge",
     paper: "random polling §2.2, figure 3: at 90 % load and 1 s an order of magnitude slower than ideal for fine-grain \
             services, up to 3 times at 50 %; close to ideal at 31 ms",
     charts: &[
@@ -42,7 +44,7 @@ const fn chart(file: &'static str, title: &'static str, workload: &'static str) 
 /// Mean intervals, in ms.
 const INTERVALS: [f64; 6] = [31.25, 62.5, 125.0, 250.0, 500.0, 1_000.0];
 const INTERVALS_QUICK: [f64; 2] = [31.25, 1_000.0];
-/// The paper's policy by load, and ours.
+/// The paper's policy by load, and Treefold's.
 const SERIES: [(&str, f64, Reading); 4] = [
     ("50%", 0.5, Reading::AtItsWord),
     ("90%", 0.9, Reading::AtItsWord),
@@ -53,7 +55,7 @@ const SERIES: [(&str, f64, Reading); 4] = [
 const CALLS: f64 = 20_000.0;
 const CALLS_QUICK: f64 = 4_000.0;
 
-/// What a front makes of an announcement.
+/// The way in which a front uses an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     AtItsWord,
@@ -100,7 +102,8 @@ fn case(
     case
 }
 
-/// The points beside the ideal of their load and workload. The ideals, which know no interval, are left out then.
+/// Adds to each point its figure relative to the ideal of the same load and workload, and removes the points
+/// of the ideal.
 fn beside_ideal(points: Vec<Point>) -> Vec<Point> {
     let (ideals, mut points): (Vec<Point>, Vec<Point>) =
         points.into_iter().partition(|point| point.series == "ideal");
@@ -123,13 +126,14 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         ("90%", 1_000.0, "fine-grain", "an order of magnitude"),
         ("90%", 31.25, "poisson-exp", "close to 1"),
         ("50%", 1_000.0, "fine-grain", "up to 3"),
-        ("90% announced", 1_000.0, "poisson-exp", "not there"),
-        ("90% announced", 1_000.0, "fine-grain", "not there"),
+        ("90% announced", 1_000.0, "poisson-exp", "not in the paper"),
+        ("90% announced", 1_000.0, "fine-grain", "not in the paper"),
     ];
     let finding = |&(series, x, workload, paper): &(&str, f64, &str, &str)| {
         let point = find(points, series, x, &[("workload", workload)])?;
         let normalised = point.figure(NORMALISED)?;
-        let what = format!("response time by ideal, {workload}, {series}, announcements every {x} ms");
+        let what =
+            format!("response time relative to ideal, {workload}, {series}, announcements every {x} ms");
         Some(Finding::new(what, paper, format!("{normalised:.1}")))
     };
     rows.iter().filter_map(finding).collect()

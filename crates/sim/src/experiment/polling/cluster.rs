@@ -1,8 +1,8 @@
-//! The cluster that all polling experiments share: 16 servers of one processor, 6 fronts, one partition that every
-//! server holds (random polling §2, §4), and one run of a workload on it.
+//! The cluster that all polling experiments share, and one run of a workload on it.
 //!
-//! A call asks for the one partition, so its tree is one node: the replica that the policy chose. Membership stands
-//! still; nobody fails unless an experiment says so.
+//! The cluster has 16 servers with one processor, 6 fronts, and one partition that every server holds (random
+//! polling §2, §4). A call asks for this partition, so its tree is one node: the replica that the policy
+//! chose. The membership does not change, and no node fails unless an experiment makes it fail.
 
 use super::workload::Workload;
 use crate::experiment::Point;
@@ -19,33 +19,33 @@ use treefold_core::time::Duration;
 
 /// Servers, as in all of the paper's experiments.
 pub const SERVERS: usize = 16;
-/// Client nodes, as in its measurements (§4).
+/// Client nodes, as in the paper's measurements (§4).
 pub const FRONTS: usize = 6;
 
-/// No call of these experiments is to end by its deadline, however long a queue has grown.
+/// A deadline that no call of these experiments reaches, even in a long queue.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Served before counting begins, by what is counted.
+/// Length of the warm-up as a share of the measured time.
 const WARM_UP_SHARE: f64 = 0.25;
 
-/// Waits for the answers of all polls, however late.
+/// A poll timeout that waits for the answers of all polls, even late ones.
 pub const ALL_POLLS: Duration = Duration::from_secs(60);
 
-/// How a front chooses.
+/// The way in which a front chooses a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chooser {
-    /// As in production.
+    /// By a policy of production.
     Policy(ReplicaPolicy),
-    /// The least loaded of all, by their loads at the very moment of the call.
+    /// By perfect knowledge: the least loaded of all servers at the time of the call.
     Ideal,
 }
 
 impl Chooser {
-    /// What a series is called in the experiments: `2` for two polls, `ideal`, or a policy by its own name.
+    /// Returns the chooser of a series: `2` for two polls, `ideal`, or the name of a policy.
     ///
     /// # Panics
     ///
-    /// When no policy is called so; series are written in this crate.
+    /// Panics if the series is not the name of a policy. All series are constants of this crate.
     pub fn named(series: &str) -> Self {
         if series == "ideal" {
             return Self::Ideal;
@@ -53,7 +53,7 @@ impl Chooser {
         if let Ok(polls) = series.parse() {
             return Self::Policy(ReplicaPolicy::Polled { polls });
         }
-        Self::Policy(series.parse().expect("invariant: a series is named by its policy"))
+        Self::Policy(series.parse().expect("invariant: a series is the name of a policy"))
     }
 
     fn policy(self) -> ReplicaPolicy {
@@ -64,33 +64,33 @@ impl Chooser {
     }
 }
 
-/// One point's run: all that is fixed but the seed.
+/// The run of one point: all settings except the seed.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The point's series.
     pub series: String,
-    /// Where on the x axis.
+    /// The position on the x axis.
     pub x: f64,
-    /// The point's additions that say what was run.
+    /// The words of the point, which describe the run.
     pub words: Vec<(&'static str, String)>,
-    /// What is asked.
+    /// The requests.
     pub workload: Workload,
-    /// How busy the processors are with it, 0 to 1, beside what polls take.
+    /// The share of time for which the workload keeps processors busy, 0 to 1, without polls.
     pub busy: f64,
-    /// How fronts choose.
+    /// The way in which fronts choose.
     pub chooser: Chooser,
-    /// What polls cost.
+    /// The cost of polls.
     pub polling: Polling,
-    /// How the servers behave.
+    /// The settings of the servers.
     pub server: Tuning,
-    /// How the fronts behave.
+    /// The settings of the fronts.
     pub front: Tuning,
-    /// How many calls are counted.
+    /// The number of calls that are counted.
     pub calls: f64,
 }
 
 impl Case {
-    /// A case at the papers' defaults: free polls, all of them waited for.
+    /// Creates a case with the paper's defaults: polls cost nothing, and fronts wait for all of them.
     pub fn new(series: &str, x: f64, workload: &Workload, busy: f64, calls: f64) -> Self {
         let tuning = Tuning { poll_timeout: ALL_POLLS.into(), ..still() };
         Self {
@@ -107,7 +107,7 @@ impl Case {
         }
     }
 
-    /// Runs it.
+    /// Runs the case.
     pub fn run(&self, seed: u64) -> Ledger {
         let setting = setting(seed, self.workload.service.clone(), self.polling);
         let per_s = self.busy * SERVERS as f64 * 1_000.0 / self.workload.mean_ms();
@@ -124,19 +124,19 @@ impl Case {
         trial.run()
     }
 
-    /// Its point.
+    /// Runs the case and returns its point.
     pub fn point(&self, seed: u64) -> Point {
         self.point_of(&self.run(seed))
     }
 
-    /// The ledger of a run of it as its point.
+    /// Converts the ledger of a run of this case to a point.
     pub fn point_of(&self, ledger: &Ledger) -> Point {
         let point = ledger.point(self.series.as_str(), self.x);
         self.words.iter().fold(point, |point, (name, word)| point.with(name, word.as_str()))
     }
 }
 
-/// A world of one aggregation whose locals take `service`, on the paper's network.
+/// Creates the setting of one aggregation whose locals take `service`, on the paper's network.
 pub fn setting(seed: u64, service: Distribution, polling: Polling) -> Setting {
     let operators = Operators {
         name: "s/access".into(),
@@ -157,7 +157,7 @@ pub fn setting(seed: u64, service: Distribution, polling: Polling) -> Setting {
     }
 }
 
-/// Starts the fronts, and makes them and the servers known to each other.
+/// Starts the fronts, and makes the fronts and the servers known to each other.
 pub fn start_fronts(world: &mut World, tuning: &Tuning) -> Vec<usize> {
     let front = Spec { tuning: tuning.clone(), ..Spec::front() };
     let fronts: Vec<usize> = (0..FRONTS).map(|_| world.start(front.clone())).collect();
@@ -165,7 +165,7 @@ pub fn start_fronts(world: &mut World, tuning: &Tuning) -> Vec<usize> {
     fronts
 }
 
-/// A trial long enough to count `calls` calls, with a warm-up before them.
+/// Creates a trial that is long enough to count `calls` calls, with a warm-up before them.
 pub fn trial(world: World, setting: &Setting, fronts: Vec<usize>, per_s: f64, calls: f64) -> Trial {
     let seconds = calls / per_s;
     let mut trial = Trial::poisson(world, setting, fronts, per_s, seconds);
@@ -174,7 +174,7 @@ pub fn trial(world: World, setting: &Setting, fronts: Vec<usize>, per_s: f64, ca
     trial
 }
 
-/// Has the trial's calls choose so.
+/// Makes the trial's calls choose by `chooser`.
 pub fn choose_by(trial: &mut Trial, chooser: Chooser) {
     trial.options.policy = Some(chooser.policy());
     if chooser == Chooser::Ideal {

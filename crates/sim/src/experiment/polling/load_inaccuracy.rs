@@ -1,8 +1,9 @@
-//! How wrong a load figure is after a while (random polling §2.1, figure 2).
+//! Measures the error of a load figure by its age (random polling §2.1, figure 2).
 //!
-//! One server, and the mean of |q(t) − q(t + delay)|, q being its queue's length. After a long delay the two have
-//! nothing to do with each other, and for Poisson/Exp their mean difference can be worked out. In a single queue
-//! the probability of length k is (1 − ρ)ρᵏ. Of two independent such lengths, with r = 1 − ρ,
+//! The experiment has one server and measures the mean of |q(t) − q(t + delay)|, where q is the length of its
+//! queue. After a long delay the two lengths are independent, and for Poisson/Exp their mean difference can
+//! be computed. In a single queue the probability of length k is (1 − ρ)ρᵏ. For two independent lengths, with
+//! r = 1 − ρ,
 //!
 //! ```text
 //!   E|X − Y| = Σ_{d≥1} d · 2 Σ_k P(k) P(k + d)
@@ -10,8 +11,8 @@
 //!            = 2r²/(1 − ρ²) · ρ/r²          =  2ρ/(1 − ρ²)
 //! ```
 //!
-//! which is 1.33 at 50 % and 9.47 at 90 %. A busy server's figure is worth little after a few service times; an idle
-//! server's is never far off.
+//! which is 1.33 at 50 % and 9.47 at 90 %. After a few service times, a busy server's figure is worth little.
+//! An idle server's figure is never far off.
 
 use super::cluster::{DEADLINE, setting};
 use super::workload::Workload;
@@ -31,7 +32,7 @@ use treefold_core::time::{Duration, Instant};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "load-inaccuracy",
-    about: "The age of a load figure in mean service times: by how many requests it is wrong",
+    about: "The age of a load figure, in mean service times: the error of the figure, in requests",
     paper: "random polling §2.1, figure 2: at 50 % the error soon reaches its bound, 1.33 for Poisson/Exp, and does \
             little harm; at 90 % it is about 3 after 10 service times",
     charts: &[
@@ -56,16 +57,16 @@ const fn chart(file: &'static str, title: &'static str, workload: &'static str) 
 
 /// The loads, by series.
 const LOADS: [(&str, f64); 2] = [("50%", 0.5), ("90%", 0.9)];
-/// The queue's length is looked at so often per mean service time.
+/// Samples of the queue's length per mean service time.
 const LOOKS: usize = 4;
-/// The delays, in looks.
+/// The delays, in samples.
 const DELAYS: [usize; 9] = [2, 4, 8, 20, 40, 80, 160, 240, 400];
-/// How long to look, in mean service times: the longest delay many times over, since a queue that is 90 % busy
-/// needs hundreds of service times to forget where it was.
+/// Length of a run in mean service times. It is many times the longest delay, because the length of a queue
+/// that is 90 % busy stays correlated for hundreds of service times.
 const SPAN: usize = 300_000;
 const SPAN_QUICK: usize = 10_000;
 
-/// Of Poisson/Exp, for figures of any age: see the module's essay.
+/// Returns the mean difference for Poisson/Exp after a long delay; see the module's documentation.
 pub fn bound(load: f64) -> f64 {
     2.0 * load / (1.0 - load * load)
 }
@@ -77,7 +78,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     runs::averaged(plan, progress, &jobs, |(workload, load), seed| measure(workload, *load, span, seed))
 }
 
-/// One server's queue length, looked at over and over; a point for each delay.
+/// Samples the queue length of one server and returns a point for each delay.
 fn measure(workload: &Workload, (series, load): (&str, f64), span: usize, seed: u64) -> Vec<Point> {
     let mut world = World::new(setting(seed, workload.service.clone(), Polling::FREE));
     let spec = Spec { processors: 1, tuning: still(), ..Spec::holding(PartitionSet::first(1)) };
@@ -110,14 +111,14 @@ fn measure(workload: &Workload, (series, load): (&str, f64), span: usize, seed: 
     DELAYS.into_iter().map(point).collect()
 }
 
-/// The mean of |q(t) − q(t + delay)|.
+/// Returns the mean of |q(t) − q(t + delay)|.
 fn inaccuracy(lengths: &[u32], delay: usize) -> f64 {
     let pairs = lengths.iter().zip(lengths.iter().skip(delay));
     let differences: Vec<f64> = pairs.map(|(&now, &then)| f64::from(now.abs_diff(then))).collect();
     mean(&differences)
 }
 
-/// How long calls took.
+/// The response times of calls.
 #[derive(Default)]
 struct Responses {
     ms: Vec<f64>,
@@ -151,12 +152,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_the_papers() {
+    fn bound_equals_the_papers() {
         assert!((bound(0.5) - 1.33).abs() < 0.01 && (bound(0.9) - 9.47).abs() < 0.01);
     }
 
     #[test]
-    fn a_queue_that_swings_differs_from_itself_at_odd_delays_only() {
+    fn an_alternating_queue_differs_from_itself_at_odd_delays_only() {
         let lengths: Vec<u32> = (0..1_000).map(|look| look % 2 * 3).collect();
         assert_eq!((inaccuracy(&lengths, 1), inaccuracy(&lengths, 2)), (3.0, 0.0));
     }

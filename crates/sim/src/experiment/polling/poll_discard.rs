@@ -1,8 +1,9 @@
-//! Not waiting for slow answers (random polling §3.2, §4.2, table 2).
+//! Measures the gain of not waiting for slow answers (random polling §3.2, §4.2, table 2).
 //!
-//! Three polls at 90 % load on the paper's machines. Series `original` waits for all three answers, `optimized` drops
-//! those that take more than 10 ms. A dropped answer is a choice less; what is won is the waiting, and figures that are
-//! not old when the last comes in. x is the mean service time, by which table 2 differs.
+//! Fronts make three polls per call at 90 % load, with the costs of the paper's machines. Series `original`
+//! waits for all three answers. Series `optimized` drops answers that take more than 10 ms. A dropped answer
+//! leaves fewer servers to choose from. In exchange the call waits less, and the other figures are not old
+//! when the last answer arrives. x is the mean service time, the parameter of table 2.
 
 use super::cluster::{ALL_POLLS, Case};
 use super::cost::PollCost;
@@ -47,16 +48,16 @@ const fn chart(file: &'static str, title: &'static str, y: Measure) -> Chart {
     Chart::new(file, title, "mean service time (ms)", y)
 }
 
-/// How long a call's polls took, on average, in ms.
+/// Name of the mean time of a call's polls, in ms.
 const POLLING_MS: &str = "polling_ms";
-/// The share of the polls that were not complete by then.
+/// Name of the share of polls that were not complete after 10 ms.
 const LATER_THAN_10_MS: &str = "later_than_10ms";
 const LATER_THAN_20_MS: &str = "later_than_20ms";
 const ORIGINAL: &str = "original";
 const OPTIMIZED: &str = "optimized";
-/// Full, in the paper's sense; see [`super::workload`].
+/// Full load in the paper's sense; see [`super::workload`].
 const LOAD: f64 = 0.9;
-/// Calls that a run counts; many, since the effect is of a few in a hundred.
+/// Calls that a run counts. There are many, because only a few calls in a hundred show the effect.
 const CALLS: f64 = 240_000.0;
 const CALLS_QUICK: f64 = 8_000.0;
 

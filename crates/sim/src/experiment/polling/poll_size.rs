@@ -1,12 +1,14 @@
-//! How many servers to ask before a call (random polling §2.3, figure 4; §4.1, figure 6).
+//! Varies the number of servers that are asked before a call (random polling §2.3, figure 4; §4.1, figure 6).
 //!
-//! Two are nearly as good as knowing all, whatever the workload, and more hardly help. So says theory (Mitzenmacher),
-//! where polls are free; `cost` is `free` there. On real machines (`cost` is `real`) each poll takes the servers' time
-//! and is now and then slow, and a call that waits for all of many waits long, to decide by figures that have become
-//! old meanwhile. What that costs a service of 22 ms is more than what it brings.
+//! In theory (Mitzenmacher), where polls are free, two polls are nearly as good as perfect knowledge for
+//! every workload, and more hardly help; `cost` is `free` there. On real machines (`cost` is `real`), each
+//! poll takes processor time from the servers and is sometimes slow. A call that waits for many answers waits
+//! long, and some of its figures become old during the wait. For a service of 22 ms, many polls cost more
+//! than they gain.
 //!
-//! Loads are those of the paper: with free polls the processor's share of time at work; with real ones the share of
-//! what one server can take ([`super::workload`]). Real polls are all waited for, as in figure 6.
+//! Loads are those of the paper. With free polls, a load is the share of time in which processors are busy.
+//! With real polls, it is the share of one server's full load ([`super::workload`]). Fronts wait for all real
+//! polls, as in figure 6.
 
 use super::cluster::Case;
 use super::cost::{PollCost, REAL};
@@ -38,7 +40,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// Mitzenmacher's limit for many servers, 50 ms · Σ ρ^((dⁱ−d)/(d−1)), and the network.
+/// Mitzenmacher's limit for many servers, 50 ms · Σ ρ^((dⁱ−d)/(d−1)), plus the time of the network.
 const THEORY: Reference = &[
     ("2, theory", &[(0.5, 64.1), (0.6, 71.2), (0.7, 81.5), (0.8, 98.2), (0.9, 131.5)]),
     ("random, theory", &[(0.5, 100.5), (0.6, 125.5), (0.7, 167.2), (0.8, 250.5), (0.9, 500.5)]),
@@ -48,7 +50,7 @@ const fn chart(file: &'static str, title: &'static str, panel: &'static str) -> 
     Chart::new(file, title, "load (share of full)", Measure::ResponseMean).only("panel", panel)
 }
 
-/// As the paper's figures.
+/// The series of the paper's figures.
 const SERIES: [&str; 6] = ["random", "2", "3", "4", "8", "ideal"];
 const LOADS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
 const LOADS_QUICK: [f64; 1] = [0.9];
@@ -72,7 +74,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     points
 }
 
-/// A case at a load of the paper's.
+/// Creates a case at a load in the paper's sense.
 pub(super) fn case(series: &str, load: f64, workload: &Workload, cost: PollCost, calls: f64) -> Case {
     let (busy, polling) = match cost {
         PollCost::Free => (load, Polling::FREE),
@@ -94,7 +96,8 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         {
             let normalised = at(series, workload, PollCost::Free).and_then(|point| point.figure(NORMALISED));
             let Some(normalised) = normalised else { continue };
-            let what = format!("{series}, {}, 90 %, free polls: response time by ideal", workload.name);
+            let what =
+                format!("{series}, {}, 90 %, free polls: response time relative to ideal", workload.name);
             findings.push(Finding::new(what, paper, format!("{normalised:.2}")));
         }
     }

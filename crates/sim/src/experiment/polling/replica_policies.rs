@@ -1,9 +1,10 @@
-//! All policies on five clusters: the paper's question, asked of what has been proposed since.
+//! Compares all replica policies on five clusters, with newer policies beside those of the paper.
 //!
-//! The paper compares polls with knowing nothing and knowing all. Here beside them: turns, announcements, *peak EWMA*
-//! (finagle, tower), and *Prequal* (Wydrowski and others, NSDI'24) in both of its forms, at loads up to 98 %, on equal
-//! servers and on four clusters that are not as even ([`super::scene`]). Polls and probes are free of cost here: what
-//! is compared is what the policies know and make of it. A call that is not answered within 10 s counts as lost.
+//! The paper compares polls with no knowledge and with perfect knowledge. This experiment adds round robin,
+//! announcements, *peak EWMA* (finagle, tower), and both forms of *Prequal* (Wydrowski and others, NSDI'24).
+//! Loads go up to 98 %. One cluster has equal servers, and four are less even ([`super::scene`]). Polls and
+//! probes are free here, because the experiment compares the knowledge of the policies and their use of it. A
+//! call that is not answered within 10 s counts as lost.
 
 use super::cluster::Chooser;
 use super::scene::Scene;
@@ -61,7 +62,8 @@ const LOADS_QUICK: [f64; 1] = [0.9];
 /// Calls that a run counts.
 const CALLS: f64 = 20_000.0;
 const CALLS_QUICK: f64 = 4_000.0;
-/// A call of eight partitions is as much to simulate as several.
+/// Factor for the calls of a run of [`Scene::Partitioned`]. A call of eight partitions costs as much to
+/// simulate as several.
 const CALLS_PARTITIONED_SHARE: f64 = 0.4;
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
@@ -93,7 +95,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         let normalised = |series| at(series)?.figure(NORMALISED);
         if let (Some(two), Some(random)) = (normalised("2"), normalised("random")) {
             findings.push(Finding::new(
-                format!("mean response time by ideal, {}, 90 %: two polls; random", scene.name()),
+                format!("mean response time relative to ideal, {}, 90 %: two polls; random", scene.name()),
                 "competitive; far worse",
                 format!("{two:.2}; {random:.2}"),
             ));
@@ -112,7 +114,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             if let (Some(two), Some(prequal), Some(random)) = (lost("2"), lost("prequal"), lost("random")) {
                 findings.push(Finding::new(
                     "calls lost to a server that fails fast, 90 %: two polls; Prequal; random",
-                    "not there",
+                    "not in the paper",
                     format!("{two:.2}; {prequal:.2}; {random:.2} %"),
                 ));
             }

@@ -1,6 +1,6 @@
-//! Clusters on which replica policies are compared: the paper's, and four that are not as even.
+//! Clusters on which replica policies are compared: the paper's cluster, and four that are less even.
 //!
-//! Load is relative to what the cluster could do if its work were shared out perfectly.
+//! Load is relative to the capacity that the cluster would have if its work were divided perfectly.
 
 use super::cluster::{Chooser, SERVERS, choose_by, setting, start_fronts, trial};
 use super::workload::Workload;
@@ -15,39 +15,40 @@ use treefold_core::random::Random;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::Duration;
 
-/// A cluster and what is odd about it.
+/// A cluster, and its unevenness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
-    /// 16 equal servers; Poisson/Exp.
+    /// 16 equal servers, with the workload Poisson/Exp.
     Homogeneous,
     /// Every other server takes twice as long (Prequal's setting of two generations of machines).
     Heterogeneous,
-    /// Every other second a neighbour's work slows four other servers down threefold (Prequal's antagonists).
+    /// Every two seconds, other work slows four newly drawn servers down threefold (Prequal's antagonists).
     Antagonists,
-    /// One server returns an error after 1 ms whatever it is asked, and so looks idle.
+    /// One server returns an error to every request after 1 ms, and so looks idle.
     FailingFast,
-    /// 8 partitions, each on 3 of the 16 servers, all asked in one call: MICRO's 25 ms locals and 5 ms folds.
+    /// 8 partitions, each on 3 of the 16 servers, all asked in one call; locals of 25 ms and folds of 5 ms,
+    /// as in MICRO.
     Partitioned,
 }
 
 /// Partitions of [`Scene::Partitioned`].
 const PARTITIONS: u32 = 8;
-/// Servers that are slowed down at a time, and how much.
+/// Servers that are slowed down at the same time, and the factor of their work times.
 const SLOWED: usize = 4;
 const SLOWED_TIMES: f64 = 3.0;
-/// How long they are.
+/// Time for which they are slowed down.
 const SLOWED_FOR: Duration = Duration::from_secs(2);
-/// What a server that fails fast takes to do so.
+/// Time that a failing server takes to return its error.
 const FAILS_AFTER: Duration = Duration::from_millis(1);
-/// A call's deadline: beyond it, it is of no use to the caller.
+/// The deadline of a call. A later answer is of no use to the caller.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Scene {
-    /// All of them.
+    /// All scenes.
     pub const ALL: [Self; 5] =
         [Self::Homogeneous, Self::Heterogeneous, Self::Antagonists, Self::FailingFast, Self::Partitioned];
 
-    /// As points call it.
+    /// Returns the name that points use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Homogeneous => "homogeneous",
@@ -58,7 +59,7 @@ impl Scene {
         }
     }
 
-    /// `calls` calls at `load` on it, which choose so.
+    /// Creates a trial of `calls` calls at `load`, whose fronts choose by `chooser`.
     pub fn trial(self, chooser: Chooser, load: f64, calls: f64, seed: u64) -> Trial {
         let setting = self.setting(seed);
         let mut world = World::new(setting.clone());
@@ -95,8 +96,8 @@ impl Scene {
         }
     }
 
-    /// The partitions a server holds. Of eight partitions with three replicas each on sixteen servers, partition `p`
-    /// lies on servers 2p, 2p+1 and 2p+2: every other server holds two.
+    /// Returns the partitions of a server. In [`Scene::Partitioned`], partition `p` is on the servers 2p,
+    /// 2p+1 and 2p+2, so every other server holds two partitions.
     fn partitions_of(self, server: usize) -> PartitionSet {
         match self {
             Self::Partitioned => {
@@ -107,7 +108,7 @@ impl Scene {
         }
     }
 
-    /// How many servers of full speed the cluster is worth.
+    /// Returns the capacity of the cluster as a number of servers of full speed.
     fn servers(self) -> f64 {
         let servers = SERVERS as f64;
         match self {
@@ -118,7 +119,7 @@ impl Scene {
         }
     }
 
-    /// What a call takes all processors together, in ms.
+    /// Returns the processor time of a call over all servers, in ms.
     fn call_ms(self) -> f64 {
         let ms = |distribution: Distribution| distribution.mean_ms();
         match self {
@@ -131,7 +132,7 @@ impl Scene {
     }
 }
 
-/// Who is slowed down when, until `end`.
+/// Returns the actions that slow drawn servers down, until `end`.
 fn antagonists(end: Duration, seed: u64) -> Vec<(Duration, Deed)> {
     let mut random = Random::new(mixed(seed ^ 0x616e_7461));
     let mut script: Vec<(Duration, Deed)> = Vec::new();

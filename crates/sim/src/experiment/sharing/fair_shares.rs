@@ -1,9 +1,11 @@
-//! Tasks of 34 ms and of 2 ms on one agg box: who has how much of its processors (NetAgg §4.2.3, figures 25 and 26).
+//! Shares the processors of one agg box between tasks of 34 ms and tasks of 2 ms (NetAgg §4.2.3, figures 25
+//! and 26).
 //!
-//! The paper runs a Solr and a Hadoop application on one box, each with a share of 50 %. With fixed weights the short
-//! tasks starve; with adaptive ones the two have as much. Here shares also change while the box runs (at 20 s, to 3:1), and
-//! what tasks take (at 40 s, with equal shares again: 5 and 20 ms), which a moving average has to learn. Tasks' times are
-//! exponential about their means; the box has eight processors, and both applications always have something to do.
+//! The paper runs a Solr and a Hadoop application on one box, each with a share of 50 %. With fixed weights
+//! the short tasks starve. With adaptive weights both applications get equal time. This experiment also
+//! changes the shares while the box runs (at 20 s, to 3:1), and the task times (at 40 s, with equal shares
+//! again: 5 and 20 ms), which a moving average has to learn. Task times are exponential. The box has eight
+//! processors, and both applications always have tasks.
 
 use super::node::{Demand, Node};
 use super::policy::Policy;
@@ -29,24 +31,24 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// The long application's part of the processor time in an interval.
+/// Name of the long application's part of the processor time in an interval.
 const PART: &str = "part";
-/// What its share says.
+/// Name of the part that its share entitles it to.
 const DUE: &str = "due";
-/// Its part since the last change.
+/// Name of its part since the last change.
 const SINCE: &str = "part_since_change";
 
 const PROCESSORS: usize = 8;
-/// Between two points, in s.
+/// Time between two points, in s.
 const INTERVAL_S: f64 = 0.5;
-/// A phase's length, in s.
+/// Length of a phase, in s.
 const PHASE_S: f64 = 20.0;
-/// What comes sooner after a change is not steady, in s.
+/// Time after a change for which parts do not count as steady, in s.
 const WARM_UP_S: f64 = 1.0;
-/// Who is within so much of what is due has converged.
+/// Largest deviation from the due part at which a policy has converged.
 const CLOSE: f64 = 0.02;
 
-/// Shares, tasks' mean times in ms, and the first application's due, one phase after the other.
+/// The phases: the shares, the mean task times in ms, and the due part of the first application.
 const PHASES: [([f64; 2], [f64; 2], f64); 3] =
     [([1.0, 1.0], [34.0, 2.0], 0.5), ([3.0, 1.0], [34.0, 2.0], 0.75), ([1.0, 1.0], [5.0, 20.0], 0.5)];
 
@@ -74,7 +76,7 @@ fn points_of(policy: Policy, seed: u64, phase_s: f64) -> Vec<Point> {
             let at_s = begins_s + INTERVAL_S * f64::from(interval);
             let had = node.run_until(at_s * 1e3);
             let part_since = |from: &[f64]| (had[0] - from[0]) / (had[0] - from[0] + had[1] - from[1]);
-            // There are no calls here, so no response times: only parts of the processor time.
+            // There are no calls and so no response times, only parts of the processor time.
             let point = Point::of_calls(policy.name(), at_s, Vec::new(), f64::NAN, f64::NAN);
             let point = point.with(PART, part_since(&before)).with(SINCE, part_since(&at_change));
             points.push(point.with(DUE, due).with("phase", number as f64));
@@ -104,7 +106,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 _ => "–",
             };
             let what = format!(
-                "{}, {title}: part of the first, steady; error; within 2 points of what is due",
+                "{}, {title}: steady part of the first, and its due part; error; time until within 2 points",
                 policy.name()
             );
             findings.push(Finding::new(what, paper, figures.to_string()));
@@ -113,11 +115,11 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     findings
 }
 
-/// How one phase went.
+/// The result of one phase.
 struct Figures {
     steady: f64,
     due: f64,
-    /// The standard deviation of the parts of intervals about what is due.
+    /// The standard deviation of the intervals' parts from the due part.
     spread: f64,
     converged_s: Option<f64>,
 }
@@ -143,7 +145,7 @@ impl std::fmt::Display for Figures {
         let converged = converged_s.map_or("never".to_owned(), |s| format!("within {s} s"));
         write!(
             f,
-            "{:.1} % of {:.0} % due; {error:+.2} points, half-seconds spread by {:.1}; {converged}",
+            "{:.1} %, due {:.0} %; {error:+.2} points, half-seconds spread by {:.1}; {converged}",
             100.0 * steady,
             100.0 * due,
             100.0 * spread
@@ -157,7 +159,7 @@ mod tests {
     use crate::experiment::Unwatched;
 
     #[test]
-    fn ours_has_what_is_due_within_a_second_of_every_change_and_fixed_weights_never_do() {
+    fn fair_queueing_converges_within_a_second_after_changes() {
         let plan = Plan { seed: 1, repeat: 1, threads: 2, quick: false };
         let points = run(&plan, &Unwatched);
         let figures = |policy: Policy, number: usize| {

@@ -1,8 +1,8 @@
-//! Sharing a node's processors among applications (NetAgg §3.2.1 and §4.2.3).
+//! Shares a node's processors among applications (NetAgg §3.2.1 and §4.2.3).
 //!
-//! - [`policy`]: who has the next turn: lotteries with fixed and with adaptive weights, and core's own rule.
-//! - [`node`]: processors, and applications that always have something to do.
-//! - [`fair_shares`]: how the policies do while shares and tasks change.
+//! - [`policy`]: chooses the next task: lotteries with fixed and with adaptive weights, and core's own rule.
+//! - [`node`]: processors, and applications that always have tasks.
+//! - [`fair_shares`]: compares the policies while shares and tasks change.
 
 pub mod fair_shares;
 pub mod node;

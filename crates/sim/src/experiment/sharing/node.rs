@@ -1,34 +1,34 @@
-//! A node whose processors are never idle: applications that always have something to do, and tasks whose times are drawn.
+//! A node whose processors are never idle: its applications always have tasks, and the task times are drawn.
 
 use super::policy::{Policy, Scheduler, Turn};
 use crate::world::distribution::Distribution;
 use crate::world::ink::mixed;
 
-/// What applications want, until it is otherwise.
+/// The demand of the applications, until it is replaced.
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// Their shares.
+    /// The shares of the applications.
     pub shares: Vec<f64>,
-    /// Mean times of their tasks, exponential, in ms.
+    /// Mean times of the applications' tasks, exponential, in ms.
     pub task_ms: Vec<f64>,
 }
 
-/// Processors and who has the next turn on them.
+/// The processors, with the scheduler that chooses their next tasks.
 #[derive(Debug)]
 pub struct Node {
     scheduler: Scheduler,
     demand: Demand,
     seed: u64,
     tasks: u64,
-    /// When each processor's task began and ends.
+    /// For each processor, its task with the times at which it begins and ends.
     processors: Vec<(f64, f64, Turn)>,
-    /// Processor time of each application's tasks that have ended, and of those at work until now.
+    /// Processor time of each application's finished tasks.
     used_ms: Vec<f64>,
     now_ms: f64,
 }
 
 impl Node {
-    /// A node of so many processors, all of them at work from the beginning.
+    /// Creates a node with this number of processors. All of them are busy from the beginning.
     pub fn new(policy: Policy, processors: usize, demand: Demand, seed: u64) -> Self {
         let used_ms = vec![0.0; demand.shares.len()];
         let scheduler = Scheduler::new(policy, &demand.shares, mixed(seed));
@@ -41,7 +41,7 @@ impl Node {
         node
     }
 
-    /// Applications want something else from now on.
+    /// Replaces the applications' demand from now on.
     pub fn demand(&mut self, demand: Demand) {
         self.scheduler.set_shares(&demand.shares);
         self.demand = demand;
@@ -54,7 +54,7 @@ impl Node {
         (at_ms, at_ms + task.draw_for_ms(self.seed, self.tasks), turn)
     }
 
-    /// Runs until a time, and gives the processor time that each application has had by then.
+    /// Runs until a time, and returns the processor time that each application has had by then.
     pub fn run_until(&mut self, until_ms: f64) -> Vec<f64> {
         loop {
             let ends = |at: &usize| self.processors[*at].1;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_processor_is_ever_idle() {
+    fn processors_are_never_idle() {
         for policy in Policy::ALL {
             let demand = Demand { shares: vec![1.0, 2.0], task_ms: vec![34.0, 2.0] };
             let mut node = Node::new(policy, 4, demand, 7);

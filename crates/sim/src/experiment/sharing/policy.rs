@@ -1,37 +1,39 @@
-//! Who has the next turn on a processor that is free.
+//! Chooses the application that gets a free processor.
 //!
-//! The paper's scheduler is a lottery: it offers a free thread to application i with probability w_i / Σ w. With *fixed*
-//! weights these are the target shares, and applications get *tasks* in proportion to them. With *adaptive* weights w_i is
-//! (s_i / t_i) / Σ (s_j / t_j), where s_i is the target share and t_i a moving average of the times that its tasks were
-//! measured to take. *Ours* is core's start-time fair queueing ([`Fair`]), with the same averages for what a task is
-//! expected to cost and what it did cost as a correction: the very code that a node runs.
+//! The paper's scheduler is a lottery: it offers a free thread to application i with probability w_i / Σ w.
+//! With *fixed* weights these are the target shares, and applications get *tasks* in proportion to them. With
+//! *adaptive* weights w_i is (s_i / t_i) / Σ (s_j / t_j), where s_i is the target share and t_i a moving
+//! average of the measured times of its tasks. *Fair* is core's start-time fair queueing ([`Fair`]), the same
+//! code that a node runs. It charges a task the same moving average when the task begins, and corrects the
+//! charge to the measured time when the task ends.
 
 use treefold_core::load::cost::Ewma;
 use treefold_core::random::Random;
 use treefold_core::schedule::fair::Fair;
 use treefold_core::time::Duration;
 
-/// The newest measurement's weight in moving averages: that of a node by default. The paper does not say its own.
+/// Weight of the newest measurement in moving averages: the default of a node. The paper does not give its
+/// own.
 const NEWEST: f64 = 0.1;
-/// What a task is taken to cost before any was measured, in ms: core's own guess.
+/// Assumed task time before the first measurement, in ms: core's own default.
 const UNKNOWN_MS: f64 = treefold_core::load::cost::LOCAL_MS_PRIOR;
 
-/// A way to share.
+/// A rule for sharing processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// A lottery whose weights are the shares.
     FixedLottery,
-    /// A lottery whose weights are the shares by measured times.
+    /// A lottery whose weights are the shares divided by the measured task times.
     AdaptiveLottery,
     /// Start-time fair queueing on measured cost.
     Fair,
 }
 
 impl Policy {
-    /// All, the paper's first.
+    /// All policies, with the paper's first.
     pub const ALL: [Self; 3] = [Self::FixedLottery, Self::AdaptiveLottery, Self::Fair];
 
-    /// As series are called.
+    /// Returns the name of the policy's series.
     pub fn name(self) -> &'static str {
         match self {
             Self::FixedLottery => "fixed lottery",
@@ -41,7 +43,7 @@ impl Policy {
     }
 }
 
-/// A policy at work.
+/// The state of a policy.
 #[derive(Debug)]
 pub struct Scheduler {
     policy: Policy,
@@ -51,16 +53,16 @@ pub struct Scheduler {
     random: Random,
 }
 
-/// A task that was given its turn.
+/// A task that has got a processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Whose it is.
+    /// The application of the task.
     pub application: usize,
     expected_ms: f64,
 }
 
 impl Scheduler {
-    /// A policy for applications with these shares, all of which always have something to do.
+    /// Creates a scheduler for applications with these shares. All applications always have tasks.
     pub fn new(policy: Policy, shares: &[f64], seed: u64) -> Self {
         Self {
             policy,
@@ -71,13 +73,13 @@ impl Scheduler {
         }
     }
 
-    /// Other shares from now on.
+    /// Replaces the shares from now on.
     pub fn set_shares(&mut self, shares: &[f64]) {
         shares.iter().enumerate().for_each(|(application, &share)| self.fair.set_share(application, share));
         self.shares = shares.to_vec();
     }
 
-    /// The next turn.
+    /// Chooses the application of the next task.
     pub fn next_turn(&mut self) -> Turn {
         let expected_ms = |times: &[Ewma], at: usize| times[at].mean_ms().unwrap_or(UNKNOWN_MS);
         let application = match self.policy {
@@ -96,14 +98,14 @@ impl Scheduler {
         Turn { application, expected_ms }
     }
 
-    /// A turn is over, and took so long.
+    /// Records that a task has ended and took `took_ms`.
     pub fn ended(&mut self, turn: Turn, took_ms: f64) {
         self.fair.end(turn.application, turn.expected_ms, took_ms);
         self.times[turn.application].observe(Duration::from_millis_f64(took_ms));
     }
 }
 
-/// One of these, in proportion to their weights.
+/// Draws an index in proportion to the weights.
 fn draw(random: &mut Random, weights: &[f64]) -> usize {
     let mut left = random.unit() * weights.iter().sum::<f64>();
     let drawn = weights.iter().position(|weight| {
@@ -117,7 +119,7 @@ fn draw(random: &mut Random, weights: &[f64]) -> usize {
 mod tests {
     use super::*;
 
-    /// The first application's part of 20,000 turns, and of their time, with tasks of 34 and 2 ms.
+    /// Returns the first application's part of 20,000 turns and of their time, with tasks of 34 and 2 ms.
     fn parts(policy: Policy, shares: &[f64]) -> (f64, f64) {
         let mut scheduler = Scheduler::new(policy, shares, 1);
         let (mut turns, mut times_ms) = ([0.0, 0.0], [0.0, 0.0]);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_weights_share_tasks_and_the_others_share_time() {
+    fn fixed_weights_share_tasks_and_other_policies_share_time() {
         for (shares, due) in [([1.0, 1.0], 0.5), ([3.0, 1.0], 0.75)] {
             let close = |part: f64, due: f64| assert!((part - due).abs() < 0.02, "{part} where {due} is due");
             close(parts(Policy::FixedLottery, &shares).0, due);

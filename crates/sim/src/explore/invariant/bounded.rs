@@ -1,17 +1,17 @@
 //! Every table of every node stays within its limit.
 //!
-//! Where a limit is not a plain maximum the rule is this:
-//! - `waves_open_max` bounds the waves that a node takes part in for others; its own calls' waves come on top, and
-//!   are bounded by `calls_open_max`.
-//! - `jobs_queued_max` refuses locals. Folds are never refused: an open wave has less than one for each partition, and
-//!   of those that have ended there are no more than of those that are open, or [`STALE_FOLDS_MAX`].
-//! - `peers_max` bounds what is remembered of nodes, with room for one at least. Who has one connection more is the
-//!   driver's to refuse, and this world has none to refuse.
-//! - `missing_max` bounds the losses listed in each answer, be it a call's or a node's; one is listed in any case.
-//! - `held_bytes_max` stops what is offered. What a node's own locals give is not asked for, and each wave with
-//!   nothing to fold is granted one answer whatever is held, so that waves don't wait for each other's room; a child
-//!   that ran out of time has not folded all that its answer consists of. Partials
-//!   of no more than `eager_bytes_max` come unasked, and are not what the limit is for.
+//! Some limits are not plain maxima:
+//! - `waves_open_max` limits the waves in which a node takes part for others. The waves of its own calls are
+//!   added to these, and `calls_open_max` limits them.
+//! - `jobs_queued_max` refuses locals. Folds are never refused. An open wave has fewer folds than partitions,
+//!   and folds of ended waves are not more than folds of open waves, or than [`STALE_FOLDS_MAX`].
+//! - `peers_max` limits the nodes that are remembered; there is always room for one. The driver would have to
+//!   refuse further connections, and this world refuses none.
+//! - `missing_max` limits the losses listed in each answer of a call or a node. One loss is always listed.
+//! - `held_bytes_max` limits offers. It does not limit the results of a node's own locals, which are not
+//!   offered. Each wave with nothing to fold gets one grant regardless of the limit, so that waves do not
+//!   wait for each other's room. A child that has run out of time sends parts that it has not folded.
+//!   Partials of at most `eager_bytes_max` are sent without an offer, so this limit does not apply to them.
 
 use super::Finding;
 use crate::world::World;
@@ -19,25 +19,25 @@ use treefold_core::error::Missing;
 use treefold_core::limits::STALE_FOLDS_MAX;
 use treefold_core::push::PUSH_BYTES;
 
-/// What is needed to judge a node.
+/// The figures that are needed to check a node.
 #[derive(Debug)]
 pub struct Bounded {
     /// The size of every partial.
     pub partial_bytes: usize,
-    /// How many partitions there are.
+    /// Number of partitions.
     pub partitions: usize,
-    /// How many workers an application has; none where there is none.
+    /// Number of the application's workers; 0 if there is no application.
     pub workers: usize,
-    /// The size of the largest piece that they push.
+    /// The size of the workers' largest piece.
     pub piece_bytes: usize,
-    /// What each may have at a node that is not folded.
+    /// Most bytes that a worker may have unfolded at its node.
     pub window_bytes: usize,
-    /// How many losses an answer may list.
+    /// Most losses that an answer may list.
     pub missing_max: usize,
 }
 
 impl Bounded {
-    /// Holds one node to its limits.
+    /// Checks the limits of one node.
     pub fn touched(&self, world: &World, at: usize) -> Finding {
         let place = world.place(at);
         let (open, limits) = (place.node().open_work(), &place.spec().limits);
@@ -53,8 +53,8 @@ impl Bounded {
         let at_work = tables.locals_queued + open.jobs_running + open.jobs_stuck;
         within("sliced locals", tables.sliced_locals, limits.waves_open_max.saturating_add(at_work))?;
         within("jobs_queued_max", tables.locals_queued, limits.jobs_queued_max)?;
-        // An announced wave has a fold for each worker's pieces, and those of their results; a stream's filter is at one piece
-        // of work at a time.
+        // An announced wave has folds for the pieces of each worker, and for the workers' results. The filter
+        // of a stream has one run at a time.
         let folds = self.partitions.max(2 * self.workers);
         within("folds that wait", tables.folds_queued, open.waves * folds + open.streams + STALE_FOLDS_MAX)?;
         within("peers_max", tables.peers_remembered, limits.peers_max.max(1))?;
@@ -70,7 +70,8 @@ impl Bounded {
         Ok(())
     }
 
-    /// Holds a node to its limits for what is pushed. A worker's first piece is always taken, so that each gets on.
+    /// Checks a node's limits for pushes. A worker's first piece is always accepted, so that each worker
+    /// makes progress.
     fn pushed(&self, world: &World, at: usize) -> Finding {
         let place = world.place(at);
         let (tables, limits) = (place.node().table_sizes(), &place.spec().limits);
@@ -85,12 +86,12 @@ impl Bounded {
         within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(most))
     }
 
-    /// Holds one answer to its limit.
+    /// Checks the limit of one answer.
     pub fn of_answer(&self, missing: &[Missing]) -> Finding {
         let most = self.missing_max.max(1);
         if missing.len() <= most {
             return Ok(());
         }
-        Err(format!("missing_max: {} losses are listed, at most {most}: {missing:?}", missing.len()))
+        Err(format!("missing_max: an answer lists {} losses, at most {most}: {missing:?}", missing.len()))
     }
 }

@@ -1,10 +1,11 @@
-//! When nothing goes wrong any more, everyone soon sees everyone.
+//! When there are no more faults, all nodes soon have the same view of the cluster.
 //!
-//! Once all is healed, each running member sees exactly the running members, with the card of each; so does each
-//! observer. It may take [`WITHIN`]: a node that could not reach its seeds calls them again after
-//! `seek_interval_max`, one that lacks a card asks for it again after `sync_interval_max`, both 10 s and varied, and
-//! two halves that hold each other for dead find together when somebody's call on one of the dead
-//! (`announce_down_interval`, 3 s) meets one that lives. Two of the longest after each other, and half as much again.
+//! After everything is healed, each running member and each observer sees exactly the running members, with
+//! the card of each. This may take [`WITHIN`]. A node that could not reach its seeds calls them again after
+//! `seek_interval_max`. A node that lacks a card asks for it again after `sync_interval_max`. Both are 10 s,
+//! varied. Two halves that hold each other for dead find each other when a node calls a member of the other
+//! half that it holds for dead (`announce_down_interval`, 3 s) and that member is alive. [`WITHIN`] is the
+//! sum of two of the longest intervals, plus half of it.
 
 use super::Finding;
 use crate::world::World;
@@ -12,13 +13,13 @@ use std::collections::BTreeSet;
 use treefold_core::id::NodeId;
 use treefold_core::time::Duration;
 
-/// How long it may take.
+/// Longest time until the views agree.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
-/// Holds every place of `members` and `observers` to its view.
+/// Checks the view of every place of `members` and `observers`.
 pub fn sees_all(world: &World, members: &BTreeSet<usize>, observers: &BTreeSet<usize>) -> Finding {
     if members.is_empty() {
-        // An observer learns who is gone from those who are there.
+        // Only running members can tell an observer which members are gone.
         return Ok(());
     }
     let there: BTreeSet<NodeId> = members.iter().map(|&at| world.place(at).id()).collect();
@@ -29,7 +30,7 @@ pub fn sees_all(world: &World, members: &BTreeSet<usize>, observers: &BTreeSet<u
         if seen != there {
             let lacks: Vec<&NodeId> = there.difference(&seen).collect();
             let ghosts: Vec<&NodeId> = seen.difference(&there).collect();
-            return Err(format!("place {at} lacks {lacks:?} and sees {ghosts:?}, who are not there"));
+            return Err(format!("place {at} does not see {lacks:?}, and sees {ghosts:?}, which do not run"));
         }
         if let Some(node) = there.iter().find(|node| view.card(node).is_none()) {
             return Err(format!("place {at} lacks the card of {node:?}"));

@@ -1,7 +1,7 @@
-//! No contribution is counted twice, and none is claimed that is not there.
+//! No contribution is counted twice, and no contributor is listed without its contribution.
 //!
-//! A payload shows whose marks are in it and how often ([`Ink::holds_exactly`]), so this is held for every answer and
-//! for every partial that any node sends, with what it says about itself.
+//! A payload shows the marks that it contains and their number ([`Ink::holds_exactly`]). So this is checked
+//! for every answer, and for every partial that a node sends, against the contributors that it lists.
 
 use super::Finding;
 use crate::world::ink::Ink;
@@ -9,17 +9,19 @@ use treefold_core::call::Outcome;
 use treefold_core::message::Partial;
 use treefold_core::partitions::PartitionSet;
 
-/// A call's answer holds each contributor once.
+/// Checks that a call's answer contains each contributor once.
 pub fn of_outcome(outcome: &Outcome<Ink>) -> Finding {
     outcome.value.as_ref().map_or(Ok(()), |value| holds_exactly(value, &outcome.contributed))
 }
 
-/// So does a partial.
+/// Checks that a partial contains each contributor once.
 pub fn of_partial(partial: &Partial<Ink>) -> Finding {
     match &partial.payload {
         Some(payload) => holds_exactly(payload, &partial.contributors),
         None if partial.contributors.is_empty() => Ok(()),
-        None => Err(format!("{} have contributed to a partial without a payload", partial.contributors)),
+        None => {
+            Err(format!("the partial lists the contributors {} but has no payload", partial.contributors))
+        }
     }
 }
 
@@ -28,5 +30,8 @@ fn holds_exactly(ink: &Ink, contributors: &PartitionSet) -> Finding {
         return Ok(());
     }
     let said = contributors.len();
-    Err(format!("{said} contributors are said, {contributors}; {} contributions are in it", ink.count))
+    Err(format!(
+        "{said} contributors are listed, {contributors}; the payload has {} contributions",
+        ink.count
+    ))
 }

@@ -1,11 +1,11 @@
-//! A call ends exactly once, and by its deadline, on its front's own clock.
+//! A call ends exactly once, and by its deadline on its front's clock.
 //!
-//! A front has until the deadline itself: it keeps a margin to get its answer out, and in the simulated world
-//! handling an input takes no time. What excuses it:
-//! - it is stopped: then it has until it goes on, with its backlog handled;
-//! - its clock jumps over the deadline: then it has until the jump;
-//! - its process is gone: then nobody is told, since nobody is there;
-//! - the call was cancelled, or its client is gone: then no outcome may come any more at all.
+//! A front has time until the deadline itself: it keeps a margin for sending its answer, and in the simulated
+//! world handling an input takes no time. There are these exceptions:
+//! - The front is stopped. Then it has time until it goes on and has handled its backlog.
+//! - The front's clock jumps over the deadline. Then it has time until the jump.
+//! - The front's process is gone. Then no outcome is due, because its user is gone too.
+//! - The call was cancelled, or its client is gone. Then no outcome may come any more.
 
 use super::{Asker, Finding};
 use crate::world::World;
@@ -13,14 +13,14 @@ use crate::world::place::Life;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::time::{Duration, Instant};
 
-/// Nanoseconds lost in rounding.
+/// Tolerance for rounding of nanoseconds.
 const BOUND: Duration = Duration::from_micros(1);
 
-/// When what is open must have ended.
+/// The times by which open calls must have ended.
 #[derive(Debug, Default)]
 pub struct EndsOnce {
     due: BTreeMap<usize, BTreeSet<(Instant, Asker)>>,
-    /// Since when a place has run without a break.
+    /// For each place, the time since which it has run without a break.
     steady_since: BTreeMap<usize, Instant>,
 }
 
@@ -48,18 +48,18 @@ impl EndsOnce {
         self.steady_since.insert(at, now);
     }
 
-    /// A call that was due by `due` ends at `at`.
+    /// Checks a call at `at` that ends now and was due by `due`.
     pub(super) fn in_time(&self, now: Instant, at: usize, due: Instant) -> Finding {
         let late = self.due_by(at, due).until(now);
         if late <= BOUND { Ok(()) } else { Err(format!("it ended {late} past its deadline")) }
     }
 
-    /// When a call that is due by `due` must really have ended.
+    /// Returns the time by which a call that is due by `due` must have ended, with the exceptions.
     fn due_by(&self, at: usize, due: Instant) -> Instant {
         self.steady_since.get(&at).map_or(due, |&since| due.max(since))
     }
 
-    /// The call at `at` that should have ended, if there is one.
+    /// Returns an error for the first call at `at` that should have ended.
     pub(super) fn touched(&self, world: &World, at: usize) -> Result<(), (Asker, String)> {
         let Some(&(due, asker)) = self.due.get(&at).and_then(BTreeSet::first) else { return Ok(()) };
         if world.now() <= self.due_by(at, due) + BOUND || world.place(at).life() != Life::Running {

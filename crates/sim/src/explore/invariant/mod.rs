@@ -1,8 +1,8 @@
-//! What must hold whatever happens, one file each, and the inspection that holds a world to it.
+//! The invariants, one file each, and the inspection that checks a world against them.
 //!
-//! An [`Inspection`] watches a world. It keeps the book of the calls that are open and passes on what it sees to the
-//! invariants; the first that is broken is the finding. All look at one effect, one outcome or one node at a time, so
-//! that they can be held after every step.
+//! An [`Inspection`] watches a world. It records the open calls and passes events to the invariants. The
+//! first broken invariant is the finding. Each invariant looks at one effect, one outcome or one node at a
+//! time, so that all can be checked after every step.
 
 pub mod bounded;
 pub mod converges;
@@ -43,57 +43,57 @@ use treefold_core::time::{Duration, Instant};
 /// A broken invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// The invariant's name, which is its file's.
+    /// The name of the invariant, which is the name of its file.
     pub invariant: String,
-    /// When, in µs since the scenario's start.
+    /// Time of the violation, in µs since the scenario's start.
     pub at_us: u64,
-    /// Where; the place's number.
+    /// Number of the place.
     pub place: Option<usize>,
-    /// The call's number in the scenario, if it is about one.
+    /// The call's number in the scenario, if the violation is about a call.
     pub call: Option<u64>,
-    /// The stream, if it is about one.
+    /// The stream, if the violation is about a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamId>,
-    /// What was seen.
+    /// The observed violation.
     pub what: String,
 }
 
-/// What an invariant says: nothing, or what is wrong.
+/// The result of an invariant: an error describes the violation.
 pub type Finding = Result<(), String>;
 
-/// Who made a call at a front.
+/// The caller at a front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asker {
-    /// The front's own user.
+    /// The front's user.
     Own(RequestId),
-    /// A client, by its own number.
+    /// A client, with the client's number of the call.
     Client(NodeId, u64),
 }
 
 /// A call that is open at a front.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
-    /// Its number in the scenario.
+    /// The call's number in the scenario.
     pub call: u64,
-    /// When it must have ended, by the world's clock as the front's stands now.
+    /// Time by which it must have ended, in the world's time, corrected for jumps of the front's clock.
     pub due: Instant,
-    /// What was asked for.
+    /// The options of the call.
     pub options: CallOptions,
 }
 
-/// Holds a world to all invariants.
+/// Checks a world against all invariants.
 #[derive(Debug)]
 pub struct Inspection {
-    /// What is open at which place.
+    /// The open calls, by place.
     open: BTreeMap<(usize, Asker), OpenCall>,
     ends_once: ends_once::EndsOnce,
     silent: silent::Silent,
     leaves_nothing: leaves_nothing::LeavesNothing,
     bounded: bounded::Bounded,
     streams: streams::Streams,
-    /// The largest packet that a node may send up a stream, with what it is counted for.
+    /// The largest packet that a node may send up a stream, including its overhead.
     stream_packet_bytes: usize,
-    /// How nodes name a call.
+    /// The wave of each call.
     waves: BTreeMap<u64, WaveId>,
     drained: Vec<usize>,
     calls: u64,
@@ -102,7 +102,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// An inspection of a scenario's world, in which messages take at most `hop`.
+    /// Creates an inspection of a scenario's world, in which messages take at most `hop`.
     pub fn new(scenario: &Scenario, hop: Duration) -> Self {
         Self {
             open: BTreeMap::new(),
@@ -127,42 +127,42 @@ impl Inspection {
         }
     }
 
-    /// The first broken invariant.
+    /// Returns the first violation.
     pub fn found(&self) -> Option<&Violation> {
         self.found.as_ref()
     }
 
-    /// How nodes name the scenario's calls.
+    /// Returns the waves of the scenario's calls.
     pub fn waves(&self) -> &BTreeMap<u64, WaveId> {
         &self.waves
     }
 
-    /// How many calls have been made.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// How many pushes have come to a node.
+    /// Returns the number of pushes that have reached a node.
     pub fn pushes(&self) -> u64 {
         self.pushes
     }
 
-    /// The streams of the scenario.
+    /// Returns the streams of the scenario.
     pub fn streams(&self) -> &streams::Streams {
         &self.streams
     }
 
-    /// What has come in streams until now says nothing about who is back.
+    /// Forgets the recent waves of streams, so that only later waves show which endpoints are back.
     pub fn forget_recent_waves(&mut self) {
         self.streams.forget_recent();
     }
 
-    /// Places whose node has drained since the last question.
+    /// Takes the places whose nodes have drained since the last call of this function.
     pub fn take_drained(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.drained)
     }
 
-    /// The process at `at` is gone, and with it the calls that it was the front of.
+    /// Records that the process at `at` is gone, and with it the calls of its front.
     pub fn killed(&mut self, at: usize) {
         self.open.retain(|(front, _), _| *front != at);
         self.ends_once.forget(at);
@@ -170,12 +170,12 @@ impl Inspection {
         self.streams.killed(at);
     }
 
-    /// The process at `at` goes on after a stall.
+    /// Records that the process at `at` goes on after a stall.
     pub fn resumed(&mut self, now: Instant, at: usize) {
         self.ends_once.resumed(now, at);
     }
 
-    /// The clock of `at` has jumped ahead.
+    /// Records that the clock of `at` has jumped ahead.
     pub fn jumped(&mut self, now: Instant, at: usize, by: Duration) {
         for ((front, _), call) in &mut self.open {
             if *front == at {
@@ -185,22 +185,22 @@ impl Inspection {
         self.ends_once.jumped(now, at, by);
     }
 
-    /// From now on messages may be lost, and nodes may go on in vain.
+    /// Records that from now on messages may be lost and nodes may work in vain.
     pub fn troubled(&mut self) {
         self.leaves_nothing.troubled();
     }
 
-    /// True when no call is open at any front.
+    /// Tells whether no call is open at any front.
     pub fn has_none_open(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// True when a call is open at `front`.
+    /// Tells whether a call is open at `front`.
     pub fn has_open(&self, front: usize) -> bool {
         self.open.range((front, Asker::Own(RequestId(0)))..).next().is_some_and(|((at, _), _)| *at == front)
     }
 
-    /// Notes what an invariant says about `at`.
+    /// Records the result of an invariant at `at`. Only the first violation is kept.
     pub fn hold(
         &mut self,
         invariant: &str,
@@ -215,7 +215,7 @@ impl Inspection {
         }
     }
 
-    /// The same of a stream.
+    /// Like [`Self::hold`], for a stream.
     pub fn hold_stream(
         &mut self,
         invariant: &str,
@@ -231,7 +231,7 @@ impl Inspection {
         }
     }
 
-    /// Nothing more should be open anywhere; `idle` are the places that must be as new.
+    /// Checks that nothing is left. The places in `idle` must be like new.
     pub fn hold_at_rest(&mut self, world: &World, idle: &BTreeSet<usize>, is_over: bool) {
         self.hold("leaves_nothing", world.now(), None, None, leaves_nothing::at_rest(world, idle, is_over));
         if is_over {
@@ -239,7 +239,7 @@ impl Inspection {
         }
     }
 
-    /// No call may be open that is past its time, at any place that runs.
+    /// Checks that no call at a running place is past its deadline.
     pub fn hold_all_ended(&mut self, world: &World) {
         for at in 0..world.places() {
             let says = self.ends_once.touched(world, at);
@@ -259,11 +259,11 @@ impl Inspection {
         let due = now + options.deadline;
         let open = OpenCall { call: params.call, due, options: options.clone() };
         let is_new = self.open.insert((at, asker), open).is_none();
-        assert!(is_new, "every call of a scenario has a number of its own");
+        assert!(is_new, "two calls of the scenario have the same number");
         self.ends_once.began(at, asker, due);
     }
 
-    /// Nobody wants the call's answer any more.
+    /// Records that the caller no longer waits for the call.
     fn dropped(&mut self, now: Instant, at: usize, asker: Asker) {
         let Some(open) = self.open.remove(&(at, asker)) else { return };
         self.ends_once.ended(at, asker, open.due);
@@ -287,7 +287,7 @@ impl Inspection {
     }
 }
 
-/// Where no filter folds a wave, all its packets are sent at once.
+/// Returns the size of the largest packet. If no filter folds a wave, all its packets are sent together.
 fn stream_packet_bytes(scenario: &Scenario) -> usize {
     let of = |stream: &PlannedStream| {
         let packets = if stream.folds { 1 } else { scenario.partitions as usize };

@@ -1,10 +1,10 @@
-//! Contributed and missing partition what was asked: every partition is in one of them, with a reason if missing.
+//! Contributed and missing partitions together are the asked ones. Each missing partition has a reason.
 
 use super::Finding;
 use crate::world::ink::Ink;
 use treefold_core::call::{CallOptions, Outcome, Status};
 
-/// What was asked is contributed or missing, never both, and never neither.
+/// Checks that every asked partition is either contributed or missing, and not both.
 pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Finding {
     if matches!(outcome.status, Status::Rejected(_)) {
         return Ok(());
@@ -12,17 +12,17 @@ pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Finding {
     if let Some(wanted) = &options.partitions
         && *wanted != outcome.asked
     {
-        return Err(format!("{wanted} were to be asked, {} were", outcome.asked));
+        return Err(format!("expected {wanted} to be asked, found {}", outcome.asked));
     }
     let mut seen = outcome.contributed.clone();
     for loss in &outcome.missing {
         if loss.partitions.is_empty() {
-            return Err(format!("nothing is missing for the reason {}", loss.reason));
+            return Err(format!("a loss for the reason {} lists no partitions", loss.reason));
         }
         if seen.intersects(&loss.partitions) {
             let twice = loss.partitions.intersection(&seen);
             return Err(format!(
-                "{twice} is missing, and also contributed or missing otherwise: {outcome:?}"
+                "{twice} is missing, and also contributed or missing for another reason: {outcome:?}"
             ));
         }
         seen.union_with(&loss.partitions);

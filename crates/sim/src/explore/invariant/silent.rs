@@ -1,9 +1,9 @@
-//! Who has drained begins nothing any more.
+//! A drained node starts nothing new.
 //!
-//! After [`Event::Drained`] a driver closes links and ends the process. Until it has, a node may still gossip its
-//! farewell, answer those who ask (a poll, a call, which it refuses, its cards, its status), give once more what it
-//! has answered before, close connections and tell its log. What it may not do is run a job, ask a child, or report
-//! the end of a call: nobody would be there for what comes of it.
+//! After [`Event::Drained`] a driver closes links and ends the process. Until then, a node may still gossip
+//! that it leaves, answer questions (a poll, a call, which it refuses, its cards, its status), repeat an
+//! earlier answer, close connections and write to its log. It must not run a job, ask a child, or report the
+//! end of a call, because its process ends before the result.
 
 use super::Finding;
 use crate::world::ink::Ink;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use treefold_core::effect::{Effect, Event};
 use treefold_core::message::Message;
 
-/// Who has drained.
+/// The nodes that have drained.
 #[derive(Debug, Default)]
 pub struct Silent {
     drained: BTreeSet<usize>,
@@ -38,6 +38,6 @@ impl Silent {
             Effect::Deliver(Event::CallDone { outcome, .. }) => !outcome.asked.is_empty(),
             _ => false,
         };
-        if begins_something { Err(format!("it has drained, and wants {effect:?}")) } else { Ok(()) }
+        if begins_something { Err(format!("it has drained, but requests {effect:?}")) } else { Ok(()) }
     }
 }

@@ -1,12 +1,13 @@
-//! An endpoint answers a packet down once, however often its node died and wherever it lives now.
+//! An endpoint answers a packet down exactly once, even if its node died or the endpoint moved.
 //!
-//! Looked for where nobody is waited for: each answer comes alone, under the tag of the packet that it answers.
+//! This is checked in do-not-wait mode, in which each answer comes alone, with the tag of the packet that it
+//! answers.
 
 use super::Finding;
 use super::streams::Heard;
 use std::collections::BTreeSet;
 
-/// Looks at all that has come of a stream whose endpoints send nothing on their own.
+/// Checks all packets of a stream whose endpoints send only answers.
 pub fn at_rest(heard: &Heard) -> Finding {
     for (endpoint, came) in &heard.packets {
         let mut tags = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Everyone is back after healing: a bounded time after the last fault, every endpoint whose node lives takes part in
-//! its streams again and is in their waves.
+//! Within a bounded time after the last fault, every endpoint on a live node takes part in its streams again
+//! and is in their waves.
 
 use super::Finding;
 use super::streams::Heard;
@@ -7,19 +7,19 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::Synchronisation;
 use treefold_core::time::Duration;
 
-/// How long it may take: members find each other again ([`super::converges::WITHIN`]), and endpoints that were missed
-/// are given a place some seconds later.
+/// Longest time until then. Members find each other again ([`super::converges::WITHIN`]), and some seconds
+/// later missing endpoints get a place.
 pub const WITHIN: Duration = Duration::from_secs(45);
-/// What comes so soon after healing may have been sent before it.
+/// Time after healing during which arriving packets may have been sent before it.
 pub const RECOVERED_AFTER: Duration = Duration::from_secs(1);
 
-/// Looks at what a front-end's user has heard since [`RECOVERED_AFTER`]; `living` are the endpoints that must be
-/// there. If they `only_attend`, they need not be in a wave.
+/// Checks the waves since [`RECOVERED_AFTER`]. `living` are the endpoints that must take part. If `only_attend`
+/// is true, they need not be in a wave.
 pub fn all_back(heard: &Heard, living: &PartitionSet, only_attend: bool) -> Finding {
     let wanted = heard.asked.intersection(living);
     let unsaid = wanted.difference(&heard.present);
     if !unsaid.is_empty() {
-        return Err(format!("{unsaid} live, and are not said to take part: {}", heard.present));
+        return Err(format!("endpoints {unsaid} run, but do not take part; these do: {}", heard.present));
     }
     if only_attend {
         return Ok(());
@@ -27,5 +27,9 @@ pub fn all_back(heard: &Heard, living: &PartitionSet, only_attend: bool) -> Find
     let is_waited_for = heard.synchronisation == Synchronisation::WaitForAll;
     let seen = if is_waited_for { &heard.recent_most } else { &heard.recent };
     let unseen = wanted.difference(seen);
-    if unseen.is_empty() { Ok(()) } else { Err(format!("{unseen} live, and are in no wave; {seen} are")) }
+    if unseen.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("endpoints {unseen} run, but no wave has them; these came: {seen}"))
+    }
 }

@@ -1,20 +1,20 @@
-//! No endpoint counts twice in a stream's wave, no wave comes twice, and no packet does.
+//! No endpoint counts twice in a stream's wave, no wave comes twice, and no packet comes twice.
 //!
-//! A payload counts the packets that were folded into it ([`Ink::count`]), so this is held for every wave that a
-//! front-end's user is given.
+//! A payload counts the packets that were folded into it ([`Ink::count`]). So this is checked for every wave
+//! that a front-end's user gets.
 
 use super::Finding;
 use super::streams::Heard;
 use crate::world::ink::Ink;
 use treefold_core::stream::StreamWave;
 
-/// Looks at a wave, and at those that came before it.
+/// Checks a wave against its contributors and against earlier waves.
 pub fn of_wave(heard: &Heard, wave: &StreamWave<Ink>) -> Finding {
     let count: u32 = wave.packets.iter().map(|packet| packet.count).sum();
     if count as usize != wave.contributors.len() {
         let (said, tag) = (wave.contributors.len(), wave.tag);
         return Err(format!(
-            "wave {tag}: {said} contributors are said, {}; {count} packets are in it",
+            "wave {tag}: {said} contributors are listed, {}; it has {count} packets",
             wave.contributors
         ));
     }

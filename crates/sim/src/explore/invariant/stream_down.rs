@@ -1,16 +1,16 @@
-//! An endpoint that keeps its place is given every packet that goes down its stream.
+//! An endpoint that keeps its place gets every packet that goes down its stream.
 //!
-//! That it is given each once and in order, the world asserts of every endpoint. An endpoint keeps its place when it took
-//! part from the start, lives where it lived then, and its node was never told to begin anew: a node that was given up and
-//! comes back is given what is sent from then on. A filter on the way down may fail over a packet, which is dropped then, so
-//! streams that have one are not looked at.
+//! The world asserts that every endpoint gets each packet once and in order. An endpoint keeps its place if
+//! it took part from the start, is still on the same node, and the node was never told to begin anew. A node
+//! that was evicted and comes back gets only the packets that are sent afterwards. A filter on the way down
+//! may fail for a packet, which is then dropped, so streams with such a filter are not checked.
 
 use super::Finding;
 use super::streams::{FrontEndKey, Streams};
 use crate::world::World;
 use crate::world::place::place_of;
 
-/// Looks at the endpoints of a stream down which so many packets were sent, to all.
+/// Checks the endpoints of a stream down which `sent` packets were sent to all.
 pub fn at_rest(world: &World, streams: &Streams, key: &FrontEndKey, sent: u64) -> Finding {
     let Some(heard) = streams.heard(key) else { return Ok(()) };
     let Some(stream) = heard.stream else { return Ok(()) };
@@ -26,7 +26,7 @@ pub fn at_rest(world: &World, streams: &Streams, key: &FrontEndKey, sent: u64) -
         if keeps_its_place && !seat.taken.iter().copied().eq(1..=sent) {
             let (came, last) = (seat.taken.len(), seat.taken.last());
             return Err(format!(
-                "endpoint {endpoint} was given {came} packets down of {sent}, the last of them {last:?}"
+                "endpoint {endpoint} got {came} of {sent} packets down; the last was {last:?}"
             ));
         }
     }

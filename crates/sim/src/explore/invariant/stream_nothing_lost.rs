@@ -1,10 +1,11 @@
-//! Nothing that is not settled is lost while its endpoint lives.
+//! No unsettled packet is lost while its endpoint's node lives.
 //!
-//! When all is healed and every endpoint has sent what the others have, each packet of an endpoint that still lives has
-//! come to the front-end's user in a wave, or the endpoint was named missing from that wave. A node that was given up
-//! drops what it has of waves that several make, and its endpoints are away until it begins anew. If nobody else has sent
-//! anything for such a wave, it never comes, and so nobody is missing from it. Packets whose tag the node
-//! counted are not looked for one by one where several make a wave: only their node knows which wave was theirs.
+//! After everything is healed and every endpoint has sent as much as the others, each packet of an endpoint
+//! on a live node has reached the front-end's user in a wave, or the endpoint was reported missing from that
+//! wave. There is one exception. An evicted node drops its packets of waves with several endpoints, and its
+//! endpoints are away until it begins anew. If no other endpoint has sent anything for such a wave, the wave
+//! never comes, and no endpoint is reported missing from it. If waves have packets of several endpoints and
+//! the node counts the tags, packets are not checked one by one, because only their node knows their wave.
 
 use super::Finding;
 use super::streams::{FrontEndKey, Heard, Streams};
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use treefold_core::stream::StreamId;
 use treefold_core::time::Instant;
 
-/// Looks at all that living endpoints of a stream have sent.
+/// Checks all packets that endpoints on live nodes have sent to a stream.
 pub fn at_rest(world: &World, streams: &Streams, key: &FrontEndKey) -> Finding {
     let Some(heard) = streams.heard(key) else { return Ok(()) };
     let Some(stream) = heard.stream else { return Ok(()) };
@@ -49,7 +50,7 @@ fn waves_of(heard: &Heard, endpoint: u32, seat: &Seat, anew_at: Option<Instant>)
         if wave.is_none() && anew_at.is_some_and(|anew_at| sent.at <= anew_at) {
             continue;
         }
-        return Err(format!("it sent a packet for wave {tag}, and is neither in it nor missing: {wave:?}"));
+        return Err(format!("it sent a packet for wave {tag}, but is neither in it nor missing: {wave:?}"));
     }
     Ok(())
 }
@@ -57,7 +58,8 @@ fn waves_of(heard: &Heard, endpoint: u32, seat: &Seat, anew_at: Option<Instant>)
 fn packets_of(world: &World, heard: &Heard, stream: StreamId, endpoint: u32, seat: &Seat) -> Finding {
     let places = world.seats().filter(|((_, of, number), _)| *of == stream && *number == endpoint).count();
     if places > 1 {
-        // Of two nodes that both took the endpoint for theirs, one is told to let it go, with what it has sent.
+        // If two nodes both held the endpoint as theirs, one is told to release it, with the packets that it
+        // has sent.
         return Ok(());
     }
     let came = heard.packets.get(&endpoint).map_or(&[][..], Vec::as_slice);
@@ -66,12 +68,16 @@ fn packets_of(world: &World, heard: &Heard, stream: StreamId, endpoint: u32, sea
         seat.sent.iter().map(|sent| sent.number).filter(|number| !there.contains(number)).collect();
     let named = heard.losses.get(&endpoint).copied().unwrap_or(0);
     if lost.len() as u64 > named {
-        return Err(format!("packets {lost:?} did not come, and {named} are said to be missing"));
+        return Err(format!("packets {lost:?} did not come, but only {named} are reported missing"));
     }
     let of_this_life: Vec<u64> = came
         .iter()
         .map(|came| came.number)
         .filter(|number| seat.sent.first().is_some_and(|first| *number >= first.number))
         .collect();
-    if of_this_life.is_sorted() { Ok(()) } else { Err(format!("its packets came as {of_this_life:?}")) }
+    if of_this_life.is_sorted() {
+        Ok(())
+    } else {
+        Err(format!("its packets came out of order: {of_this_life:?}"))
+    }
 }

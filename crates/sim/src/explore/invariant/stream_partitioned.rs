@@ -1,7 +1,7 @@
-//! Contributors and missing of a stream's wave partition the endpoints that were asked: each is in the wave or is named
-//! missing from it, with a reason, and never both.
+//! Contributors and missing endpoints of a stream's wave together are the asked endpoints. Each endpoint is
+//! either in the wave or reported missing from it with a reason, and not both.
 //!
-//! Where nobody is waited for, a wave is one endpoint's.
+//! In do-not-wait mode, a wave has one endpoint.
 
 use super::Finding;
 use super::streams::Heard;
@@ -9,24 +9,31 @@ use crate::world::ink::Ink;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::StreamWave;
 
-/// Looks at a wave.
+/// Checks a wave.
 pub fn of_wave(heard: &Heard, wave: &StreamWave<Ink>) -> Finding {
     let mut seen = wave.contributors.clone();
     for loss in &wave.missing {
         if loss.partitions.is_empty() {
-            return Err(format!("wave {}: nobody is missing for the reason {}", wave.tag, loss.reason));
+            return Err(format!(
+                "wave {}: a loss for the reason {} lists no endpoints",
+                wave.tag, loss.reason
+            ));
         }
         if seen.intersects(&loss.partitions) {
             let twice = loss.partitions.intersection(&seen);
             return Err(format!(
-                "wave {}: {twice} is missing, and also in it or missing otherwise",
+                "wave {}: {twice} is missing, and also in it or missing for another reason",
                 wave.tag
             ));
         }
         seen.union_with(&loss.partitions);
     }
     if !heard.gathers() {
-        return if seen.len() == 1 { Ok(()) } else { Err(format!("a packet of {seen}: {wave:?}")) };
+        return if seen.len() == 1 {
+            Ok(())
+        } else {
+            Err(format!("expected one endpoint, found {seen}: {wave:?}"))
+        };
     }
     accounted(&heard.asked, &seen, wave.tag)
 }

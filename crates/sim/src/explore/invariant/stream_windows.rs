@@ -1,11 +1,12 @@
-//! Windows hold: what a node or an endpoint has sent up a stream and is not settled stays within its window, but for the
-//! last packet, and what a node holds for others stays within theirs.
+//! Windows are kept. The unsettled bytes that a node or an endpoint has sent up a stream stay within its
+//! window, except for the last packet. The bytes that a node holds for others stay within the others'
+//! windows.
 
 use super::Finding;
 use crate::world::World;
 use treefold_core::stream::PACKET_BYTES;
 
-/// Holds the node at `at`, which can be sent packets of at most so many bytes.
+/// Checks the node at `at`. Packets sent to it have at most `packet_bytes` bytes.
 pub fn touched(world: &World, at: usize, packet_bytes: usize) -> Finding {
     let place = world.place(at);
     let window_max = place.spec().limits.stream_window_bytes;
@@ -15,14 +16,14 @@ pub fn touched(world: &World, at: usize, packet_bytes: usize) -> Finding {
         };
         within("bytes in flight", work.unsettled_bytes, work.window_bytes + packet_bytes)?;
         let own = place.spec().partitions.len();
-        // A child that was given up may have left a window's bytes here, which go up with their waves.
+        // An evicted child may have left a window of bytes here, which go up with their waves.
         let sources = work.children + own + 1 + world.places();
         within("bytes held", work.held_bytes, sources * (window_max + packet_bytes))?;
     }
     Ok(())
 }
 
-/// Holds all endpoints.
+/// Checks all endpoints.
 pub fn of_seats(world: &World) -> Finding {
     for (key, seat) in world.seats().filter(|(_, seat)| !seat.is_over) {
         let packet = u64::from(world.packet_bytes(seat.play)) + PACKET_BYTES as u64;

@@ -1,6 +1,6 @@
-//! The book of streams that are open, from which the rules of streams are held.
+//! Records the open streams, so that the rules of streams can be checked.
 //!
-//! It sees what front-ends' users ask for and hear. What endpoints have sent, the world says
+//! It sees the commands and events of front-ends' users. The world knows which packets endpoints have sent
 //! ([`World::seats`](crate::world::World::seats)).
 
 use super::{stream_counted_once, stream_partitioned, stream_tags};
@@ -11,42 +11,42 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamSpec, StreamWave, Synchronisation};
 use treefold_core::time::Instant;
 
-/// The front-end's place, and its name for the stream.
+/// A front-end's place, and the request with which it opened the stream.
 pub type FrontEndKey = (usize, RequestId);
 
-/// A packet that came alone.
+/// A packet that came as a wave of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
-    /// Its number at its endpoint.
+    /// Its sequence number at its endpoint.
     pub number: u64,
     /// Its tag.
     pub tag: u64,
 }
 
-/// A stream as its front-end's user has heard of it.
+/// A stream as its front-end's user sees it.
 #[derive(Debug)]
 pub struct Heard {
-    /// Its name, once it is open.
+    /// The stream's id, once it is open.
     pub stream: Option<StreamId>,
-    /// When a wave is complete.
+    /// The rule by which a wave is complete.
     pub synchronisation: Synchronisation,
-    /// Endpoints that were asked for when it was opened: they take part, or are missing.
+    /// Endpoints that were asked when the stream was opened. Each takes part or is missing.
     pub asked: PartitionSet,
-    /// Those of them that took part from the start.
+    /// The asked endpoints that took part from the start.
     pub first: PartitionSet,
-    /// Endpoints that take part, as was last said.
+    /// The endpoints that take part, by the latest event.
     pub present: PartitionSet,
-    /// Where endpoints are waited for: by tag, who was in the wave, and who was missing from it.
+    /// If waves wait for endpoints: the contributors and the missing endpoints of each wave, by tag.
     pub waves: BTreeMap<u64, (PartitionSet, PartitionSet)>,
-    /// Where nobody is waited for: the packets that came, by endpoint.
+    /// In do-not-wait mode: the packets that came, by endpoint.
     pub packets: BTreeMap<u32, Vec<Came>>,
-    /// The same, of each endpoint the packets of which only the loss came.
+    /// In do-not-wait mode: the number of packets that were reported lost, by endpoint.
     pub losses: BTreeMap<u32, u64>,
-    /// Who was in a wave since [`Streams::forget_recent`].
+    /// All contributors of waves since [`Streams::forget_recent`].
     pub recent: PartitionSet,
     /// The largest set of contributors of one wave since then.
     pub recent_most: PartitionSet,
-    /// True when it is over.
+    /// Whether the stream is over.
     pub is_over: bool,
 }
 
@@ -67,7 +67,7 @@ impl Heard {
         }
     }
 
-    /// True when packets of several endpoints make a wave.
+    /// Tells whether packets of several endpoints make a wave.
     pub fn gathers(&self) -> bool {
         self.synchronisation != Synchronisation::DoNotWait
     }
@@ -77,11 +77,12 @@ impl Heard {
 #[derive(Debug, Default)]
 pub struct Streams {
     heard: BTreeMap<FrontEndKey, Heard>,
-    /// The life that each place was told last, and when it was another than before: then it begins anew.
+    /// The latest life of each place in a stream, and the time at which it last changed because the node
+    /// began anew.
     lives: BTreeMap<(usize, StreamId), (u64, Option<Instant>)>,
-    /// Streams that were opened.
+    /// Number of streams that were opened.
     pub opened: u64,
-    /// Waves that came to front-ends' users.
+    /// Number of waves that reached front-ends' users.
     pub waves: u64,
 }
 
@@ -91,12 +92,12 @@ impl Streams {
         self.heard.insert(key, Heard::new(spec.synchronisation));
     }
 
-    /// A stream, if it was ever asked for.
+    /// Returns a stream, if it was ever opened.
     pub fn heard(&self, key: &FrontEndKey) -> Option<&Heard> {
         self.heard.get(key)
     }
 
-    /// A place is told its life.
+    /// Records the life that a place has got.
     pub(super) fn has_life(&mut self, now: Instant, at: usize, stream: StreamId, life: u64) {
         let (last, anew_at) = self.lives.entry((at, stream)).or_insert((life, None));
         if life > *last {
@@ -104,12 +105,13 @@ impl Streams {
         }
     }
 
-    /// When a place was last told to begin anew.
+    /// Returns the time at which a place was last told to begin anew.
     pub fn anew_at(&self, at: usize, stream: StreamId) -> Option<Instant> {
         self.lives.get(&(at, stream)).and_then(|&(_, anew_at)| anew_at)
     }
 
-    /// What a front-end's user hears; the invariant that it breaks, by name, and how.
+    /// Records an event of a front-end's user. An error holds the name of the broken invariant, and a
+    /// description.
     pub(super) fn hears(
         &mut self,
         key: FrontEndKey,
@@ -145,7 +147,7 @@ impl Streams {
         Ok(())
     }
 
-    /// What came until now says nothing about who is back.
+    /// Forgets the recent waves, so that only later waves show which endpoints are back.
     pub fn forget_recent(&mut self) {
         for heard in self.heard.values_mut() {
             heard.recent = PartitionSet::new();
@@ -153,7 +155,7 @@ impl Streams {
         }
     }
 
-    /// The process at a place is gone, and with it the streams of its users.
+    /// Records that the process at a place is gone, and with it the streams of its users.
     pub(super) fn killed(&mut self, at: usize) {
         for (_, heard) in self.heard.iter_mut().filter(|((place, _), _)| *place == at) {
             heard.is_over = true;

@@ -1,7 +1,8 @@
-//! Workers that keep to the protocol are taken for such, and are not left waiting.
+//! Nodes accept the messages of workers that keep to the protocol, and release such workers in time.
 //!
-//! What a worker's library says is never a broken message to a node, in whatever order connections are lost and attached.
-//! When all is over, each has heard that its requests have ended, or has given up what nobody asks for: it keeps nothing.
+//! A node never treats a message of a worker's library as broken, in any order of lost and new connections.
+//! When everything is over, each worker has learned that its requests have ended, or has dropped pushes that
+//! no node asks for. It keeps nothing.
 
 use super::Finding;
 use crate::world::World;
@@ -9,25 +10,25 @@ use crate::world::ink::Ink;
 use crate::world::workers::worker_of;
 use treefold_core::effect::{Effect, TracePoint};
 
-/// What a worker that was thrown out had on its way.
+/// The problem that a node reports for messages that an evicted worker had in flight.
 const UNATTACHED: &str = "push: it has not attached";
 
-/// Looks at what a node says of workers.
+/// Checks the reports of a node about workers.
 pub fn of_effect(effect: &Effect<Ink>) -> Finding {
     match effect {
         Effect::Trace(TracePoint::BadMessage { from, problem })
             if worker_of(*from).is_some() && **problem != *UNATTACHED =>
         {
-            Err(format!("a worker is told that its message is broken: {problem}"))
+            Err(format!("a node treated a worker's message as broken: {problem}"))
         }
         _ => Ok(()),
     }
 }
 
-/// Nobody keeps anything.
+/// Checks that no worker keeps anything.
 pub fn at_rest(world: &World) -> Finding {
     for worker in world.workers().iter().filter(|worker| !worker.is_over()) {
-        // Who finds no node has nobody to hear it from.
+        // Only an attached worker can learn that a request has ended.
         if worker.attached_at().is_some() && !worker.is_idle() {
             let number = worker.spec().number;
             return Err(format!("worker {number} still keeps what it has pushed: {worker:?}"));

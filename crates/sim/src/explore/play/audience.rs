@@ -1,4 +1,4 @@
-//! Who watches a play: the inspection, and whoever writes down what is said.
+//! The watchers of a play: the inspection, and the timeline if there is one.
 
 use crate::explore::invariant::Inspection;
 use crate::explore::timeline::Timeline;
@@ -15,7 +15,7 @@ use treefold_core::time::Instant;
 pub(super) struct Audience<'a> {
     pub(super) inspection: Inspection,
     pub(super) timeline: Option<&'a mut Timeline>,
-    /// Whom the last calls have reached, by request.
+    /// Contributors of the last calls, by request.
     pub(super) reached: BTreeMap<RequestId, PartitionSet>,
 }
 

@@ -1,4 +1,4 @@
-//! The calls of a play: made, cancelled, and the last ones, which must reach everything.
+//! The calls of a play: makes and cancels them, and makes the last calls, which must reach all partitions.
 
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::scenario::{PlannedCall, Wish};
@@ -9,21 +9,21 @@ use treefold_core::message::{Message, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
-/// The last calls have all the time they need.
+/// Deadline of the last calls, ample for all of them.
 const LAST_DEADLINE: Duration = Duration::from_secs(60);
-/// In a large cluster, that many fronts make a last call.
+/// Most fronts of a large cluster that make a last call.
 const LAST_CALLS_MAX: usize = 12;
 
-/// A call as it was made, for whoever cancels it.
+/// A call that was made, with the data for cancelling it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Made {
-    /// The node at `front` made it for its own user.
+    /// The node at `front` made it for its user.
     Itself { front: usize, request: RequestId },
-    /// The client asked `member` to make it, by this number.
+    /// The client asked `member` to make it, with this number.
     Through { member: usize, client: usize, id: u64 },
 }
 
-/// How a call is numbered in its parameters, and by a client: nought is nobody's number.
+/// Returns the number of a call in its parameters and at its client. 0 is never used.
 fn name_of(number: usize) -> u64 {
     number as u64 + 1
 }
@@ -64,7 +64,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A call from everyone reaches everything that is held anywhere.
+    /// Checks that a call from every front reaches all partitions that members hold.
     pub(super) fn last_calls(&mut self) -> Result<(), Found> {
         let members = self.running(false);
         let mut held = PartitionSet::new();
@@ -77,7 +77,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// A call from `front` reaches all that is `held`.
+    /// Checks that a call from `front` reaches all partitions in `held`.
     fn last_call(&mut self, front: usize, number: u64, held: &PartitionSet) -> Result<(), Found> {
         let request = RequestId(self.world.next_request_number());
         self.watch.reached.insert(request, PartitionSet::new());
@@ -89,12 +89,12 @@ impl Stage<'_> {
             self.run_until(self.world.now() + LOOK_EVERY)?;
         }
         if self.watch.inspection.has_open(front) {
-            let says = Err(format!("all are well, and a call at place {front} waits for somebody"));
+            let says = Err(format!("everything is healed, but a call at place {front} still waits"));
             self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(number), says);
         }
         let reached = self.watch.reached.remove(&request).unwrap_or_default();
         if reached != *held && !self.scenario.refuses_work() {
-            let says = Err(format!("{held} is held, and a call at place {front} reached {reached}"));
+            let says = Err(format!("members hold {held}, but a call at place {front} reached {reached}"));
             self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(number), says);
         }
         self.look()

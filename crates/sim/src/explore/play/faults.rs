@@ -1,7 +1,8 @@
-//! Faults that strike a play.
+//! Applies the faults of a play.
 //!
-//! Scenarios name nodes by numbers that count round, and are made smaller without regard to sense: a fault may find
-//! nothing that it could do (a crash of who is gone). Then it does nothing, and is not counted.
+//! Scenarios name nodes by numbers modulo the number of nodes, and shrinking does not keep them meaningful.
+//! So a fault may have no effect, such as the crash of a process that is gone. Then it does nothing and is
+//! not counted.
 
 use super::Stage;
 use crate::explore::scenario::Fault;
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
-/// The operators that a fault makes fail.
+/// Returns the operators that a fault makes fail.
 fn failing(fault: &Fault) -> Failing {
     let none = Failing::default();
     match fault {
@@ -46,7 +47,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Does what a fault does; false when there is nothing that it could do.
+    /// Applies a fault. Returns false if it has no effect.
     fn strikes(&mut self, fault: &Fault) -> bool {
         match fault {
             Fault::Crash(node) => {
@@ -125,7 +126,7 @@ impl Stage<'_> {
         strikes
     }
 
-    /// A node joins that holds as much of `holding` as there is.
+    /// Starts a node that holds the existing partitions of `holding`, and lets it join.
     fn arrive(&mut self, holding: &PartitionSet) -> bool {
         let all = PartitionSet::first(self.scenario.partitions);
         let held = holding.intersection(&all);
@@ -135,7 +136,7 @@ impl Stage<'_> {
         true
     }
 
-    /// Strikes the scenario's `node`, if it has a process.
+    /// Applies a fault to the scenario's `node`, if it has a process.
     fn alive(&mut self, node: u32, strike: impl FnOnce(&mut World, usize)) -> bool {
         let at = self.place(node);
         let strikes = self.life(at) != Life::Gone;
@@ -145,7 +146,7 @@ impl Stage<'_> {
         strikes
     }
 
-    /// Strikes the link between two of the scenario's nodes.
+    /// Applies a fault to the link between two of the scenario's nodes.
     fn between(&mut self, a: u32, b: u32, strike: impl FnOnce(&mut World, usize, usize)) -> bool {
         let (a, b) = (self.place(a), self.place(b));
         if a != b {
@@ -154,7 +155,7 @@ impl Stage<'_> {
         a != b
     }
 
-    /// Nothing gets from the group to the others, nor back.
+    /// Cuts the group off from all other nodes, in both directions.
     fn split(&mut self, group: &[u32]) -> bool {
         let inside: BTreeSet<usize> = group.iter().map(|&node| self.place(node)).collect();
         let outside: Vec<usize> = (0..self.world.places()).filter(|at| !inside.contains(at)).collect();

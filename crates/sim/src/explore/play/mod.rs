@@ -1,12 +1,14 @@
-//! Plays a scenario: calls and faults at their times, then everything is healed, and all must come to rest.
+//! Plays a scenario: calls and faults happen at their times, then everything is healed, and the world must
+//! come to rest.
 //!
 //! ```text
 //!   calls, faults ──▶ heal ──▶ rest (nothing is left anywhere) ──▶ converge ──▶ last calls ──▶ rest
 //! ```
 //!
-//! A stage is the world, who watches it, and what the play must remember of both. The acts are in files of their own:
-//! `calls` that are made, `streams` that are opened, `pushes` of workers and what is announced to them, `faults` that strike, and the `recovery`
-//! from them. Whatever breaks an invariant ends the play where it is.
+//! A stage consists of the world, its watchers, and the play's own records. The parts of a play are in files
+//! of their own: `calls` makes calls, `streams` opens streams, `pushes` has the workers' pushes and the
+//! announcements for them, `faults` applies faults, and `recovery` heals them. A broken invariant ends the
+//! play at once.
 
 mod audience;
 mod calls;
@@ -28,35 +30,35 @@ use streams::Opened;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 
-/// From a node's having drained to the end of its process.
+/// Time from the moment when a node has drained until its process ends.
 const EXIT_AFTER: Duration = Duration::from_millis(200);
-/// How often it is looked whether all is at rest, or all see all.
+/// Time between two checks whether the world is at rest, or whether all nodes see each other.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Whatever takes more steps than this without an end is going round in circles.
+/// Most steps of a play. A play with more steps counts as an endless loop.
 const STEPS_MAX: u64 = 3_000_000;
-/// Seeds that a node is given to join by.
+/// Number of seeds that a node gets to join.
 const SEEDS: usize = 3;
 
-/// What came of a scenario.
+/// The result of a played scenario.
 #[derive(Debug)]
 pub struct Played {
     /// The first broken invariant, if any.
     pub violation: Option<Violation>,
-    /// Calls that were made, announcements included.
+    /// Calls that were made, including announcements.
     pub calls: u64,
-    /// Pushes that came to a node.
+    /// Pushes that reached a node.
     pub pushes: u64,
     /// Streams that were opened.
     pub streams: u64,
-    /// Waves of them that came to their front-ends' users.
+    /// Waves of streams that reached their front-ends' users.
     pub stream_waves: u64,
-    /// Faults that struck, by kind.
+    /// Faults that had an effect, by kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How long it took, on the world's clock.
+    /// Duration on the world's clock.
     pub simulated: Duration,
-    /// Things that happened.
+    /// Steps of the world.
     pub steps: u64,
-    /// One number for everything that happened, in its order.
+    /// Hash of all events, in their order.
     pub trace_hash: u64,
 }
 
@@ -64,7 +66,7 @@ pub struct Played {
 pub fn play(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option<&mut Timeline>) -> Played {
     let mut stage = Stage::new(scenario, sabotage, timeline);
     stage.begin();
-    // A finding ends the play wherever it is.
+    // A violation ends the play early.
     let _ = stage.acts();
     let violation = stage.watch.inspection.found().cloned();
     if let Some(timeline) = stage.watch.timeline {
@@ -98,10 +100,10 @@ fn add_pushes(deeds: &mut Vec<(u64, Deed)>, pushing: &Pushing) {
     }
 }
 
-/// The play is over: something was found.
+/// Ends the play, because an invariant was broken.
 struct Found;
 
-/// What is to be done at a time; the numbers are places in the scenario's rows.
+/// A planned action. The numbers are indices in the scenario's lists.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Call(usize),
@@ -109,10 +111,10 @@ enum Deed {
     Fault(usize),
     Announce(usize),
     CancelAnnounced(usize),
-    /// A piece of a result is there.
+    /// A piece of a result is ready.
     Push(usize, usize),
     Mishap(usize),
-    /// A stream is opened.
+    /// The front-end's user opens a stream.
     Open(usize),
     /// The user of a stream's front-end sends a packet down.
     Send(usize),
@@ -123,19 +125,19 @@ struct Stage<'a> {
     scenario: &'a Scenario,
     world: World,
     watch: Audience<'a>,
-    /// How many faults of each kind have struck.
+    /// Number of faults that had an effect, by kind.
     faults: BTreeMap<&'static str, u64>,
     /// Places told to leave.
     leaving: BTreeSet<usize>,
-    /// Processes whose node has drained, and when they end.
+    /// The times at which the processes of drained nodes end, with their places.
     exits: Vec<(Instant, usize)>,
-    /// Places whose node was not there from the start, or is not the one that was.
+    /// Places whose node has joined later or was restarted.
     late: BTreeSet<usize>,
-    /// The scenario's calls as they were made, by their number.
+    /// The scenario's calls that were made, by index.
     made: BTreeMap<usize, Made>,
-    /// The same of its announcements.
+    /// The scenario's announcements that were made, by index.
     announced: BTreeMap<usize, Made>,
-    /// The scenario's streams as they were opened, by their number.
+    /// The scenario's streams that were opened, by index.
     opened: BTreeMap<usize, Opened>,
     steps: u64,
 }
@@ -172,7 +174,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts members and observers, and has them hear of each other.
+    /// Starts members, observers, relays and workers, and makes them known to each other.
     fn begin(&mut self) {
         let scenario = self.scenario;
         let members: Vec<usize> = (0..scenario.nodes.max(1))
@@ -229,7 +231,7 @@ impl<'a> Stage<'a> {
         self.rest(None)
     }
 
-    /// What the scenario wants done, in order.
+    /// Returns the planned actions of the scenario, in the order of their times.
     fn deeds(&self) -> Vec<(u64, Deed)> {
         let mut deeds = Vec::new();
         for (number, call) in self.scenario.calls.iter().enumerate() {
@@ -251,7 +253,7 @@ impl<'a> Stage<'a> {
         deeds
     }
 
-    /// Lets everything happen until `horizon`; processes that have drained end.
+    /// Runs the world until `horizon`, and ends processes whose node has drained.
     fn run_until(&mut self, horizon: Instant) -> Result<(), Found> {
         loop {
             let exit_at = self.exits.iter().map(|(at, _)| *at).min();
@@ -270,13 +272,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Looks at what has come of it: who has drained, whether it comes to an end, and whether something was found.
+    /// Handles the nodes that have drained, and returns an error if there is a violation or an endless loop.
     fn look(&mut self) -> Result<(), Found> {
         for at in self.watch.inspection.take_drained() {
             self.exits.push((self.world.now() + EXIT_AFTER, at));
         }
         if self.steps > STEPS_MAX {
-            let says = Err(format!("{STEPS_MAX} steps and no end"));
+            let says = Err(format!("the scenario did not end within {STEPS_MAX} steps"));
             self.watch.inspection.hold("comes_to_an_end", self.world.now(), None, None, says);
         }
         if self.watch.inspection.found().is_some() { Err(Found) } else { Ok(()) }
@@ -289,7 +291,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Joins by up to [`SEEDS`] members that are there.
+    /// Lets the node at `at` join through up to [`SEEDS`] running members.
     fn join(&mut self, at: usize) {
         self.late.insert(at);
         let others = self.running(false).into_iter().filter(|&other| other != at);
@@ -297,12 +299,12 @@ impl<'a> Stage<'a> {
         self.world.join(at, &seeds, &mut self.watch);
     }
 
-    /// The place of a scenario's node.
+    /// Returns the place of a scenario's node.
     fn place(&self, number: u32) -> usize {
         number as usize % self.world.places()
     }
 
-    /// The same among those that are members from the start.
+    /// Returns the place of a scenario's node among the members that were there from the start.
     fn member(&self, number: u32) -> usize {
         number as usize % self.scenario.nodes.max(1) as usize
     }
@@ -315,7 +317,7 @@ impl<'a> Stage<'a> {
         self.world.place(at).id().is_client()
     }
 
-    /// Members or observers that run and have not been told to leave.
+    /// Returns the members or observers that run and have not been told to leave.
     fn running(&self, clients: bool) -> BTreeSet<usize> {
         let runs = |&at: &usize| {
             self.life(at) == Life::Running && self.is_client(at) == clients && !self.leaving.contains(&at)

@@ -1,5 +1,5 @@
-//! The push waves of a play: workers begin, push, meet with mishaps, and their master announces; the last
-//! announcements must reach everyone who is attached.
+//! The push waves of a play: workers start, push and have mishaps, and their master announces. The last
+//! announcements must reach all attached workers.
 
 use super::calls::Made;
 use super::{Found, LOOK_EVERY, Stage};
@@ -17,28 +17,31 @@ use treefold_core::message::{Message, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 
-/// The last requests have numbers from here.
+/// Number of the first of the last requests.
 const LAST_REQUESTS_FROM: u64 = 1_000;
-/// So many fronts announce one.
+/// Number of fronts that announce a last request.
 const LAST_ANNOUNCEMENTS: usize = 3;
-/// They have all the time they need.
+/// Deadline of the last announcements, ample for all of them.
 const LAST_DEADLINE: Duration = Duration::from_secs(60);
-/// Who keeps so many bytes is not kept from pushing by what nobody asks for.
+/// Limit of kept bytes from which pushes that no node asks for cannot block a worker.
 const KEPT_AMPLE: u64 = 1 << 20;
-/// Whoever is missed for so long is not there.
+/// Patience of the last announcements. A worker that is missing for longer is not attached anywhere.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
-/// The second aggregation of the world is the one that is announced.
+/// Index of the announced aggregation, the world's second one.
 const OPERATOR: usize = 1;
-/// How long workers may take to find a node when all are well.
+/// Longest time in which workers find a node after everything is healed.
 const ATTACH_WITHIN: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {
-    /// The scenario's push waves; asked for only where it has some.
+    /// Returns the scenario's push waves. Call it only if there are some.
     fn pushing(&self) -> &Pushing {
-        self.scenario.pushing.as_ref().expect("invariant: only push waves have deeds of theirs")
+        self.scenario
+            .pushing
+            .as_ref()
+            .expect("invariant: only a scenario with push waves plans actions of them")
     }
 
-    /// What a member or relay is where there are push waves, the `at`-th of all.
+    /// Adds rack and application to the spec of the `at`-th member or relay, if there are push waves.
     pub(super) fn accepting(&self, at: u32, spec: Spec) -> Spec {
         match &self.scenario.pushing {
             Some(pushing) => {
@@ -48,7 +51,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Relays begin; gives their places.
+    /// Starts the relays and returns their places.
     pub(super) fn begin_relays(&mut self) -> Vec<usize> {
         let relays = self.scenario.pushing.as_ref().map_or(0, |pushing| pushing.relays);
         let relay = |at: u32| {
@@ -59,7 +62,7 @@ impl Stage<'_> {
         specs.into_iter().map(|spec| self.world.start(spec)).collect()
     }
 
-    /// Workers begin, each with somewhere to go.
+    /// Starts the workers, each with the nodes that it may attach to.
     pub(super) fn begin_workers(&mut self, members: &[usize], relays: &[usize]) {
         let Some(pushing) = &self.scenario.pushing else { return };
         let hosts = if relays.is_empty() { members } else { relays };
@@ -99,7 +102,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A piece of a result is there, at every worker of that number.
+    /// Gives a piece of a result to every worker with its number.
     pub(super) fn push(&mut self, result: usize, piece: usize) {
         let result = &self.pushing().results[result].clone();
         for worker in self.workers_numbered(result.worker) {
@@ -122,7 +125,7 @@ impl Stage<'_> {
         workers.filter(|(_, worker)| is_it(worker)).map(|(at, _)| at).collect()
     }
 
-    /// Something happens to a worker.
+    /// Applies a mishap to a worker.
     pub(super) fn befall(&mut self, mishap: usize) {
         let planned = self.pushing().mishaps[mishap].clone();
         let workers = self.world.workers().len();
@@ -140,7 +143,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A program begins with the number of `worker`, and pushes again all that was there until now.
+    /// Starts a program with the number of `worker`. It pushes all pieces that were ready until now.
     fn begin_again(&mut self, worker: usize, turned: usize) -> bool {
         let mut spec = self.world.workers()[worker].spec().clone();
         let homes = spec.way.len();
@@ -159,7 +162,8 @@ impl Stage<'_> {
         true
     }
 
-    /// Announcements reach every worker that is attached somewhere, and everyone who has somewhere to go is.
+    /// Checks that each worker with a running node is attached, and that announcements reach every attached
+    /// worker.
     pub(super) fn last_announcements(&mut self) -> Result<(), Found> {
         if self.scenario.pushing.is_none() {
             return Ok(());
@@ -174,7 +178,8 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Workers that are not over, and have a node that they could attach to.
+    /// Returns the workers that are not over and not attached, although they have a node that they could
+    /// attach to.
     fn lost_workers(&self) -> Vec<u32> {
         let members = self.running(false);
         let is_lost = |worker: &&crate::world::workers::Worker| {
@@ -192,7 +197,7 @@ impl Stage<'_> {
                 return self.look();
             }
             if self.world.now() >= by {
-                let says = Err(format!("all are well, and workers {lost:?} are attached nowhere"));
+                let says = Err(format!("everything is healed, but workers {lost:?} are not attached"));
                 self.watch.inspection.hold("converges", self.world.now(), None, None, says);
             }
             self.look()?;
@@ -200,8 +205,11 @@ impl Stage<'_> {
         }
     }
 
-    /// Workers that keep little have heard the end of what they have pushed. What nobody asks for fills a small book until then: of two
-    /// with one number only one is asked, and who attaches late pushes for requests that are long over.
+    /// Waits until workers that keep few bytes have learned the end of their requests.
+    ///
+    /// Until then, pushes that no node asks for fill their small buffers. If two workers have the same
+    /// number, a node asks only one of them. And a worker that attaches late pushes for requests that are
+    /// long over.
     fn all_are_heard(&mut self) -> Result<(), Found> {
         if self.pushing().kept_bytes_max >= KEPT_AMPLE {
             return self.look();
@@ -220,7 +228,7 @@ impl Stage<'_> {
         }
     }
 
-    /// An announcement by the node at `front` reaches all workers that are attached.
+    /// Checks that an announcement by the node at `front` reaches all attached workers.
     fn last_announcement(&mut self, front: usize, request: u64) -> Result<(), Found> {
         let is_there = |at: &usize| self.world.place(*at).life() == Life::Running;
         let attached =
@@ -258,14 +266,14 @@ impl Stage<'_> {
             self.run_until(self.world.now() + LOOK_EVERY)?;
         }
         if self.watch.inspection.has_open(front) {
-            let says = Err(format!("all are well, and an announcement at place {front} waits for somebody"));
+            let says = Err(format!("everything is healed, but an announcement at place {front} still waits"));
             self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(call), says);
         }
         let reached = self.watch.reached.remove(&reached).unwrap_or_default();
         let expected: PartitionSet = expected.into_iter().collect();
         if reached != expected && !self.scenario.refuses_work() {
             let says = Err(format!(
-                "{expected} are attached, and an announcement at place {front} reached {reached}"
+                "workers {expected} are attached, but an announcement at place {front} reached {reached}"
             ));
             self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(call), says);
         }

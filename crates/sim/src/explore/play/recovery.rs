@@ -1,4 +1,4 @@
-//! The recovery of a play: everything is healed, comes to rest, and sees everyone.
+//! The recovery of a play: everything is healed and comes to rest, and all nodes see each other.
 
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::{converges, leaves_nothing, workers_heard};
@@ -10,17 +10,16 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::push::EARLY_FOR;
 use treefold_core::time::Duration;
 
-/// What follows the last deadline: cancels and last words travel, kept waves expire every 100 ms, stuck jobs are
-/// given up after a second.
+/// Time after the last deadline until the world is at rest. Cancellations and last messages must arrive, kept
+/// waves expire every 100 ms, and nodes give up on stuck jobs after a second.
 const REST_AFTER: Duration = Duration::from_secs(3);
-/// A worker pushes for so many requests at most, all of which may wait for each other.
+/// Most requests for which a worker's pushes may wait one after the other.
 const EARLY_ROUNDS_MAX: usize = 8;
-/// Work in hand may take so many times its mean.
+/// Longest time of current work, as a multiple of its mean.
 const TAIL: f64 = 30.0;
 
 impl Stage<'_> {
-    /// Everything that can be put right is put right, but for the links that are cut for good. Who left in good order
-    /// stays away.
+    /// Ends all faults, except for the links that are cut for good. Nodes that left the cluster stay away.
     pub(super) fn heal(&mut self) {
         self.world.mend();
         self.world.network().change(Weather::FAIR.links());
@@ -37,15 +36,15 @@ impl Stage<'_> {
             }
         }
         self.reconnect_observers();
-        // Those who joined while nobody was there to answer are given other seeds, as whoever runs them would.
+        // Nodes that joined while no seed could answer get other seeds, as their operators would give them.
         let late = std::mem::take(&mut self.late);
         for &at in self.running(false).intersection(&late) {
             self.join(at);
         }
     }
 
-    /// All calls end, and leave nothing anywhere. With the longest of their deadlines that is waited for, and what is
-    /// kept until then must be gone too.
+    /// Waits until all calls have ended and have left nothing anywhere. If `deadline`, the longest deadline,
+    /// is given, it is waited for, and data that is kept until then must be gone too.
     pub(super) fn rest(&mut self, deadline: Option<Duration>) -> Result<(), Found> {
         let by = self.world.now()
             + deadline.unwrap_or(Duration::ZERO)
@@ -59,7 +58,7 @@ impl Stage<'_> {
             let have_left = self.leaving.iter().all(|&at| self.life(at) == Life::Gone);
             if is_over && !have_left {
                 let says =
-                    Err(format!("of {:?}, who were told to leave, some have not drained", self.leaving));
+                    Err(format!("places {:?} were told to leave, but some have not drained", self.leaving));
                 self.watch.inspection.hold("leaves_nothing", self.world.now(), None, None, says);
             }
             if is_over {
@@ -75,7 +74,7 @@ impl Stage<'_> {
         }
     }
 
-    /// How long it may take until the work in hand is done.
+    /// Returns the longest time until the current work is done.
     pub(super) fn work_in_hand(&self) -> Duration {
         let work_us = (self.scenario.local_us + self.scenario.reduce_us) as f64;
         let scale = self.scenario.calls.iter().map(|call| call.scale).fold(1.0, f64::max);
@@ -83,15 +82,15 @@ impl Stage<'_> {
         Duration::from_millis_f64(tail_ms)
     }
 
-    /// What is pushed for requests that nobody announces waits for a while; so does what a worker has pushed to a node
-    /// that is gone. One after the other, where the window lets no more pass.
+    /// Returns the longest time that pushes may wait: pushes for requests that are never announced, and
+    /// pushes to nodes that are gone. They wait one after the other if the window lets no more pass.
     pub(super) fn pushes_rest_after(&self) -> Duration {
         let results = |pushing: &Pushing| pushing.results.len().min(EARLY_ROUNDS_MAX) as f64 + 2.0;
         self.scenario.pushing.as_ref().map_or(Duration::ZERO, |pushing| EARLY_FOR.mul_f64(results(pushing)))
     }
 
-    /// A node whose processors have not come back is started anew, as its owner would: they hang, or they are still at
-    /// work on what was given up when they were slow.
+    /// Restarts nodes whose processors have not returned, as their operators would. The processors hang, or
+    /// still work on jobs that were abandoned when the node was slow.
     pub(super) fn restart_crippled(&mut self) {
         for at in self.running(false) {
             let place = self.world.place(at);
@@ -103,7 +102,8 @@ impl Stage<'_> {
         self.reconnect_observers();
     }
 
-    /// As a client's library does: it lets go of its connections and calls on somebody who is there.
+    /// Lets observers close their connections and join again through running members, as a client's library
+    /// does.
     fn reconnect_observers(&mut self) {
         for at in self.running(true) {
             for member in self.running(false) {
@@ -113,9 +113,10 @@ impl Stage<'_> {
         }
     }
 
-    /// Everyone sees everyone.
+    /// Waits until all nodes see each other.
     pub(super) fn converge(&mut self) -> Result<(), Found> {
-        // Connections that were attempted before all was healed fail only now, and whoever attempted them learns it.
+        // Connection attempts from before the healing fail only now, and the nodes that made them learn it
+        // now.
         let known_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
         self.run_until(known_at)?;
         self.reconnect_observers();

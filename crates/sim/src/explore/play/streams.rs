@@ -1,5 +1,5 @@
-//! The streams of a play: opened, spoken to, closed; after healing everyone must be back, nothing may be lost, and when
-//! they are closed nothing may be left of them.
+//! The streams of a play: opens them, sends packets down, closes them. After healing all endpoints must be
+//! back, no packet may be lost, and closed streams must leave nothing behind.
 
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::streams::Heard;
@@ -15,20 +15,20 @@ use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
-/// How long it may take until all that was sent has been settled, once nothing new is sent. Filters that are slow and
-/// windows of a packet let through some packets a second. What waits for a wave's time-outs comes after them.
+/// Longest time until all packets are settled after endpoints stop sending. Slow filters and windows of one
+/// packet let only a few packets per second pass. The time of waves' time-outs is added.
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
-/// How much longer than the patience of orphans a stream that is over may leave something.
+/// Time after the orphans' patience within which a closed stream must be gone from all nodes.
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
 
-/// A stream as it was opened.
+/// A stream that was opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opened {
     front: usize,
     request: RequestId,
     /// The number of its play in the world.
     play: usize,
-    /// How many packets its user has sent down, which are the tags of them.
+    /// Number of packets that its user has sent down. Their tags are 1 to this number.
     sent: u64,
 }
 
@@ -63,14 +63,15 @@ impl Stage<'_> {
         }
     }
 
-    /// What the user of a stream's front-end has heard, unless it is over.
+    /// Returns the record of a stream's front-end, unless the stream is over.
     fn heard(&self, number: usize) -> Option<&Heard> {
         let opened = self.opened.get(&number)?;
         let heard = self.watch.inspection.streams().heard(&(opened.front, opened.request))?;
         (!heard.is_over && self.life(opened.front) == Life::Running).then_some(heard)
     }
 
-    /// Everyone is back, at first over the links that are whole; then nothing is lost, and nothing is left.
+    /// Checks that all endpoints are back, first over the links that are not cut for good; then that nothing
+    /// is lost, and that closed streams leave nothing.
     pub(super) fn recover_streams(&mut self) -> Result<(), Found> {
         let has_lasting_cuts = !self.world.network().lasting().is_empty();
         if !self.opened.is_empty() {
@@ -95,7 +96,7 @@ impl Stage<'_> {
         self.nothing_is_left()
     }
 
-    /// Nodes whose processors never come back are started anew, as their owners would.
+    /// Restarts nodes whose processors never return, as their operators would.
     fn restart_hung(&mut self) {
         let is_hung = |at: &usize| self.life(*at) == Life::Running && self.world.place(*at).hung() > 0;
         let hung: Vec<usize> = (0..self.world.places()).filter(is_hung).collect();
@@ -104,13 +105,15 @@ impl Stage<'_> {
             self.restart(at);
         }
         if !hung.is_empty() {
-            // A client may have lost every member that it knew. Its library calls on others.
+            // A client may have lost all members that it knew. Its library connects to others.
             self.running(true).into_iter().for_each(|at| self.join(at));
         }
     }
 
-    /// Endpoints on nodes that live. An endpoint with a node that has a link cut for good is left out, even if another
-    /// node holds it as well: the front-end may seat it behind the cut.
+    /// Returns the endpoints on live nodes.
+    ///
+    /// An endpoint is left out if a node that holds it has a link that is cut for good, even if another node
+    /// holds it as well, because the front-end may seat it behind the cut.
     fn living_endpoints(&mut self) -> PartitionSet {
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
         let (mut living, mut behind_cuts) = (PartitionSet::new(), PartitionSet::new());
@@ -150,7 +153,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Runs on, while users of streams whose endpoints answer send packets down.
+    /// Runs the world, while users of streams whose endpoints answer send packets down.
     fn run_speaking(&mut self, time: Duration) -> Result<(), Found> {
         let until = self.world.now() + time;
         while self.world.now() < until {
@@ -167,7 +170,7 @@ impl Stage<'_> {
         self.look()
     }
 
-    /// Nobody sends anything new, and what is on its way arrives.
+    /// Stops the sending of new packets, waits until packets in flight have arrived, and checks the streams.
     fn all_is_settled(&mut self) -> Result<(), Found> {
         for opened in self.opened.values() {
             self.world.quiet_down(opened.play);
@@ -207,7 +210,7 @@ impl Stage<'_> {
         self.look()
     }
 
-    /// Open endpoints of a stream, on nodes that live.
+    /// Returns the open endpoints of a stream on live nodes.
     fn open_seats(&self, number: usize) -> Vec<SeatKey> {
         let Some(stream) = self.heard(number).and_then(|heard| heard.stream) else { return Vec::new() };
         let is_open =
@@ -215,8 +218,8 @@ impl Stage<'_> {
         self.world.seats().filter(|(key, seat)| is_open(key, seat.is_over)).map(|(key, _)| *key).collect()
     }
 
-    /// True when nothing of a stream is on its way. Where nodes count and waves wait for all, the last waves may be
-    /// without somebody for ever.
+    /// Tells whether no packet of a stream is in flight. If nodes count tags and waves wait for all, the last
+    /// waves may stay incomplete for ever, so such a stream counts as settled.
     fn is_settled(&self, number: usize) -> bool {
         let planned = &self.scenario.streams[number];
         let front = self
@@ -234,7 +237,7 @@ impl Stage<'_> {
             .all(|key| self.world.seat(key).is_none_or(|seat| seat.in_flight_bytes == 0))
     }
 
-    /// Streams that are over leave nothing anywhere.
+    /// Checks that closed streams leave nothing anywhere.
     fn nothing_is_left(&mut self) -> Result<(), Found> {
         let patience = self.scenario.habits().0.orphan_patience;
         let by = self.world.now() + patience.into() + LEAVES_WITHIN + self.work_in_hand();

@@ -1,5 +1,5 @@
-//! The allocator against networks worked out by hand, against a slow allocator that shares no line with it, and against
-//! what max–min fairness means.
+//! Tests the allocator with networks whose rates are computed by hand, with an independent slow allocator,
+//! and with the definition of max–min fairness.
 
 use super::*;
 use crate::flow::topology::Link;
@@ -30,7 +30,8 @@ fn assert_near(found: &[f64], expected: &[f64]) {
     assert!(is_near && found.len() == expected.len(), "{found:?}, not {expected:?}");
 }
 
-/// By its definition, round after round: the link with the least left for each of its flows decides.
+/// Computes the rates by definition, in rounds: the link with the least capacity left per waiting flow fixes
+/// their rates.
 fn slow(capacity: &[f64], demands: &[Demand]) -> Vec<f64> {
     let mut rates = vec![None; demands.len()];
     while rates.contains(&None) {
@@ -42,7 +43,8 @@ fn slow(capacity: &[f64], demands: &[Demand]) -> Vec<f64> {
             (waiting > 0).then(|| (capacity[link] - taken) / waiting as f64)
         };
         let shares = (0..capacity.len()).filter_map(|link| Some((left_for_each(link)?, link)));
-        let (share, tightest) = shares.min_by(|a, b| a.0.total_cmp(&b.0)).expect("flows wait at some link");
+        let (share, tightest) =
+            shares.min_by(|a, b| a.0.total_cmp(&b.0)).expect("every waiting flow crosses a link");
         for (demand, rate) in demands.iter().zip(&mut rates) {
             if rate.is_none() && demand.path.links().any(|link| link == tightest) {
                 *rate = Some(share);
@@ -52,7 +54,8 @@ fn slow(capacity: &[f64], demands: &[Demand]) -> Vec<f64> {
     rates.into_iter().flatten().collect()
 }
 
-/// The level rises in many small steps, and every rate is the least of the level and of what can be sent.
+/// Raises the level in many small steps. Every rate is the smaller of the level and the rate that the flow is
+/// fed.
 fn in_small_steps(capacity: &[f64], demands: &[Demand], step: f64, steps: u32) -> Vec<f64> {
     let mut rates = vec![0.0; demands.len()];
     let mut is_fixed = vec![false; demands.len()];
@@ -75,27 +78,27 @@ fn in_small_steps(capacity: &[f64], demands: &[Demand], step: f64, steps: u32) -
 }
 
 #[test]
-fn who_is_held_up_elsewhere_leaves_the_rest_to_others() {
-    // Two share the first link, one of them and a third the second, which is wider.
+fn flows_limited_elsewhere_leave_capacity_to_others() {
+    // Two flows share the first link. One of them shares the second link, which is wider, with a third flow.
     assert_near(&rates(&[1.0, 4.0], &[flow(&[0]), flow(&[0, 1]), flow(&[1])]), &[0.5, 0.5, 3.5]);
     assert_near(&rates(&[6.0], &[flow(&[0]), flow(&[0]), flow(&[0])]), &[2.0, 2.0, 2.0]);
 }
 
 #[test]
 fn an_aggregation_sends_no_more_than_it_is_fed() {
-    // Two inputs of 1 each, a tenth of which goes on; the other flow of link 2 has what is left.
+    // Two inputs of 1 each, of which a tenth goes on. The other flow of link 2 gets the rest.
     let demands = [fed(&[2], 0.0, 0.1), into(0, flow(&[0])), into(0, flow(&[1])), flow(&[2])];
     assert_near(&rates(&[1.0, 1.0, 2.0], &demands), &[0.2, 1.0, 1.0, 1.8]);
-    // With enough in stock it has its fair share.
+    // With enough stock the aggregation gets its fair share.
     let demands = [fed(&[2], 5.0, 0.1), into(0, flow(&[0])), into(0, flow(&[1])), flow(&[2])];
     assert_near(&rates(&[1.0, 1.0, 2.0], &demands), &[1.0, 1.0, 1.0, 1.0]);
-    // With a little in stock, that and what it is fed.
+    // With a small stock it gets the stock's rate and the rate that it is fed.
     let demands = [fed(&[2], 0.3, 0.1), into(0, flow(&[0])), into(0, flow(&[1])), flow(&[2])];
     assert_near(&rates(&[1.0, 1.0, 2.0], &demands), &[0.5, 1.0, 1.0, 1.5]);
 }
 
 #[test]
-fn a_chain_is_as_fast_as_its_slowest_part_before() {
+fn a_chain_is_as_fast_as_its_slowest_earlier_part() {
     let demands = [
         fed(&[0], 0.0, 1.0),
         into(0, fed(&[1], 0.0, 1.0)),
@@ -107,7 +110,7 @@ fn a_chain_is_as_fast_as_its_slowest_part_before() {
 }
 
 #[test]
-fn flows_that_ended_take_nothing() {
+fn finished_flows_get_no_rate() {
     let demands = [flow(&[0]), flow(&[0]), flow(&[0])];
     let mut allocator = Allocator::new(&[6.0], &demands, &[2, 1, 0]);
     let mut rates = vec![0.0; 3];
@@ -125,7 +128,7 @@ fn capacities() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(0.5..10.0, LINKS)
 }
 
-/// Some of them fed, by flows of higher numbers.
+/// Returns flows of which some are fed by flows with higher numbers.
 fn coupled() -> impl Strategy<Value = Vec<Demand>> {
     let one = (path(), any::<proptest::sample::Index>(), any::<bool>(), 0.0..2.0_f64, 0.05..1.5_f64);
     proptest::collection::vec(one, 1..14).prop_map(|all| {
@@ -133,7 +136,7 @@ fn coupled() -> impl Strategy<Value = Vec<Demand>> {
         for (path, place, is_input, stock, ratio) in all {
             let into = (is_input && !demands.is_empty()).then(|| place.index(demands.len()) as u32);
             if let Some(into) = into {
-                // A stock of zero is the common case.
+                // A stock of zero is the usual case.
                 let fed = Fed { stock_per_s: (stock - 1.0).max(0.0), ratio };
                 demands[into as usize].fed.get_or_insert(fed);
             }
@@ -150,7 +153,7 @@ fn load(demands: &[Demand], rates: &[f64], link: usize) -> f64 {
 
 proptest! {
     #[test]
-    fn rates_are_those_of_the_slow_allocator(
+    fn rates_equal_the_slow_allocators(
         capacity in capacities(),
         paths in proptest::collection::vec(path(), 1..30),
     ) {
@@ -159,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn who_could_send_more_crosses_a_full_link(capacity in capacities(), demands in coupled()) {
+    fn every_flow_below_its_limit_crosses_a_full_link(capacity in capacities(), demands in coupled()) {
         let found = rates(&capacity, &demands);
         for (link, &capacity) in capacity.iter().enumerate() {
             prop_assert!(load(&demands, &found, link) <= capacity * (1.0 + 1e-6));
@@ -168,14 +171,14 @@ proptest! {
             let received: f64 = (demands.iter().zip(&found))
                 .filter(|(other, _)| other.into == Some(at as u32)).map(|(_, rate)| rate).sum();
             let limit = demand.fed.map_or(f64::INFINITY, |fed| fed.stock_per_s + fed.ratio * received);
-            prop_assert!(found[at] <= limit * (1.0 + 1e-6) + 1e-9, "{at} sends what it does not have: {found:?}");
+            prop_assert!(found[at] <= limit * (1.0 + 1e-6) + 1e-9, "flow {at} sends more than it has: {found:?}");
             let is_held_up = demand.path.links().any(|link| load(&demands, &found, link) > capacity[link] * (1.0 - 1e-6));
-            prop_assert!(is_held_up || found[at] > limit - 1e-6 * (1.0 + limit), "{at} could have more: {found:?}");
+            prop_assert!(is_held_up || found[at] > limit - 1e-6 * (1.0 + limit), "flow {at} could have a higher rate: {found:?}");
         }
     }
 
     #[test]
-    fn fed_flows_rise_as_they_do_in_small_steps(capacity in capacities(), demands in coupled()) {
+    fn rates_of_fed_flows_match_small_steps(capacity in capacities(), demands in coupled()) {
         let (found, expected) = (rates(&capacity, &demands), in_small_steps(&capacity, &demands, 2e-3, 15_000));
         let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         prop_assert!(off < 0.1, "{found:?}, in small steps {expected:?}");

@@ -1,4 +1,4 @@
-//! Networks small enough for pencil and paper, and what holds in all.
+//! Tests networks that are small enough to compute by hand, and conditions that hold in all networks.
 
 use super::*;
 use crate::flow::topology::Link;
@@ -25,34 +25,36 @@ fn assert_near(found: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn who_is_left_has_the_link_alone() {
-    // Both at 5/s until the smaller one ends at 2 s; the other's 20 left then go at 10/s.
+fn a_flow_gets_the_whole_link_when_the_others_have_ended() {
+    // Both flows send at 5/s until the smaller one ends at 2 s. Then the other sends its last 20 bytes at
+    // 10/s.
     assert_near(&ends(&[10.0], &[flow(&[0], 10.0), flow(&[0], 30.0)]), &[2.0, 4.0]);
 }
 
 #[test]
-fn who_starts_late_shares_from_then_on() {
+fn a_late_flow_shares_the_link_from_its_start() {
     let late = Flow { starts_s: 1.0, ..flow(&[0], 10.0) };
-    // 10 of 30 are gone when the second starts; each then sends 10 at 5/s; the last 10 go at 10/s.
+    // 10 of 30 bytes are sent when the second flow starts. Each then sends 10 bytes at 5/s, and the last 10
+    // go at 10/s.
     assert_near(&ends(&[10.0], &[flow(&[0], 30.0), late]), &[4.0, 3.0]);
 }
 
 #[test]
 fn an_aggregation_ends_when_its_last_input_does() {
-    // Two inputs of 10 at 1/s each; of their 20 bytes, 2 go on over a link that is never busy.
+    // Two inputs of 10 bytes at 1/s each. Of their 20 bytes, 2 go on over a link that is never full.
     let flows = [flow(&[2], 2.0), into(0, flow(&[0], 10.0)), into(0, flow(&[1], 10.0))];
     assert_near(&ends(&[1.0, 1.0, 9.0], &flows), &[10.0, 10.0, 10.0]);
-    // Over one that is slower, 2 bytes take 20 s, and that from the beginning.
+    // Over a slower link, the 2 bytes take 20 s, counted from the beginning.
     assert_near(&ends(&[1.0, 1.0, 0.1], &flows), &[20.0, 10.0, 10.0]);
 }
 
 #[test]
-fn a_chain_takes_as_long_as_its_slowest_part_and_not_as_all_together() {
+fn a_chain_takes_the_time_of_its_slowest_part_not_the_sum() {
     let flows = [flow(&[0], 10.0), into(0, flow(&[1], 10.0)), into(1, flow(&[2], 10.0))];
     assert_near(&ends(&[4.0, 2.0, 4.0], &flows), &[5.0, 5.0, 2.5]);
 }
 
-/// Flows over a few links, some of them inputs of others.
+/// Returns flows over a few links. Some of them are inputs of others.
 fn networks() -> impl Strategy<Value = (Vec<f64>, Vec<Flow>)> {
     let path = proptest::collection::btree_set(0..5 as Link, 1..4).prop_map(Path::new);
     let one = (path, 1.0..50.0_f64, any::<proptest::sample::Index>(), any::<bool>(), 0.0..3.0_f64);
@@ -60,7 +62,7 @@ fn networks() -> impl Strategy<Value = (Vec<f64>, Vec<Flow>)> {
         let mut flows: Vec<Flow> = Vec::new();
         for (path, bytes, place, is_input, starts_s) in all {
             let into = (is_input && !flows.is_empty()).then(|| place.index(flows.len()) as u32);
-            // Only what neither feeds nor is fed starts late.
+            // Only flows that neither feed nor are fed start late.
             flows.push(Flow { path, bytes, into, starts_s: if into.is_none() { starts_s } else { 0.0 } });
         }
         let fed: Vec<u32> = flows.iter().filter_map(|flow| flow.into).collect();
@@ -81,7 +83,7 @@ proptest! {
             let narrowest = flow.path.links().map(|link| capacity[link]).fold(f64::INFINITY, f64::min);
             prop_assert!(end - flow.starts_s >= flow.bytes / narrowest * (1.0 - 1e-6));
             if let Some(into) = flow.into {
-                prop_assert!(ended.at_s[into as usize] >= end, "what is fed ends last");
+                prop_assert!(ended.at_s[into as usize] >= end, "a fed flow ends before its input");
             }
         }
         for (link, &capacity) in capacity.iter().enumerate() {
@@ -94,8 +96,9 @@ proptest! {
 }
 
 #[test]
-fn larger_steps_make_little_difference() {
-    // Which flows end in one step is chance, and these networks have few. So this is said of most, and not of each.
+fn larger_steps_change_the_times_little() {
+    // Chance decides which flows end in one step, and these networks have few flows. So the test has limits
+    // for shares of the networks and not for each.
     let off_by = |(capacity, flows): &(Vec<f64>, Vec<Flow>)| {
         let last_s = |step_share| run(capacity, flows, step_share).at_s.iter().copied().fold(0.0, f64::max);
         (last_s(0.05) / last_s(0.0) - 1.0).abs()

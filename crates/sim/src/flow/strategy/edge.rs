@@ -1,14 +1,16 @@
-//! *binary* and *chain*: trees of servers, within each rack first and then across racks (§2.2).
+//! The strategies *binary* and *chain*: trees of servers, within each rack first and then across racks
+//! (§2.2).
 //!
-//! Each server has at most so many children in its rack, filled level by level. Racks are joined in the same way: the
-//! first server of a rack is a child of the first server of another, so that one has as many again. In a chain, which is
-//! to have one child at most, the last server of a rack has the first of the next.
+//! Each server has up to `children` children in its rack, filled level by level. Racks are joined in the same
+//! way: the first server of a rack is a child of the first server of another rack, which can have as many
+//! children of this kind. In a chain each server has at most one child, so the first server of a rack is the
+//! child of the last server of the rack before it.
 
 use super::{Plan, by_rack};
 use crate::flow::topology::Fabric;
 use crate::flow::workload::Worker;
 
-/// The plan of a job with `children` per server and rack.
+/// Plans a job with up to `children` children per server and per rack.
 pub fn plan(fabric: &Fabric, workers: &[Worker], children: u32) -> Plan {
     let children = children as usize;
     let (mut plan, mut heads, mut last) = (Plan::default(), Vec::new(), None);

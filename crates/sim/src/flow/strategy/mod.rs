@@ -1,10 +1,10 @@
-//! Where a job's partial results are aggregated (NetAgg §2.2, §2.3): one strategy a file.
+//! The places where a job's partial results are aggregated (NetAgg §2.2, §2.3): one strategy a file.
 //!
-//! A strategy gives a [`Plan`]: who sends to whom, up to the master. It decides about nothing else; how large flows are,
-//! which links they cross and how fast they are is the same for all.
+//! A strategy returns a [`Plan`]: the receiver of each sender, up to the master. The sizes of flows, their
+//! links and their rates do not depend on the strategy's code.
 //!
-//! A worker that starts late sends to the master directly, under every strategy: the others do not wait for it, and what
-//! is aggregated is what was there (§3.1).
+//! A worker that starts late sends to the master directly, with every strategy. The others do not wait for it
+//! and aggregate their own results (§3.1).
 
 pub mod edge;
 pub mod on_path;
@@ -15,59 +15,60 @@ use super::topology::{Place, Topology};
 use super::workload::{Job, Worker};
 use std::collections::BTreeMap;
 
-/// The strategies compared.
+/// The strategies that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// One server per rack aggregates what is in the rack; see [`rack`].
+    /// One server per rack aggregates the results of the rack; see [`rack`].
     Rack(rack::Aggregators),
-    /// Trees of servers with so many children each, rack by rack: two are the paper's *binary*, one its *chain*; see
-    /// [`edge`].
+    /// Trees of servers with this many children each, rack by rack. Two children are the paper's *binary*,
+    /// one is its *chain*; see [`edge`].
     Edge(u32),
-    /// Relays on the network's path, in so many trees per job, each by a plane of its own; see [`on_path`].
+    /// Relays on the network's path, in this many trees per job, each in a plane of its own; see [`on_path`].
     OnPath(u32),
-    /// Jobs send nothing: what the other flows take alone, below which no strategy can come.
+    /// Jobs send nothing. The times of the other flows are then a lower bound for every strategy.
     Nothing,
 }
 
-/// Who sends to whom in one job.
+/// The senders of one job and their receivers.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// All who send, each after whom it sends to.
+    /// All senders. Each comes after its receiver.
     pub stops: Vec<Stop>,
-    /// Into how many trees partial results are cut, each of which has a result of its own; none is one.
+    /// Number of trees into which partial results are cut. Each has its own result. 0 means one tree.
     pub trees: u32,
 }
 
-/// One who sends.
+/// A sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
-    /// Where.
+    /// The sender's place.
     pub at: Place,
-    /// The stop that it sends to, by its place in the plan; the master if none.
+    /// Index of the receiving stop in the plan; `None` for the master.
     pub to: Option<u32>,
-    /// The bytes of its own partial result; zero for a relay.
+    /// The size of the sender's partial result; zero for a relay.
     pub own_bytes: f64,
-    /// By how much it is later than its job; later only where nobody sends to it.
+    /// Its start relative to the job's start. It is above zero only if no stop sends to it.
     pub late_s: f64,
-    /// The way of all flows of its tree; without, each flow has a way of its own.
+    /// The way of all flows of its tree. If `None`, each flow has its own way.
     pub way: Option<Way>,
 }
 
 impl Plan {
-    /// Adds one who sends to `to`, and says where in the plan.
+    /// Adds a sender to `to` and returns its index in the plan.
     pub fn add(&mut self, at: Place, own_bytes: f64, to: Option<u32>) -> u32 {
         self.stops.push(Stop { at, to, own_bytes, late_s: 0.0, way: None });
         self.stops.len() as u32 - 1
     }
 
-    /// Adds a worker that sends its own partial result to `to`, and perhaps what others send to it.
+    /// Adds a worker that sends its partial result to `to`, together with the results that others send to it.
     pub fn add_worker(&mut self, worker: &Worker, to: Option<u32>) -> u32 {
         self.add(Place::Server(worker.server), worker.bytes, to)
     }
 }
 
 impl Plan {
-    /// For each stop the first one with a part of the same partial result; itself for what has none.
+    /// Returns for each stop the first stop with a part of the same partial result, or the stop itself if it
+    /// is a relay.
     pub fn wholes(&self) -> Vec<u32> {
         let mut first_at: BTreeMap<u32, u32> = BTreeMap::new();
         let whole = |(nth, stop): (u32, &Stop)| match stop.at {
@@ -79,7 +80,7 @@ impl Plan {
 }
 
 impl Strategy {
-    /// The plan of a job.
+    /// Plans a job.
     pub fn plan(self, topology: &Topology, job: &Job, seed: u64) -> Plan {
         let (ready, late): (Vec<Worker>, Vec<Worker>) =
             job.workers.iter().partition(|worker| worker.late_s <= 0.0);
@@ -97,7 +98,7 @@ impl Strategy {
     }
 }
 
-/// The workers of each rack, rack by rack.
+/// Groups the workers by rack.
 fn by_rack<'a>(fabric: &super::topology::Fabric, workers: &'a [Worker]) -> BTreeMap<u32, Vec<&'a Worker>> {
     let mut racks: BTreeMap<u32, Vec<&Worker>> = BTreeMap::new();
     workers.iter().for_each(|worker| racks.entry(fabric.rack_of(worker.server)).or_default().push(worker));

@@ -1,17 +1,18 @@
-//! *on-path*: relays beside the switches that the way to the master leads through (§2.3, §3.1).
+//! The strategy *on-path*: relays beside the switches on the way to the master (§2.3, §3.1).
 //!
-//! Which of the equal ways a job takes is drawn by hashing, as for any flow, but once for the whole job: its flows then
-//! meet. The tree over the relays on that way is core's own ([`treefold_core::tree::on_path`]), the one that calls and
-//! streams have in production, hashing among the relays of one place included. What is here tells core where things
-//! stand: a pod is a zone, and of a zone's relays those of the job's plane are in sight, since core knows of places and
-//! not of the wires between them.
+//! A hash chooses the way among equal ones, as for any flow, but once for the whole job, so that its flows
+//! meet. The tree of the relays on that way is formed by core ([`treefold_core::tree::on_path`]), as for
+//! calls and streams in production. Core also chooses among the relays of one place by hashing. This module
+//! tells core the sites: a pod is a zone, and of a zone's relays only those in the job's plane are visible,
+//! because core knows places and no links.
 //!
-//! One tree is one way, and where uplinks are narrow that is a narrow one. So a job may have several trees (§3.1): each
-//! worker cuts its partial result into as many parts, part by part by another plane, and the master has as many results.
+//! One tree uses one way, which is narrow if uplinks are narrow. So a job may have several trees (§3.1): each
+//! worker cuts its partial result into as many parts, each part goes through another plane, and the master
+//! gets as many results.
 //!
-//! In one thing the paper's rule differs, and the paper's is taken. Where a rack has no relay, core folds among the rack's
-//! members; the paper's workers send to the next relay on their way, and where there is none, to the master. So a member
-//! of a rack without a relay names no rack here.
+//! In one point the paper's rule differs from core's, and this module follows the paper. If a rack has no
+//! relay, core folds among the rack's members. The paper's workers send to the next relay on their way, or to
+//! the master if there is none. So here a member of a rack without a relay names no rack.
 
 use super::Plan;
 use crate::flow::route::Way;
@@ -25,7 +26,7 @@ use treefold_core::tree::Tree;
 use treefold_core::tree::on_path::{Relays, Site, form};
 use treefold_core::tree::shape::Candidate;
 
-/// The plan of a job in so many trees, one at least.
+/// Plans a job in `trees` trees, at least one.
 pub fn plan(topology: &Topology, job: &Job, workers: &[Worker], trees: u32, seed: u64) -> Plan {
     let (first, names) = (way(topology, job, seed), Names::new(topology));
     let trees = trees.clamp(1, topology.fabric().width);
@@ -41,7 +42,7 @@ pub fn plan(topology: &Topology, job: &Job, workers: &[Worker], trees: u32, seed
     plan
 }
 
-/// One tree, by one way.
+/// Adds one tree, on one way.
 fn add_tree(plan: &mut Plan, topology: &Topology, job: &Job, workers: &[Worker], way: Way, names: &Names) {
     let in_sight = InSight::new(topology, job, workers, way);
     let sited = |&(relay, switch): &(u32, Switch)| (node(Place::Relay(relay)), names.of_switch(switch));
@@ -59,12 +60,12 @@ fn add_tree(plan: &mut Plan, topology: &Topology, job: &Job, workers: &[Worker],
     }
 }
 
-/// The way of a job's first tree.
+/// Returns the way of a job's first tree.
 fn way(topology: &Topology, job: &Job, seed: u64) -> Way {
     Way::hashed(topology.fabric(), mixed(seed ^ 0x6a6f_6273) ^ job.number)
 }
 
-/// The relays that a job's way may lead past, and the switches beside which they are.
+/// The relays that a job's way may pass, and their switches.
 struct InSight {
     relays: Vec<(u32, Switch)>,
     switches: BTreeSet<Switch>,
@@ -84,7 +85,7 @@ impl InSight {
         Self { switches: relays.iter().map(|&(_, switch)| switch).collect(), relays, way }
     }
 
-    /// True when some relay is on the way from a server to the master.
+    /// Tells whether a relay is on the way from a server to the master.
     fn is_headed(&self, topology: &Topology, server: u32, master: u32) -> bool {
         let fabric = topology.fabric();
         let rack = |server| Switch::Rack(fabric.rack_of(server));
@@ -100,7 +101,7 @@ impl InSight {
     }
 }
 
-/// Names of places, as core has them.
+/// The names of pods and racks for core.
 struct Names {
     pods: Vec<String>,
     racks: Vec<String>,
@@ -131,7 +132,7 @@ impl Names {
     }
 }
 
-/// A worker as core knows it: a node with one partition, the worker's place among all.
+/// Returns a worker as core's candidate: a node with one partition, the index of the worker.
 fn member(nth: u32, worker: &Worker) -> Candidate {
     let partitions = [nth].into_iter().collect();
     Candidate {
@@ -143,7 +144,7 @@ fn member(nth: u32, worker: &Worker) -> Candidate {
     }
 }
 
-/// The port of servers' and of relays' addresses.
+/// The ports in the addresses of servers and of relays.
 const SERVER: u16 = 1;
 const RELAY: u16 = 2;
 
@@ -158,14 +159,14 @@ fn node(place: Place) -> NodeId {
 fn place(node: NodeId) -> Place {
     let number = match node.addr {
         SocketAddr::V4(addr) => u32::from(*addr.ip()),
-        SocketAddr::V6(_) => unreachable!("places have IPv4 addresses"),
+        SocketAddr::V6(_) => unreachable!("all places have IPv4 addresses"),
     };
     if node.addr.port() == RELAY { Place::Relay(number) } else { Place::Server(number) }
 }
 
-/// Adds a tree whose root sends to the master; its seats are in an order that has each after whom it sends to.
+/// Adds a tree whose root sends to the master. In the tree's order, each seat comes after its parent.
 fn add(plan: &mut Plan, tree: &Tree, workers: &[Worker]) {
-    // The seats whose subtrees lie open, and where they end.
+    // The seats whose subtrees are not complete, each with the end of its subtree.
     let mut open: Vec<(usize, u32)> = Vec::new();
     for (at, seat) in tree.seats().iter().enumerate() {
         while open.last().is_some_and(|&(end, _)| end <= at) {

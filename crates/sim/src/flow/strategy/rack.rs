@@ -1,25 +1,26 @@
-//! *rack*, the baseline: one server per rack aggregates what the rack's workers send and sends it to the master (§2.2).
+//! The baseline strategy *rack*: one server per rack aggregates the results of the rack's workers and sends
+//! the aggregate to the master (§2.2).
 //!
-//! In the master's own rack that server is the master, and a worker that is alone in its rack sends to the master as it
-//! would without any strategy.
+//! In the master's own rack that server is the master. A worker that is alone in its rack sends to the master
+//! directly.
 //!
-//! "One server per rack acts as an aggregator" can be read in two ways; both are here.
+//! "One server per rack acts as an aggregator" can be read in two ways; both are implemented.
 
 use super::{Plan, by_rack};
 use crate::flow::topology::{Fabric, Place};
 use crate::flow::workload::{Job, Worker};
 use crate::world::ink::mixed;
 
-/// Which server of a rack.
+/// The server of a rack that aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregators {
-    /// For each job one of its own workers, drawn by lot: jobs are spread over the rack's servers.
+    /// For each job, one of its workers, drawn by lot. So jobs are spread over the rack's servers.
     PerJob,
-    /// The same for all jobs.
+    /// The same server for all jobs.
     PerRack,
 }
 
-/// The plan of a job.
+/// Plans a job.
 pub fn plan(fabric: &Fabric, job: &Job, workers: &[Worker], aggregators: Aggregators, seed: u64) -> Plan {
     let mut plan = Plan::default();
     for (rack, workers) in by_rack(fabric, workers) {

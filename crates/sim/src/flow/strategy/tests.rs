@@ -1,4 +1,4 @@
-//! Who sends to whom, on a fabric of sixteen servers: two per rack, two racks per pod.
+//! Tests the plans on a fabric of sixteen servers: two per rack, two racks per pod.
 
 use super::{Plan, Strategy, rack};
 use crate::flow::deployment::Deployment;
@@ -15,7 +15,8 @@ fn job(master: u32, servers: &[u32]) -> Job {
     Job { number: 5, master, starts_s: 0.0, workers: servers.iter().map(worker).collect() }
 }
 
-/// `3<(1<(0) 2)`: who sends to whom, servers by number, relays by their switch.
+/// Formats a plan as `3<(1<(0) 2)`: each receiver with its senders, servers by number, relays by their
+/// switch.
 fn shown(topology: &Topology, plan: &Plan, to: Option<u32>) -> String {
     let senders = plan.stops.iter().enumerate().filter(|(_, stop)| stop.to == to);
     let mut shown: Vec<String> = senders
@@ -46,7 +47,7 @@ fn planned(strategy: Strategy, relays: Deployment, job: &Job) -> String {
 }
 
 #[test]
-fn a_racks_server_aggregates_for_its_rack_but_not_beside_the_master_and_not_for_itself_alone() {
+fn rack_aggregates_on_one_server_except_in_the_masters_rack() {
     let job = job(0, &[1, 4, 5, 8]);
     assert_eq!(planned(Strategy::Rack(rack::Aggregators::PerRack), Deployment::NONE, &job), "1 4<(5) 8");
     let other = planned(Strategy::Rack(rack::Aggregators::PerJob), Deployment::NONE, &job);
@@ -54,17 +55,17 @@ fn a_racks_server_aggregates_for_its_rack_but_not_beside_the_master_and_not_for_
 }
 
 #[test]
-fn a_chain_is_one_and_a_tree_has_two_children_in_its_rack_and_two_racks_below() {
+fn chain_has_one_child_and_binary_two_per_server_and_rack() {
     let job = job(15, &[0, 1, 2, 3, 4, 5, 6, 8]);
     assert_eq!(planned(Strategy::Edge(1), Deployment::NONE, &job), "0<(1<(2<(3<(4<(5<(6<(8)))))))");
     assert_eq!(planned(Strategy::Edge(2), Deployment::NONE, &job), "0<(1 2<(3 6 8) 4<(5))");
 }
 
 #[test]
-fn relays_stand_where_the_way_leads() {
+fn relays_on_the_way_to_the_master_form_the_tree() {
     let job = job(0, &[1, 2, 3, 4, 5, 8, 9, 10, 11]);
     let planned = |relays| planned(Strategy::OnPath(1), relays, &job);
-    // One relay would have a single child, and so is left out: that of pod 1, where only rack 2 has workers.
+    // The relay of pod 1 is left out because it would have a single child: only rack 2 has workers there.
     let full = "r0<(1 p0<(c<(p2<(r4<(8 9) r5<(10 11)) r2<(4 5)) r1<(2 3)))";
     assert_eq!(planned(Deployment::full(1)), full);
     assert_eq!(planned(Deployment::full(3)), full, "one of three");
@@ -75,7 +76,7 @@ fn relays_stand_where_the_way_leads() {
 }
 
 #[test]
-fn who_is_late_sends_to_the_master() {
+fn late_workers_send_to_the_master() {
     let mut job = job(0, &[4, 5, 6]);
     job.workers[1].late_s = 0.1;
     for (strategy, expected) in [

@@ -1,4 +1,4 @@
-//! What endpoints send and take, each in a process of its node.
+//! The endpoints: the packets that they send and take, each in a process of its node.
 
 use super::super::ink::{Ink, mixed};
 use super::super::place::{Life, place_of};
@@ -11,59 +11,59 @@ use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{PACKET_BYTES, StreamId};
 use treefold_core::time::{Duration, Instant};
 
-/// An endpoint's part in a stream, as a driver keeps it.
+/// An endpoint's state in a stream, as a driver keeps it.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// The number of its stream's play.
+    /// Index of its stream's play.
     pub play: usize,
-    /// Bytes that may be on their way up.
+    /// Most unsettled bytes on their way up.
     pub window_bytes: u64,
-    /// Bytes that are.
+    /// Unsettled bytes on their way up.
     pub in_flight_bytes: u64,
-    /// How often it was opened here before.
+    /// Number of times that it was opened here before.
     pub life: u32,
-    /// True when it is closed.
+    /// Whether it is closed.
     pub is_over: bool,
-    /// What it sent in this life.
+    /// The packets that it has sent in this life.
     pub sent: Vec<Sent>,
-    /// Packets that it sent here in former lives.
+    /// Number of packets that it sent here in earlier lives.
     pub sent_before: u64,
-    /// The packets that it was given in this life, by sequence.
+    /// The packets that it got in this life, by sequence number.
     pub taken: Vec<u64>,
-    /// Tags of packets whose answer waits for room in the window.
+    /// Tags of packets whose answers wait for room in the window.
     waiting: VecDeque<u64>,
 }
 
 /// A packet that an endpoint sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Its number at its endpoint, from 1, over all lives and places.
+    /// Its sequence number at its endpoint, from 1, over all lives and places.
     pub number: u64,
     /// Its tag, unless the node counted it.
     pub tag: Option<u64>,
-    /// When it was sent.
+    /// The time at which it was sent.
     pub at: Instant,
 }
 
 impl Seat {
-    /// How many packets it has sent here.
+    /// Returns the number of packets that it has sent here.
     pub fn sent_count(&self) -> u64 {
         self.sent_before + self.sent.len() as u64
     }
 
-    /// True when it may send.
+    /// Tells whether it may send.
     pub fn has_room(&self) -> bool {
         !self.is_over && self.in_flight_bytes < self.window_bytes
     }
 }
 
 impl World {
-    /// Every endpoint that was ever opened.
+    /// Returns every endpoint that was ever opened.
     pub fn seats(&self) -> impl Iterator<Item = (&SeatKey, &Seat)> {
         self.streams.seats.iter()
     }
 
-    /// One of them.
+    /// Returns an endpoint.
     pub fn seat(&self, key: &SeatKey) -> Option<&Seat> {
         self.streams.seats.get(key)
     }
@@ -88,7 +88,7 @@ impl World {
                 let seat = self.open_seat_of(&key);
                 assert!(
                     seat.in_flight_bytes >= bytes,
-                    "{key:?}: {bytes} bytes are settled that were not sent"
+                    "{key:?}: {bytes} bytes were settled, more than are in flight"
                 );
                 seat.in_flight_bytes -= bytes;
                 while let Some(seat) = self.streams.seats.get_mut(&key).filter(|seat| seat.has_room())
@@ -103,12 +103,12 @@ impl World {
 
     fn open_seat_of(&mut self, key: &SeatKey) -> &mut Seat {
         let seat = self.streams.seats.get_mut(key).filter(|seat| !seat.is_over);
-        seat.unwrap_or_else(|| panic!("{key:?} is spoken to and is not open"))
+        seat.unwrap_or_else(|| panic!("{key:?}: got an event, but is not open"))
     }
 
     fn open_seat(&mut self, key: SeatKey, play: usize, window_bytes: u64) {
         let former = self.streams.seats.get(&key);
-        assert!(former.is_none_or(|seat| seat.is_over), "{key:?} is opened and was not closed");
+        assert!(former.is_none_or(|seat| seat.is_over), "{key:?}: opened again before it was closed");
         let (life, sent_before) = former.map_or((0, 0), |seat| (seat.life + 1, seat.sent_count()));
         let seat = Seat {
             play,
@@ -123,7 +123,7 @@ impl World {
         };
         self.streams.seats.insert(key, seat);
         if let Some(every) = self.streams.plays[play].habit.every {
-            // Endpoints have phases of their own.
+            // Each endpoint has its own phase.
             let phase = mixed(u64::from(key.2) ^ self.setting.seed) as f64 / u64::MAX as f64;
             self.agenda.plan(self.now + every.mul_f64(phase), Happening::Turn { seat: key, life });
         }
@@ -133,7 +133,7 @@ impl World {
         let (to, stream, endpoint) = key;
         let seat = self.open_seat_of(&key);
         let last = seat.taken.last();
-        assert!(last < Some(&sequence), "{key:?}: packet {sequence} after {last:?}");
+        assert!(last < Some(&sequence), "{key:?}: got packet {sequence} after packet {last:?}");
         seat.taken.push(sequence);
         let (play, has_room) = (seat.play, seat.has_room());
         let took = Input::Command(Command::EndpointTook { stream, endpoint, sequence });
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The next packet of an endpoint that is open, noted as sent.
+    /// Returns the next packet of an open endpoint and records it as sent.
     fn packet_of(&mut self, key: SeatKey, tag: Option<u64>) -> Input<Ink> {
         let (now, (_, stream, endpoint)) = (self.now, key);
         let number = self.streams.packets.entry((stream, endpoint)).or_default();
@@ -168,7 +168,8 @@ impl World {
         Input::Command(Command::EndpointSend { stream, endpoint, tag, payload })
     }
 
-    /// An endpoint that is open, has room, and whose node runs sends a packet now; false when it does not.
+    /// Sends a packet from an endpoint now. Returns false if it is not open, has no room, or its node does
+    /// not run.
     pub fn send_from(&mut self, key: SeatKey, tag: Option<u64>, watch: &mut dyn Watch) -> bool {
         let at = place_of(key.0).0;
         let may = self.is_running(key.0) && self.streams.seats.get(&key).is_some_and(Seat::has_room);
@@ -183,7 +184,8 @@ impl World {
         self.is_there(node) && self.places[place_of(node).0].life == Life::Running
     }
 
-    /// An endpoint's turn to send on its own. It passes its turn while its node stands still or its window is full.
+    /// Takes an endpoint's turn to send unasked. The turn is skipped while its node does not run or its
+    /// window is full.
     pub(in crate::world) fn take_turn(&mut self, key: SeatKey, life: u32, watch: &mut dyn Watch) {
         let Some(seat) = self.streams.seats.get(&key) else { return };
         let (play, sent) = (seat.play, seat.sent_count());

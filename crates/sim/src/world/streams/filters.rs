@@ -1,4 +1,4 @@
-//! What filters do with packets, where they run, and who is said to give them some.
+//! The filters: their results, their processors, and the sources that they know.
 
 use super::super::ink::{Ink, mixed};
 use super::super::processors::{Output, Task, TaskId};
@@ -12,29 +12,29 @@ use treefold_core::stream::operator::{OperatorId, OperatorNews};
 use treefold_core::stream::spec::{FilterRun, FilterWork, Filtered, Source, StreamSpec};
 use treefold_core::time::Duration;
 
-/// How long a node takes to make something of an operator that came.
+/// Time in which a node checks an operator that it has got.
 const OPERATOR_LOOK: Duration = Duration::from_millis(30);
-/// An operator's size, in bytes.
+/// Size of an operator, in bytes.
 const OPERATOR_BYTES: u32 = 50_000;
-/// What names an operator among filters.
+/// Prefix of the filter names that are operators.
 const OPERATOR: &str = "op:";
-/// One in so many runs is wrong, when sabotaged.
+/// With sabotage, one in this many runs is wrong.
 const SABOTAGED_RUN: u64 = 100;
 
-/// One node's filter of one stream.
+/// A node's filter of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     play: usize,
     lags: bool,
     /// Sources that have joined and were not replaced.
     known: BTreeSet<Source>,
-    /// Sources that have ever joined.
+    /// All sources that have ever joined.
     ever: BTreeSet<Source>,
-    /// What the filter holds back for its next run.
+    /// The packet that the filter holds back for its next run.
     kept: Option<Ink>,
 }
 
-/// What an operator of this world is; only the first byte of its name counts.
+/// Returns an operator of this world. Only the first byte of its id matters.
 pub fn operator(id: OperatorId) -> Ink {
     Ink { bytes: OPERATOR_BYTES, ..Ink::params(id.0[0].into(), 1.0) }
 }
@@ -74,7 +74,7 @@ impl World {
                 let keeper = self.keeper(at, stream);
                 assert!(
                     keeper.known.remove(&lost),
-                    "place {at}, {stream}: {lost:?} is lost and never joined"
+                    "place {at}, {stream}: {lost:?} was replaced, but never joined"
                 );
                 let stranger = heirs.iter().find(|heir| !keeper.known.contains(heir));
                 assert!(stranger.is_none(), "place {at}, {stream}: {stranger:?} never joined");
@@ -94,7 +94,7 @@ impl World {
 
     fn keeper(&mut self, at: usize, stream: StreamId) -> &mut Keeper {
         let keeper = self.streams.filters.get_mut(&(at, stream));
-        keeper.expect("invariant: core opens a filter before it says more of it")
+        keeper.expect("invariant: core opens a filter before its other effects")
     }
 
     fn open_filter(&mut self, at: usize, stream: StreamId, spec: &StreamSpec<Ink>) -> Input<Ink> {
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// What the filter makes of its work.
+    /// Returns the result of a filter's run.
     fn filtered(&mut self, at: usize, run: &FilterRun<Ink>, packet_bytes: u32) -> Filtered<Ink> {
         let pieces = match &run.work {
             FilterWork::Up(pieces) => pieces,
@@ -157,7 +157,7 @@ impl World {
             let (source, piece) = (*source, piece.clone());
             assert!(
                 keeper.ever.contains(&source),
-                "place {at}, {stream}: a piece of {source:?}, which never joined"
+                "place {at}, {stream}: got a piece of {source:?}, which never joined"
             );
             let piece = match source {
                 Source::Endpoint(endpoint) => piece.stamped(stream, endpoint, tag),
@@ -185,7 +185,8 @@ impl World {
         Filtered { packets: sum.into_iter().chain(kept).collect(), holds_from: None }
     }
 
-    /// Whether this run counts its first piece twice, or gives it with the next wave.
+    /// Returns whether this run counts its first piece twice, and whether it gives that piece to the next
+    /// wave.
     fn sabotaged_run(&mut self, pieces: usize) -> (bool, bool) {
         self.streams.runs += 1;
         let is_due = self.streams.runs.is_multiple_of(SABOTAGED_RUN);
@@ -196,24 +197,24 @@ impl World {
         }
     }
 
-    /// Runs that hang go on.
+    /// Lets hanging runs return.
     pub fn let_filters_go(&mut self) {
         for (to, input) in std::mem::take(&mut self.streams.hanging) {
             self.agenda.plan(self.now, super::super::Happening::Input { to, input });
         }
     }
 
-    /// The node at `at` has an operator from the start, or something else that it takes for it.
+    /// Gives the node at `at` an operator, or other data under the operator's id.
     pub fn give_operator(&mut self, at: usize, id: OperatorId, what: Ink) {
         self.streams.operators.insert((at, id), what);
     }
 
-    /// Places that have an operator, with its name.
+    /// Returns the places that have an operator, with the operator's id.
     pub fn operators(&self) -> impl ExactSizeIterator<Item = (usize, OperatorId)> {
         self.streams.operators.keys().copied()
     }
 
-    /// The places that were brought an operator, as often as they were.
+    /// Returns a place for each operator that it has received.
     pub fn operators_kept(&self) -> &[usize] {
         &self.streams.operators_kept
     }

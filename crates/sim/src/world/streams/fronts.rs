@@ -1,4 +1,5 @@
-//! Users of front-ends: they open streams, take waves at their pace, send packets down, and close.
+//! The users of front-ends: they open streams, take waves at their speed, send packets down, and close
+//! streams.
 
 use super::super::ink::Ink;
 use super::super::{Happening, Watch, World};
@@ -9,33 +10,33 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{PACKET_BYTES, StreamEvent, StreamId, StreamOptions, StreamSpec};
 use treefold_core::time::{Duration, Instant};
 
-/// A stream as its front-end's user has it.
+/// A stream as its front-end's user sees it.
 #[derive(Clone, Debug)]
 pub struct FrontEnd {
-    /// The number of its play.
+    /// Index of its play.
     pub play: usize,
     /// The stream, once it has been opened.
     pub stream: Option<StreamId>,
-    /// True when it is closed.
+    /// Whether it is closed.
     pub is_over: bool,
     /// Waves that have come and that the user has not begun to take.
     pub unread: u32,
-    /// Bytes that were sent down and that not every endpoint has taken.
+    /// Bytes that were sent down and not yet taken by every endpoint.
     pub down_bytes: u64,
-    /// How long the user takes for each wave; `None` when it does not read.
+    /// Time that the user takes for each wave; `None` if it does not read.
     reads_for: Option<Duration>,
-    /// When it is through with those that it has begun to take.
+    /// Time at which it has taken all waves that it has begun to take.
     busy_until: Instant,
 }
 
 impl World {
-    /// The user of the node at `at` opens a stream, now.
+    /// Opens a stream for the user of the node at `at` now.
     pub fn open_stream(&mut self, at: usize, plan: &StreamPlan, watch: &mut dyn Watch) -> RequestId {
         let spec = self.stream_spec(plan);
         self.open_stream_as(at, spec, plan.options.clone(), watch)
     }
 
-    /// The same, of a spec that [`World::stream_spec`] has made and that may have been changed.
+    /// Like [`World::open_stream`], with a spec of [`World::stream_spec`], which the caller may have changed.
     pub fn open_stream_as(
         &mut self,
         at: usize,
@@ -60,12 +61,12 @@ impl World {
         request
     }
 
-    /// A stream as its front-end's user has it, while the user's process lives.
+    /// Returns a stream as its front-end's user sees it, as long as the user's process lives.
     pub fn front(&self, node: NodeId, request: RequestId) -> Option<&FrontEnd> {
         self.streams.fronts.get(&(node, request))
     }
 
-    /// The user of the front-end at `at` sends a packet down; false when what it has sent fills its window.
+    /// Sends a packet down for the user of the front-end at `at`. Returns false if its window is full.
     pub fn send_down(
         &mut self,
         at: usize,
@@ -90,12 +91,12 @@ impl World {
         true
     }
 
-    /// The user of the front-end at `at` is through with a stream.
+    /// Closes a stream for the user of the front-end at `at`.
     pub fn close_stream(&mut self, at: usize, request: RequestId, watch: &mut dyn Watch) {
         self.feed(at, Input::Command(Command::StreamClose { request }), watch);
     }
 
-    /// From now on the user takes so long for each wave. What has come and was not read is taken at once.
+    /// Sets the time that the user takes for each wave from now on. Unread waves are taken at once.
     pub fn pace_reader(
         &mut self,
         at: usize,
@@ -112,7 +113,7 @@ impl World {
         }
     }
 
-    /// A front-end's user learns something.
+    /// Handles an event for a front-end's user.
     pub(in crate::world) fn tell_front(
         &mut self,
         at: usize,

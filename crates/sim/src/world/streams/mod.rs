@@ -1,20 +1,21 @@
-//! Streams in the simulated world: filters, endpoints that live on nodes, and the users of front-ends.
+//! Streams in the simulated world: filters, endpoints on nodes, and the users of front-ends.
 //!
-//! The near mirror of `treefold/src/driver/streams.rs`. Each stream that is opened here has a [`Play`], which says what
-//! its endpoints, its filters and its front-end's user do. The number of the play travels as the stream's parameters, so
-//! that every node that hears of the stream knows its part.
+//! They correspond closely to `treefold/src/driver/streams.rs`. Each stream that is opened here has a
+//! [`Play`], which defines the behaviour of its endpoints, its filters and its front-end's user. The index of
+//! the play is sent as the stream's parameters, so that every node of the stream can find the play.
 //!
 //! ```text
 //!   endpoint ──EndpointSend──▶ node ──Run──▶ filter ──Filtered──▶ node ──▶ parent … front-end ──Wave──▶ user
-//!      ▲ Packet, Settled                                                                          │ StreamTook
+//! ▲ Packet, Settled                                                                          │ StreamTook
 //!      └────────────────────────────── nodes ◀── packets down, settlement ◀── StreamSend ◀────────┘
 //! ```
 //!
-//! The world asserts what every driver may rely on: a filter hears of each source before it gets something of it, an
-//! endpoint is given each packet once and in order, and no more is settled than was sent.
+//! The world asserts the guarantees that every driver may rely on: a filter learns of each source before it
+//! gets a packet of it, an endpoint gets each packet once and in order, and no more bytes are settled than
+//! were sent.
 //!
-//! - `filters`: what filters do with packets. `endpoints`: what endpoints send and take. `fronts`: users that open, read,
-//!   send down and close.
+//! - `filters`: the results of filters. `endpoints`: the packets that endpoints send and take. `fronts`:
+//!   users that open streams, read, send down and close.
 
 mod endpoints;
 mod filters;
@@ -36,80 +37,80 @@ use treefold_core::input::Input;
 use treefold_core::stream::{OperatorId, StreamId, StreamOptions, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 
-/// A process of a node, a stream that it knows, and an endpoint that lives there.
+/// An endpoint at a node: the node's process, the stream, and the endpoint.
 pub type SeatKey = (NodeId, StreamId, u32);
 
-/// A stream as its front-end's user asks for it.
+/// A stream that a front-end's user wants to open.
 #[derive(Clone, Debug)]
 pub struct StreamPlan {
-    /// When a wave is complete.
+    /// The rule by which a wave is complete.
     pub synchronisation: Synchronisation,
-    /// `sum` folds a wave's packets into one, `lag` does the same and gives each wave with the next; empty for none. Any
-    /// other name is unknown to every node, but for `op:` and an operator's name.
+    /// `sum` folds a wave's packets into one. `lag` does the same and gives each wave with the next. An empty
+    /// name means no filter, and `op:` with an operator's id names an operator. Nodes know no other names.
     pub up_filter: Arc<str>,
-    /// The same for packets on their way down, which `sum` and `lag` leave as they are.
+    /// The filter for packets on their way down. `sum` and `lag` leave them unchanged.
     pub down_filter: Arc<str>,
-    /// How it is laid out.
+    /// The options of the stream.
     pub options: StreamOptions,
-    /// What happens in it.
+    /// The behaviour of its parts.
     pub play: Play,
 }
 
-/// What the parts of a stream do.
+/// The behaviour of a stream's parts.
 #[derive(Clone, Debug)]
 pub struct Play {
-    /// What its endpoints do.
+    /// The behaviour of its endpoints.
     pub habit: Habit,
-    /// The size of an endpoint's packet, and of what filters make of a wave.
+    /// The size of an endpoint's packet, and of a filter's result.
     pub packet_bytes: u32,
-    /// How long an endpoint takes for each packet that it is given.
+    /// Time that an endpoint takes for each packet that it gets.
     pub takes_for: Duration,
-    /// How long the front-end's user takes for each wave; `None` when it does not read.
+    /// Time that the front-end's user takes for each wave; `None` if it does not read.
     pub reads_for: Option<Duration>,
     /// Processor time of a filter's run.
     pub filter_work: Duration,
-    /// Where filters run.
+    /// The place where filters run.
     pub filter_placement: Placement,
 }
 
-/// What an endpoint does.
+/// The behaviour of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habit {
-    /// True when it answers each packet from the front-end under its tag.
+    /// Whether it answers each packet from the front-end, with the packet's tag.
     pub answers: bool,
-    /// How often it sends a packet on its own; `None` for never.
+    /// Time between two packets that it sends unasked; `None` for never.
     pub every: Option<Duration>,
-    /// How such packets find their wave.
+    /// The rule for the tags of these packets.
     pub tags: Tags,
-    /// So many packets are sent on its own at most.
+    /// Most packets that it sends unasked.
     pub packets_max: u64,
 }
 
-/// How packets that an endpoint sends on its own find their wave.
+/// The rule for the tags of packets that an endpoint sends unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tags {
     /// The endpoint's node counts them.
     Counted,
-    /// The tag is the number of the time bucket, which is as long as the endpoint's period.
+    /// The tag is the number of the time bucket. A bucket is as long as the endpoint's period.
     Buckets,
 }
 
-/// What the world keeps of its streams.
+/// The state of the world's streams.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     plays: Vec<Play>,
-    /// Plays whose endpoints send nothing on their own any more.
+    /// Plays whose endpoints no longer send unasked.
     quiet: BTreeSet<usize>,
     filters: BTreeMap<(usize, StreamId), Keeper>,
     seats: BTreeMap<SeatKey, Seat>,
-    /// How many packets each endpoint has sent, in all its lives and places.
+    /// Number of packets that each endpoint has sent, in all its lives and places.
     packets: BTreeMap<(StreamId, u32), u64>,
     fronts: BTreeMap<(NodeId, RequestId), FrontEnd>,
-    /// Runs that do not return until they are let go, with what they will give.
+    /// Runs that hang until they are let go, with their results.
     hanging: Vec<(NodeId, Input<Ink>)>,
     operators: BTreeMap<(usize, OperatorId), Ink>,
     operators_kept: Vec<usize>,
-    /// Runs of filters on the way up, for those that are to go wrong.
+    /// Number of upward filter runs, for sabotage.
     runs: u64,
 }
 
@@ -120,7 +121,7 @@ impl Streams {
 }
 
 impl World {
-    /// What a stream is to be told of itself so that its parts do what `plan` says.
+    /// Returns the spec of a stream whose parts behave as in `plan`.
     pub fn stream_spec(&mut self, plan: &StreamPlan) -> StreamSpec<Ink> {
         let params = Ink { bytes: 0, ..Ink::params(self.streams.plays.len() as u64, 1.0) };
         self.streams.plays.push(plan.play.clone());
@@ -134,27 +135,27 @@ impl World {
         }
     }
 
-    /// What the parts of a stream do, by its parameters.
+    /// Returns the behaviour of a stream's parts, by its parameters.
     pub fn play(&self, params: &Ink) -> &Play {
         &self.streams.plays[self.streams.play_of(params)]
     }
 
-    /// How many streams have been asked for; the next one's play has this number.
+    /// Returns the number of planned streams, which is also the index of the next one's play.
     pub fn plays(&self) -> usize {
         self.streams.plays.len()
     }
 
-    /// The size of the packets of the play `number`.
+    /// Returns the size of the packets of the play `number`.
     pub fn packet_bytes(&self, number: usize) -> u32 {
         self.streams.plays.get(number).map_or(0, |play| play.packet_bytes)
     }
 
-    /// Endpoints of the play `number` send nothing on their own any more.
+    /// Stops the unasked packets of endpoints of the play `number`.
     pub fn quiet_down(&mut self, number: usize) {
         self.streams.quiet.insert(number);
     }
 
-    /// The process at `at` is gone, and with it its filters and its users.
+    /// Removes the filters and users of the process at `at`, because it is gone.
     pub(super) fn lose_streams_at(&mut self, at: usize) {
         let id = self.places[at].id;
         self.streams.filters.retain(|(place, _), _| *place != at);
@@ -163,7 +164,7 @@ impl World {
         self.streams.fronts.retain(|(node, _), _| *node != id);
     }
 
-    /// True when the process of this name is at its place still.
+    /// Tells whether the process with this id is still at its place.
     pub fn is_there(&self, node: NodeId) -> bool {
         let (at, lives) = place_of(node);
         self.places.get(at).is_some_and(|place| {
