@@ -15,6 +15,9 @@ use crate::wave::state::Wave;
 use crate::wave::table::{Desk, Waves};
 use alloc::vec::Vec;
 
+/// The complaint about a child that answers for partitions that its parent did not ask for.
+pub const UNASKED_PARTITIONS: &str = "partial.contributors: partitions that this wave did not ask for";
+
 /// Caps an offer's claimed size so that sums cannot overflow.
 const OFFER_BYTES_MAX: usize = usize::MAX / 8;
 
@@ -80,7 +83,7 @@ impl<P: Payload> Calls<P> {
         };
         let mut wave = desk.waves.open.remove(&own_tag).expect("parent_tag names a wave of the table");
         if !partial.contributors.is_empty() && !partial.contributors.intersects(&wave.asked) {
-            desk.cx.note_bad_message(from, "partial.contributors: partitions that this wave did not ask for");
+            desk.cx.note_bad_message(from, UNASKED_PARTITIONS);
             desk.waves.open.insert(own_tag, wave);
             return;
         }

@@ -14,6 +14,7 @@ pub(crate) mod slices;
 pub(crate) mod table;
 mod waiting;
 
+pub use children::UNASKED_PARTITIONS;
 pub use plan::losses_max;
 
 use crate::error::{CallError, Missing};

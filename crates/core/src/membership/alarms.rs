@@ -1,17 +1,17 @@
-//! What is to happen when, in order of time and then of arrival.
+//! Alarms, in the order of their times and then of their arrival.
 
 use super::identity::SwimId;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeMap;
 use foca::{Incarnation, Timer};
 
-/// What an alarm is about.
+/// The subject of an alarm.
 pub(super) enum Alarm {
-    /// foca's own.
+    /// A timer of foca.
     Swim(Timer<SwimId>),
-    /// A member suspected on a driver's hint has had its time to refute.
+    /// The time to refute has ended for a member suspected on a driver's hint.
     Verdict { id: SwimId, incarnation: Incarnation },
-    /// The accused is told again, so that one lost datagram costs nobody his life.
+    /// Tells the accused again, so that one lost datagram does not cause a false verdict.
     Remind { id: SwimId, incarnation: Incarnation, again_after: Duration, left: u8 },
 }
 
@@ -28,18 +28,19 @@ impl Alarms {
         self.pushed += 1;
     }
 
-    /// When the first is due.
+    /// The time of the first alarm.
     pub(super) fn first_at(&self) -> Option<Instant> {
         self.due.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Takes the first if it is due.
+    /// Takes the first alarm, if its time has come.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Alarm> {
         let first = self.due.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// Puts everything off by the same time: their order stays, and the time the node slept counts for nobody.
+    /// Delays all alarms by the same time. Their order stays, and the time that the node slept counts against
+    /// no member.
     pub(super) fn put_off(&mut self, by: Duration) {
         let due = core::mem::take(&mut self.due);
         self.due = due.into_iter().map(|((at, order), alarm)| ((at + by, order), alarm)).collect();

@@ -1,8 +1,8 @@
-//! A member's card: what every other member knows of it.
+//! A member's card: the description of a member that every other member has.
 //!
-//! A card is written by its owner alone and replaced as a whole, so two copies are compared by version only and
-//! never merged. What a card may hold is bounded here: an index is built from cards that came over the network,
-//! and a range of four billion partitions is a few bytes on the wire.
+//! Only its owner writes a card, and it is replaced as a whole. So two copies are compared by version and
+//! never merged. The content of a card is bounded here: an index is built from cards that came over the
+//! network, and a range of four billion partitions is only a few bytes on the wire.
 
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
@@ -10,30 +10,30 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::fmt;
 
-/// Bytes in the name of a rack, a zone or a service.
+/// Largest number of bytes in the name of a rack, a zone or a service.
 pub const NAME_BYTES_MAX: usize = 128;
-/// Services on one card.
+/// Largest number of services on one card.
 pub const SERVICES_MAX: usize = 1_024;
-/// Partitions of one service, and partitions on one card over all its services.
+/// Largest number of partitions of one service, and of partitions on one card over all its services.
 pub const PARTITIONS_MAX: u32 = 1 << 20;
 
-/// What a node tells the cluster of itself. Its version rises with every change; the higher version wins.
+/// A node's description of itself. Its version rises with every change; the higher version wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MemberCard {
-    /// Whose card it is.
+    /// The node that the card describes.
     pub node: NodeId,
     /// Rises with every change of the card.
     pub version: u64,
-    /// The rack it stands in; empty when nobody said.
+    /// The rack of the node; empty if unknown.
     pub rack: String,
-    /// The zone it stands in; empty when nobody said.
+    /// The zone of the node; empty if unknown.
     pub zone: String,
-    /// What it does.
+    /// The roles of the node.
     pub roles: Roles,
-    /// How many jobs it runs at a time.
+    /// Number of jobs that it runs at a time.
     pub processors: u32,
-    /// Service → the partitions of it that live here.
+    /// Service → its partitions on this node.
     pub services: BTreeMap<String, ServiceCard>,
 }
 
@@ -41,40 +41,40 @@ pub struct MemberCard {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ServiceCard {
-    /// The partitions of the service that live here.
+    /// The partitions of the service on this node.
     pub partitions: PartitionSet,
-    /// How many partitions the service has in all; where that is not declared, the most that this node has heard of.
+    /// Number of partitions of the service. If it is not declared, the highest number that this node knows.
     pub total: u32,
-    /// True when this node's configuration declares the total; false when it is a guess.
+    /// True if this node's configuration declares the total; false if it is a guess.
     #[cfg_attr(feature = "serde", serde(default))]
     pub declared: bool,
 }
 
 impl ServiceCard {
-    /// One more than the highest partition that lives here; 0 without partitions.
+    /// One more than the highest partition on this node; 0 without partitions.
     pub fn end(&self) -> u32 {
         self.partitions.runs().last().map_or(0, |&(_, end)| end)
     }
 }
 
-/// What a node does, as a set.
+/// The roles of a node, as a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Roles {
     /// Holds partitions and runs locals.
     pub provider: bool,
-    /// Folds what passes; holds nothing.
+    /// Folds the partials that pass; holds no partitions.
     pub relay: bool,
 }
 
-/// A card that no member would take.
+/// A card that no member would accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardError {
     /// A field is larger than its limit.
     TooLarge {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// The most it may be.
+        /// The largest value allowed.
         limit: u64,
     },
     /// A partition of a service lies at or beyond the service's total.
@@ -84,7 +84,7 @@ pub enum CardError {
 }
 
 impl MemberCard {
-    /// The card of a node that holds nothing yet.
+    /// The card of a node that has no services yet.
     pub fn new(node: NodeId) -> Self {
         Self {
             node,
@@ -97,7 +97,7 @@ impl MemberCard {
         }
     }
 
-    /// Checks every limit that a card from the network is held to.
+    /// Checks every limit for cards from the network.
     ///
     /// # Errors
     /// The first field that breaks its limit.
@@ -133,7 +133,7 @@ fn check_name(field: &'static str, name: &str) -> Result<(), CardError> {
     Ok(())
 }
 
-/// A scope or a flow label means something on one host only, so a name that bears one has no one encoding.
+/// A scope or a flow label has a meaning on one host only, so a name with one has no single encoding.
 fn check_reachable(node: &NodeId) -> Result<(), CardError> {
     let local_only = match node.addr {
         core::net::SocketAddr::V4(_) => false,
@@ -146,7 +146,7 @@ impl fmt::Display for CardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { field, limit } => write!(f, "{field} is larger than {limit}"),
-            Self::PartitionBeyondTotal => f.write_str("a partition lies beyond the service's total"),
+            Self::PartitionBeyondTotal => f.write_str("a partition is at or beyond the service's total"),
             Self::Unreachable => f.write_str("the node's address cannot be reached from elsewhere"),
         }
     }

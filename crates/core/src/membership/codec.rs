@@ -1,4 +1,4 @@
-//! Cards as bytes: compact enough to travel in gossip, bounded in every field.
+//! The encoding of cards: compact enough for gossip, with a bound for every field.
 //!
 //! Nodes and partitions are encoded as in frames ([`crate::encoding`]): a thousand scattered partitions take about two
 //! thousand bytes. A total is written doubled, plus one if it is declared.
@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 const ROLE_PROVIDER: u8 = 1;
 const ROLE_RELAY: u8 = 2;
 
-/// Appends the one encoding of `card` to `out`.
+/// Appends the encoding of `card` to `out`.
 ///
 /// # Errors
-/// The limit that the card breaks; `out` is as it was.
+/// The limit that the card breaks; `out` is unchanged.
 pub fn encode_card(card: &MemberCard, out: &mut Vec<u8>) -> Result<(), CardError> {
     card.check()?;
     put_marked(out, card.node);
@@ -39,10 +39,10 @@ pub fn encode_card(card: &MemberCard, out: &mut Vec<u8>) -> Result<(), CardError
     Ok(())
 }
 
-/// Takes one card off the front of `bytes`.
+/// Decodes one card from the front of `bytes`.
 ///
 /// # Errors
-/// The field that is not as [`encode_card`] writes it; `bytes` is as it was.
+/// The field that is not as [`encode_card`] writes it; `bytes` is unchanged.
 pub fn decode_card(bytes: &mut &[u8]) -> Result<MemberCard, CodecError> {
     let mut reader = Reader::new(bytes);
     let card = read_card(&mut reader)?;
@@ -50,12 +50,12 @@ pub fn decode_card(bytes: &mut &[u8]) -> Result<MemberCard, CodecError> {
     Ok(card)
 }
 
-/// Appends a node's name, for what is sent in a datagram beside gossip.
+/// Appends a node's identity, for datagrams other than gossip.
 pub(crate) fn encode_node(node: &NodeId, out: &mut Vec<u8>) {
     put_marked(out, *node);
 }
 
-/// The node's name that `bytes` are, and nothing else.
+/// Decodes `bytes` as a node's identity, and nothing else.
 ///
 /// # Errors
 /// The field that is not as [`encode_node`] writes it.

@@ -1,39 +1,41 @@
 //! Periods and limits of membership, as presets from one table.
 //!
-//! The time until a silent death is known by all is the sum of four: until somebody happens to probe the dead,
-//! the probe's period, the suspicion, and the spreading of the verdict. In each period all n−1 others pick one
-//! member each, so nobody picks the dead with probability 1/e: after five periods 0.7 %. For `lan`:
+//! The time until all members know of a silent death is the sum of four: until some member probes the dead
+//! one, the probe's period, the suspicion, and the spreading of the verdict. In each period all n−1 others
+//! pick one member each, so no member picks the dead one with probability 1/e; after five periods that is 0.7
+//! %. For `lan`:
 //!
 //! ```text
 //!   5 × 200 ms  +  200 ms  +  600 ms  +  ~150 ms  <  2 s
 //! ```
 //!
-//! A living node is declared down only after it was silent through a probe and the suspicion (800 ms) *and* has
-//! missed every direct word that it stands accused: a pause of 300 ms, common on a machine with more processes
-//! than processors, is refuted within one round trip of its end. A node whose own timers run late stretches its
+//! A living node is declared down only after it was silent through a probe and the suspicion (800 ms), *and*
+//! has missed every direct accusation. A pause of 300 ms, common on a machine with more processes than
+//! processors, is refuted within one round trip of its end. A node whose own timers run late stretches its
 //! periods (`health.rs`).
 
 use core::num::{NonZeroU8, NonZeroUsize};
 use core::time::Duration;
 
-/// Bytes in a datagram, whatever the configuration: below the MTU of every common network.
+/// Largest datagram in bytes in every configuration: below the MTU of every common network.
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
-/// Bytes of every datagram that foca's updates leave to cards and load figures.
+/// Bytes of every datagram that foca's updates leave for cards and load figures.
 pub const RUMOUR_ROOM_BYTES: usize = 300;
-/// Addresses remembered from [`Membership::join`](super::Membership::join).
+/// Largest number of addresses remembered from [`Membership::join`](super::Membership::join).
 pub const SEEDS_MAX: usize = 64;
-/// Addresses of members that are gone on which a node calls when it has lost everyone.
+/// Largest number of lost members' addresses on which a node calls when it has lost all members.
 pub const DEPARTED_MAX: usize = 16;
-/// Datagrams in answer to one request for cards.
+/// Largest number of datagrams in answer to one request for cards.
 pub const SYNC_DATAGRAMS_MAX: usize = 12;
-/// Dead members named in answer to one request for cards.
+/// Largest number of dead members named in answer to one request for cards.
 pub const SYNC_GONE_MAX: usize = 32;
-/// Cards asked of the driver at a time.
+/// Largest number of cards requested from the driver at a time.
 pub const CARDS_WANTED_MAX: usize = 16;
-/// How many times a node passes a load figure on: it reaches 98 % of the cluster, and the next figure follows.
+/// How many times a node passes a load figure on: enough for 98 % of the cluster, and the next figure
+/// follows.
 pub const LOAD_TRANSMISSIONS: u8 = 4;
 
-/// How membership behaves. Start from a preset.
+/// The parameters of membership. Start from a preset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -41,57 +43,60 @@ pub const LOAD_TRANSMISSIONS: u8 = 4;
     serde(default, deny_unknown_fields)
 )]
 pub struct MembershipConfig {
-    /// How often each node probes one other; varied by ±10 %.
+    /// How often each node probes another; varied by ±10 %.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub probe_period: Duration,
     /// How long a probe waits before others are asked to probe too; less than half of `probe_period`.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub probe_timeout: Duration,
-    /// How long a suspected member has to refute.
+    /// How long a suspected member has to refute the suspicion.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub suspicion: Duration,
-    /// Between two rounds of gossip while members or cards are news; varied by ±25 %.
+    /// Interval between rounds of gossip while there is news of members or cards; varied by ±25 %.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub gossip_interval: Duration,
-    /// Between two rounds of gossip while only load figures are news; varied by ±25 %.
+    /// Interval between rounds of gossip while there is only news of load figures; varied by ±25 %.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub load_interval: Duration,
-    /// An unchanged load figure is not announced again before this.
+    /// Least interval between announcements of an unchanged load figure.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub load_repeat: Duration,
-    /// Members told per round of gossip, and members asked to probe in one's place.
+    /// Members told per round of gossip, and members asked to probe in a node's place.
     pub fanout: NonZeroUsize,
-    /// How often a node calls on one member that is down, so that a healed partition grows together.
+    /// How often a node calls on a member that is down, so that a healed partition is joined again.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub announce_down_interval: Duration,
     /// How long a member that is down is remembered.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub forget_down_after: Duration,
-    /// The first wait before a seed is called again; doubles up to `seek_interval_max`.
+    /// The first wait before a seed is called again; it doubles up to `seek_interval_max`.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub seek_interval: Duration,
     /// The longest wait before an absent seed is called again.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub seek_interval_max: Duration,
-    /// The least wait between two requests for cards; doubles up to `sync_interval_max` while nothing is learnt.
+    /// The least wait between requests for cards; it doubles up to `sync_interval_max` while nothing is
+    /// learnt.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub sync_interval: Duration,
-    /// The longest wait between two requests for cards.
+    /// The longest wait between requests for cards.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub sync_interval_max: Duration,
-    /// A timer that fires later than this tells that the node itself was asleep.
+    /// A timer that fires later than this shows that the node itself was asleep.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub asleep_after: Duration,
-    /// What a node that was asleep gives the datagrams in its socket before it goes on judging.
+    /// Time for a node that was asleep to read the datagrams in its socket before it judges others again.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub wake_grace: Duration,
-    /// False for a node that neither probes nor is probed: it knows whom it is told of, by
-    /// [`Cards`](crate::message::Message::Cards), and finds out who is lost by its connections alone.
+    /// False for a node that neither probes nor is probed.
+    ///
+    /// Such a node knows the members given to it by [`Cards`](crate::message::Message::Cards), and detects
+    /// lost members only by their connections.
     pub gossips: bool,
 }
 
 impl MembershipConfig {
-    /// Nodes of one site: joined within 1 s, a death known within 2 s.
+    /// Nodes of one site: a join takes at most 1 s, and the detection of a death at most 2 s.
     pub const fn lan() -> Self {
         Self {
             probe_period: Duration::from_millis(200),
@@ -141,7 +146,7 @@ impl MembershipConfig {
         }
     }
 
-    /// A cluster whose members are told to each other and never change.
+    /// A cluster whose members are given to each other and never change.
     pub const fn still() -> Self {
         Self { gossips: false, ..Self::lan() }
     }
@@ -157,13 +162,13 @@ impl MembershipConfig {
             max_packet_size: NonZeroUsize::new(super::datagram::SWIM_BYTES_MAX)
                 .expect("room for SWIM is not zero"),
             notify_down_members: true,
-            // Who is missing is found by comparing digests, which costs nothing when nobody is.
+            // Comparing digests finds missing members, and costs nothing if none is missing.
             periodic_announce: None,
             periodic_announce_to_down_members: Some(foca::PeriodicParams {
                 frequency: self.announce_down_interval,
                 num_members: NonZeroUsize::MIN,
             }),
-            // Gossip has a timer of its own that sleeps while there is no news.
+            // Gossip has a separate timer that stops while there is no news.
             periodic_gossip: None,
         }
     }
@@ -175,8 +180,10 @@ impl Default for MembershipConfig {
     }
 }
 
-/// How many times a node passes on news of a member, or its card: 2 + 4·⌈log₁₀(n+1)⌉ (memberlist's 4·⌈log₁₀⌉ and
-/// two for loss), by which a node of 64 misses one piece of news with probability below e⁻¹⁰.
+/// How many times a node passes on news of a member, or its card: 2 + 4·⌈log₁₀(n+1)⌉.
+///
+/// That is memberlist's 4·⌈log₁₀⌉ and two for loss. A node of 64 then misses one piece of news with
+/// probability below e⁻¹⁰.
 pub(super) fn transmissions(members: usize) -> NonZeroU8 {
     let digits = members.checked_ilog10().map_or(0, |log| log as u8 + 1);
     NonZeroU8::new(2 + 4 * digits.max(1)).expect("at least six")

@@ -1,8 +1,8 @@
 //! Addresses that this node calls on while no member lives there.
 //!
-//! A node calls on its seeds until each is a member. A node that has lost every member also calls on the members that
-//! it lost: foca rests while it knows of no member and never calls on dead ones. If those members hold this node for
-//! dead as well, and no seed is left, they would never meet again.
+//! A node calls on its seeds until each is a member. A node that has lost every member also calls on the
+//! members that it lost: foca rests while it knows of no member, and never calls on dead ones. If those
+//! members hold this node for dead as well, and no seed is left, they would never meet again.
 
 use super::config::{DEPARTED_MAX, MembershipConfig, SEEDS_MAX};
 use super::draws::Draws;
@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 /// Seeds and departed members, and when this node next looks for them.
 pub(super) struct Contacts {
     seeds: Vec<SocketAddr>,
-    /// Addresses of members that are gone, the last at the end.
+    /// Addresses of lost members, the latest at the end.
     departed: Vec<SocketAddr>,
     seek_at: Option<Instant>,
     seek_wait: Duration,
@@ -37,7 +37,7 @@ impl Contacts {
         }
     }
 
-    /// Remembers where a member was that is gone.
+    /// Remembers the address of a lost member.
     pub(super) fn depart(&mut self, addr: SocketAddr) {
         self.departed.retain(|&other| other != addr);
         self.departed.push(addr);
@@ -54,12 +54,12 @@ impl Contacts {
         self.seeds.iter().chain(departed).copied()
     }
 
-    /// When this node looks for absent contacts.
+    /// When this node next looks for absent contacts.
     pub(super) fn seek_at(&self) -> Option<Instant> {
         self.seek_at
     }
 
-    /// True once, when the time to look for absent contacts has come.
+    /// True once, when it is time to look for absent contacts.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         is_due(&mut self.seek_at, now)
     }
@@ -75,7 +75,7 @@ impl Contacts {
         self.seek_after(config.seek_interval.into(), now, is_alone, draws);
     }
 
-    /// Looks again after twice the wait.
+    /// Looks again after twice the last wait.
     pub(super) fn seek_later(
         &mut self,
         now: Instant,
@@ -94,7 +94,7 @@ impl Contacts {
         }
     }
 
-    /// Looks for no contact any more.
+    /// Stops looking for contacts.
     pub(super) fn rest(&mut self) {
         self.seek_at = None;
     }

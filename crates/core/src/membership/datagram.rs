@@ -1,15 +1,15 @@
-//! What one datagram holds: a SWIM message, then items.
+//! The content of a datagram: a SWIM message, then items.
 //!
 //! ```text
 //!   format 1 │ digest 8 │ swim_len 2 │ swim … or, when swim_len is 0, the sender │ item │ item │ …
 //! ```
 //!
-//! foca's message travels untouched inside. The items are ours: cards, load figures, requests for cards, a word
-//! to the accused. The digest is the sender's whole view in eight bytes: two that differ know that one of them
-//! lacks something (see [`View::digest`](super::view::View::digest)).
+//! foca's message travels unchanged inside. The items are Treefold's: cards, load figures, requests for
+//! cards, accusations. The digest is the sender's whole view in eight bytes. If two digests differ, both
+//! nodes know that one of them lacks something (see [`View::digest`](super::view::View::digest)).
 //!
-//! A datagram is decoded to its last byte before any of it takes effect, foca's part included: what is garbage
-//! anywhere changes nothing.
+//! A datagram is decoded to its last byte before any of it takes effect, including foca's part. So a datagram
+//! with garbage anywhere changes nothing.
 
 use super::card::MemberCard;
 use super::codec::read_card;
@@ -29,27 +29,27 @@ const FORMAT: u8 = 3;
 const HEAD_BYTES: usize = 1 + 8 + 2;
 /// Bytes that foca may fill.
 pub(super) const SWIM_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD_BYTES - RUMOUR_ROOM_BYTES;
-/// Bytes of an item that fits into a datagram of its own, behind the longest sender.
+/// Bytes of an item that fits into a datagram of its own, after the longest sender.
 pub(super) const ITEM_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD_BYTES - 27;
 
-/// One thing said besides SWIM's own.
+/// One item besides SWIM's own message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
     /// A card that has just changed: pass it on.
     CardNews(Arc<MemberCard>),
     /// A card in answer to a request.
     CardCopy(Arc<MemberCard>),
-    /// A card of this version exists and is too large for a datagram; `news` is to be passed on.
+    /// A card of this version exists and is too large for a datagram. If `news` is true, it is passed on.
     CardNotice { node: NodeId, version: u64, news: bool },
     /// A node's load, `age` before this was sent.
     Load { node: NodeId, sequence: u64, age: Duration, figure: LoadFigure },
     /// Asks for the cards of the nodes after this one, or of all.
     Sync { after: Option<NodeId> },
-    /// The answer to a request goes on after this node.
+    /// The answer to a request continues after this node.
     More { after: NodeId },
-    /// This member is down, said in answer to a request.
+    /// This member is down. Sent in answer to a request.
     Gone(SwimId),
-    /// You stand accused of being down, under this identity.
+    /// The receiver is accused of being down, under this identity.
     Accused { target: SwimId, incarnation: u16 },
 }
 
@@ -64,12 +64,12 @@ const MORE: u8 = 8;
 const GONE: u8 = 9;
 const ACCUSED: u8 = 10;
 
-/// The tag before a card already encoded.
+/// The tag before a card that is already encoded.
 pub(super) const fn card_tag(news: bool) -> u8 {
     if news { CARD_NEWS } else { CARD_COPY }
 }
 
-/// Appends an item. Cards are encoded once, by whoever keeps them: they come with [`card_tag`].
+/// Appends an item. The owner of a card encodes it once; it comes with [`card_tag`].
 pub(super) fn put_item(out: &mut Vec<u8>, item: &Item) {
     match item {
         Item::CardNews(card) | Item::CardCopy(card) => {
@@ -143,7 +143,7 @@ fn read_item(reader: &mut Reader<'_>) -> Decoded<Item> {
     })
 }
 
-/// A datagram, wholly decoded.
+/// A datagram that is decoded completely.
 pub(super) struct Datagram<'a> {
     pub(super) digest: u64,
     pub(super) from: NodeId,
@@ -184,7 +184,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Reads foca's message through, so that foca never stops half-way into one.
+/// Validates foca's message completely, so that foca never stops half-way through one.
 fn validate_swim(swim: &[u8]) -> Decoded<Header<SwimId>> {
     let mut reader = Reader::new(swim);
     let header = SwimCodec::read_header(&mut reader)?;
@@ -204,13 +204,13 @@ fn validate_swim(swim: &[u8]) -> Decoded<Header<SwimId>> {
         _ => None,
     };
     if third == Some(&header.dst) {
-        // foca would find this out only after it had taken the updates.
+        // foca would detect this only after it had applied the updates.
         return Err(CodecError::new("swim.indirect", CodecProblem::NotCanonical));
     }
     Ok(header)
 }
 
-/// A datagram being written. What is put in never makes it longer than [`DATAGRAM_BYTES_MAX`].
+/// A datagram being written. Additions never make it longer than [`DATAGRAM_BYTES_MAX`].
 pub(super) struct Draft {
     bytes: Vec<u8>,
 }
@@ -223,7 +223,7 @@ impl Draft {
         draft
     }
 
-    /// A datagram of items alone.
+    /// A datagram that has only items.
     pub(super) fn bare(from: &NodeId, digest: u64) -> Self {
         let mut draft = Self::start(digest, 0);
         put_marked(&mut draft.bytes, *from);

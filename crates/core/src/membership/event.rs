@@ -1,4 +1,4 @@
-//! What membership tells the node, and what it refuses.
+//! The events that membership reports to the node, and the errors of its inputs.
 
 use super::card::CardError;
 use super::wire::CodecError;
@@ -7,7 +7,7 @@ use crate::load::figure::LoadFigure;
 use crate::time::Instant;
 use core::fmt;
 
-/// Something changed that the node may want to act on. The view has already changed when it is read.
+/// A change on which the node may want to act. The view has already changed when the event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MembershipEvent {
     /// A member is alive; its card may still be on its way.
@@ -16,22 +16,24 @@ pub enum MembershipEvent {
     Left(NodeId),
     /// A member's card is new or has changed.
     Card(NodeId),
-    /// A card that gossip cannot bring, being too large or lost too often: exchange cards with this member over
-    /// a connection ([`Membership::cards`](super::Membership::cards),
-    /// [`Membership::absorb_cards`](super::Membership::absorb_cards)). Said again while it is missing.
+    /// A card that gossip cannot deliver, because it is too large or was lost too often. Repeated while the
+    /// card is missing.
+    ///
+    /// Exchange cards with this member over a connection ([`Membership::cards`](super::Membership::cards),
+    /// [`Membership::absorb_cards`](super::Membership::absorb_cards)).
     CardWanted(NodeId),
     /// A member's load, as it was at `as_of` of this node's clock.
     Load {
-        /// Whose load.
+        /// The member.
         node: NodeId,
         /// The load.
         figure: LoadFigure,
-        /// When it was measured, give or take the time on the wire.
+        /// When it was measured, except for the time on the wire.
         as_of: Instant,
     },
 }
 
-/// Why an input was refused. Nothing has changed by it.
+/// Why an input was refused. Nothing has changed.
 #[derive(Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MembershipError {
@@ -41,9 +43,9 @@ pub enum MembershipError {
     FromOwnAddress,
     /// The card breaks a limit.
     Card(CardError),
-    /// The card is another node's.
+    /// The card belongs to another node.
     NotOwnCard,
-    /// SWIM refused what had passed every check of ours.
+    /// SWIM refused input that had passed all of our checks.
     Swim(foca::Error),
 }
 
@@ -53,7 +55,7 @@ impl fmt::Display for MembershipError {
             Self::Malformed(error) => write!(f, "malformed datagram: {error}"),
             Self::FromOwnAddress => f.write_str("a datagram claims to come from this node's own address"),
             Self::Card(error) => write!(f, "card refused: {error}"),
-            Self::NotOwnCard => f.write_str("a node announces its own card only"),
+            Self::NotOwnCard => f.write_str("a node may announce only its own card"),
             Self::Swim(error) => write!(f, "refused by SWIM: {error}"),
         }
     }

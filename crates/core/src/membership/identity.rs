@@ -1,13 +1,15 @@
-//! Who a member is to SWIM: a node, and which of its lives within one process.
+//! The identity of a member in SWIM: a node, and the number of its life within one process.
 //!
-//! SWIM's *down* is final: a member declared down, though it lives, comes back only as someone else. To the rest
-//! of Treefold a [`NodeId`] must last as long as its process, so what changes is a count kept in here: a node
-//! falsely declared down takes its next life and is back within a round trip, under the same `NodeId`.
+//! SWIM's *down* is final: a member declared down can come back only under another identity, even if it was
+//! alive. In the rest of Treefold a [`NodeId`] must last as long as its process. So this module keeps a
+//! count: a node falsely declared down takes its next life, and is back within a round trip under the same
+//! `NodeId`.
 //!
-//! Of two identities at one address the one with the later life wins, then the one with the higher generation.
-//! A restarted process that drew a higher generation than the one before it is taken for its successor at first
-//! sight. One that drew a lower is taken for a ghost, is told that it is dead, takes its next life and wins by
-//! that: a round trip more. So generations need not rise, but it is better if they do.
+//! Of two identities at one address, the one with the later life wins, then the one with the higher
+//! generation. A restarted process with a higher generation than its predecessor is accepted as its successor
+//! at once. One with a lower generation is taken for a ghost: it is told that it is down, takes its next
+//! life, and wins, which costs one more round trip. So generations need not rise, but it is better if they
+//! do.
 
 use super::wire::{CodecError, CodecProblem, Decoded, Reader};
 use crate::encoding::node::put_marked;
@@ -31,7 +33,8 @@ impl SwimId {
         Self { node, life: 0 }
     }
 
-    /// Whoever lives at `addr`. An announcement is accepted by address alone; every answer bears the real name.
+    /// The unknown node at `addr`. An announcement is accepted by address alone; every answer has the real
+    /// identity.
     pub(super) const fn whoever_at(addr: SocketAddr) -> Self {
         Self::first_life(NodeId::new(addr, 0))
     }
@@ -68,7 +71,7 @@ impl Identity for SwimId {
     }
 }
 
-/// How foca's messages are written.
+/// The encoding of foca's messages.
 pub(super) struct SwimCodec;
 
 const PING: u8 = 1;
@@ -135,7 +138,7 @@ impl SwimCodec {
             Message::Feed => (FEED, None, None),
             Message::Gossip => (GOSSIP, None, None),
             Message::TurnUndead => (TURN_UNDEAD, None, None),
-            // Only foca's own custom broadcasts use it, and these stay off (see `rumour`).
+            // Only foca's own custom broadcasts use it, and these are disabled (see `rumour`).
             Message::Broadcast => {
                 return Err(CodecError::new("swim.message", CodecProblem::Unknown { value: 0 }));
             }
@@ -193,7 +196,7 @@ impl Codec<SwimId> for SwimCodec {
     }
 }
 
-/// Writes all of `bytes` or nothing: foca asks that a full buffer is left clean.
+/// Writes all of `bytes` or nothing: foca requires that a full buffer stays clean.
 fn put_whole(buf: &mut impl BufMut, field: &'static str, bytes: &[u8]) -> Result<(), CodecError> {
     if buf.remaining_mut() < bytes.len() {
         return Err(CodecError::new(field, CodecProblem::NoRoom));
@@ -202,7 +205,7 @@ fn put_whole(buf: &mut impl BufMut, field: &'static str, bytes: &[u8]) -> Result
     Ok(())
 }
 
-/// Reads off the front of a buffer; foca promises that it is contiguous.
+/// Reads from the front of a buffer; foca guarantees that it is contiguous.
 fn take_front<T>(mut buf: impl Buf, read: impl FnOnce(&mut Reader<'_>) -> Decoded<T>) -> Decoded<T> {
     let chunk = buf.chunk();
     let mut reader = Reader::new(chunk);

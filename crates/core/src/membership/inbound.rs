@@ -1,7 +1,7 @@
-//! What a datagram does.
+//! The effects of a datagram.
 //!
-//! foca first, since it says who is alive; then the items; then the digest, which by now compares what both
-//! sides know including this very datagram.
+//! foca's message comes first, because foca decides which members are alive; then the items; then the digest,
+//! which now compares the knowledge of both sides, including this datagram.
 
 use super::card::MemberCard;
 use super::codec::encode_card;
@@ -22,8 +22,8 @@ impl Membership {
     /// Takes a datagram.
     ///
     /// # Errors
-    /// What is wrong with it. Nothing has changed, unless foca refused what had passed every check
-    /// ([`MembershipError::Swim`]), which no datagram is known to cause.
+    /// The problem of the datagram. Nothing has changed, unless foca refused a message that had passed every
+    /// check ([`MembershipError::Swim`]), which no datagram is known to cause.
     pub fn handle_datagram(&mut self, now: Instant, bytes: &[u8]) -> Result<(), MembershipError> {
         let Datagram { digest, from, swim, items } = Datagram::decode(bytes)?;
         if from.addr == self.own.node.addr {
@@ -52,13 +52,14 @@ impl Membership {
         let own = self.protocol.me();
         let taken = self.protocol.take(swim);
         if self.protocol.outbox.took_next_life {
-            // The sender said that this node was down: let it be the first to hear otherwise.
+            // The sender believed this node to be down, so it is the first to hear that it lives.
             self.protocol.call_on(header.src.node.addr);
         } else if header.dst != own
             && header.dst.node.addr == own.node.addr
             && header.message != Message::Announce
         {
-            // Meant for an earlier process here, or an earlier life of this one: say who is here now.
+            // The message was meant for an earlier process here, or an earlier life of this one: tell the
+            // sender the current identity.
             self.protocol.call_on(header.src.node.addr);
         }
         taken
@@ -73,7 +74,7 @@ impl Membership {
                 let as_of = now - age;
                 self.take_load(node, LoadRumour { sequence, figure, as_of });
             }
-            // Cards go to members only: a stranger's address may be another's.
+            // Only members get cards: the address of a stranger may be forged.
             Item::Sync { after } if self.view.contains(&from) => self.send_cards(from.addr, after),
             Item::More { after } if self.view.contains(&from) => {
                 self.send_item(from.addr, &Item::Sync { after: Some(after) });
@@ -88,7 +89,7 @@ impl Membership {
         }
     }
 
-    /// Takes a card that has passed its check; passes it on when it is `news` to this node too.
+    /// Takes a card that has passed its check. It is passed on if it is `news` to this node too.
     pub(super) fn take_card(&mut self, now: Instant, card: Arc<MemberCard>, news: bool) {
         let node = card.node;
         if node.addr == self.own.node.addr {
@@ -125,13 +126,13 @@ impl Membership {
         }
     }
 
-    /// This node is said to be dead, and is not.
+    /// Refutes the accusation that this node is down.
     fn refute(&mut self, accuser: SocketAddr, target: SwimId, incarnation: u16) {
         if target == self.protocol.me() {
             self.health.worsen();
             self.protocol.tell(Member::new(target, incarnation, State::Suspect), true);
         }
-        // Whether the accusation was of today or of an earlier life, this says what holds now.
+        // Whether the accusation was about this life or an earlier one, this announces the current one.
         if target.node.addr == self.own.node.addr {
             self.protocol.call_on(accuser);
         }
@@ -174,7 +175,7 @@ impl Membership {
     }
 }
 
-/// A copy of a card, or a notice where it is too large for any datagram.
+/// A copy of a card, or a notice if it is too large for a datagram.
 fn card_as_item(card: &MemberCard) -> Vec<u8> {
     let mut item = alloc::vec![card_tag(false)];
     encode_card(card, &mut item).expect("a card in a view has passed its check");

@@ -1,6 +1,6 @@
-//! Who is there: SWIM with cards, load figures and a repair of its own.
+//! Cluster membership: SWIM with cards, load figures and its own repair.
 //!
-//! [`Membership`] is one node's share, a value that is fed and drained like everything in core:
+//! [`Membership`] is one node's share: a value that is fed and drained like everything in core:
 //!
 //! ```text
 //!   handle_datagram ─┐                         ┌─ poll_transmit  → the UDP socket
@@ -9,18 +9,19 @@
 //!   update_card, … ──┘
 //! ```
 //!
-//! Who is alive is decided by the `foca` crate, an implementation of SWIM with suspicion (Das, Gupta, Motivala,
-//! 2002). Around it stand four things of ours:
+//! The `foca` crate decides which members are alive. It implements SWIM with suspicion (Das, Gupta, Motivala,
+//! 2002). Treefold adds four things:
 //!
-//! - **cards and load figures** ride on foca's datagrams as rumours (`datagram.rs` has the layout);
-//! - **a digest** of the sender's [`View`] on every datagram: whoever sees one that differs from its own asks for
-//!   what it lacks, so that nothing lost stays lost, and agreement costs eight bytes;
-//! - **a word to the accused**: who suspects a member tells it so directly, and it refutes to the accuser, so
-//!   that a pause must outlast probe and suspicion before it costs a life ([`config`] does the sum);
-//! - **health**: who was asleep doesn't judge the others by its own clock.
+//! - **Cards and load figures** travel in foca's datagrams as rumours (`datagram.rs` has the layout).
+//! - **A digest** of the sender's [`View`] is on every datagram. A node that receives a digest different from
+//!   its own asks for what it lacks. So nothing stays lost, and agreement costs eight bytes.
+//! - **Accusations**: a node that suspects a member tells it so directly, and the member refutes to the
+//!   accuser. A pause is therefore fatal only if it lasts longer than probe and suspicion ([`config`] has the
+//!   calculation).
+//! - **Health**: a node that was asleep does not judge the others by its own clock.
 //!
 //! A member falsely declared down is back within a round trip, under the same [`NodeId`](crate::id::NodeId)
-//! (`identity.rs` says how).
+//! (`identity.rs` describes how).
 
 mod alarms;
 pub mod card;

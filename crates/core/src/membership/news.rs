@@ -1,4 +1,4 @@
-//! News of cards and loads: this node's own, and that of others which it passes on.
+//! News of cards and loads, of this node and of others, that this node passes on.
 
 use super::card::MemberCard;
 use super::codec::encode_card;
@@ -12,14 +12,14 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
-/// A card larger than this does not travel in datagrams; word of its version does.
+/// A larger card does not travel in datagrams; a notice of its version does.
 const CARD_GOSSIP_BYTES_MAX: usize = 1_200;
 
 /// The part of a card that is passed on.
 enum CardRumour {
     /// The card, encoded once.
     Whole(Bytes),
-    /// That this version exists.
+    /// Only the number of the version that exists.
     Notice(u64),
 }
 
@@ -31,7 +31,7 @@ pub(super) struct LoadRumour {
     pub(super) as_of: Instant,
 }
 
-/// News of cards and loads on its way round.
+/// News of cards and loads in circulation.
 pub(super) struct News {
     cards: Rumours<CardRumour>,
     loads: Rumours<LoadRumour>,
@@ -59,8 +59,10 @@ impl News {
         self.cards.insert(node, CardRumour::Notice(version));
     }
 
-    /// Starts to pass on this node's load. If the load has not changed, it is held back until `repeat` has passed
-    /// since the last time; then the result is false.
+    /// Starts to pass on this node's load.
+    ///
+    /// If the load has not changed, it is held back until `repeat` has passed since the last time; the result
+    /// is then false.
     pub(super) fn announce_load(
         &mut self,
         now: Instant,
@@ -79,7 +81,7 @@ impl News {
         true
     }
 
-    /// Takes the load of another node and starts to pass it on; false if a newer one is known.
+    /// Takes the load of another node and starts to pass it on. Returns false if a newer one is known.
     pub(super) fn take_load(&mut self, node: NodeId, load: LoadRumour) -> bool {
         let known = self.load_sequences.entry(node).or_insert(0);
         let is_newer = load.sequence > *known;
@@ -90,14 +92,14 @@ impl News {
         is_newer
     }
 
-    /// Forgets a member that is gone.
+    /// Forgets a lost member.
     pub(super) fn forget(&mut self, node: &NodeId) {
         self.cards.remove(node);
         self.loads.remove(node);
         self.load_sequences.remove(node);
     }
 
-    /// True while a card is to be passed on, which must not wait as long as a load may.
+    /// True while a card is to be passed on, which is more urgent than a load.
     pub(super) fn is_urgent(&self) -> bool {
         !self.cards.is_empty()
     }

@@ -1,8 +1,8 @@
-//! From what foca asks for to what the owner sees.
+//! Turns foca's requests into events and datagrams for the owner.
 //!
-//! foca calls back while it works; [`Outbox`] only writes down what it said. `reconcile` then brings everything into
-//! agreement, in this order: members that changed, the view and its events; timers; gossip; datagrams, which
-//! carry the digest of the view as it is by then.
+//! foca calls back while it works; [`Outbox`] only records the calls. `reconcile` then brings everything into
+//! agreement, in this order: changed members, the view and its events; timers; gossip; datagrams, which have
+//! the digest of the view at that time.
 
 use super::alarms::Alarm;
 use super::datagram::{Draft, Item, put_item};
@@ -16,7 +16,7 @@ use core::mem;
 use core::net::SocketAddr;
 use foca::{Notification, Runtime, Timer};
 
-/// What foca asked for and nobody has done yet.
+/// Requests of foca that have not been carried out.
 #[derive(Default)]
 pub(super) struct Outbox {
     sends: Vec<(SocketAddr, Vec<u8>)>,
@@ -49,8 +49,8 @@ impl Membership {
     /// Brings view, alarms and queues into agreement after any input.
     pub(super) fn reconcile(&mut self, now: Instant) {
         if mem::take(&mut self.protocol.outbox.took_next_life) {
-            // foca rests after a change of identity until it is told something; the others need to hear the card
-            // again, since to them a new member has come.
+            // foca rests after a change of identity until it receives input. The others need the card again,
+            // because to them a new member has joined.
             self.protocol.wake();
             self.news.spread_card(&self.own);
         }
@@ -63,7 +63,7 @@ impl Membership {
         }
     }
 
-    /// Makes the view agree with foca on every address that foca spoke of.
+    /// Makes the view agree with foca about every address that foca has mentioned.
     pub(super) fn follow_members(&mut self, now: Instant) {
         let touched = mem::take(&mut self.protocol.outbox.touched);
         if touched.is_empty() {
@@ -90,7 +90,7 @@ impl Membership {
         self.contacts.trim();
         let count = self.view.alive_count();
         if was_alone && count > 1 {
-            // What was said before went to addresses at which nobody may have listened.
+            // Earlier news went to addresses at which there may have been no member.
             self.news.spread_card(&self.own);
         } else if count == 1 {
             self.seek_soon(now);
@@ -124,7 +124,7 @@ impl Membership {
         }
     }
 
-    /// Sends foca's message with as much news as fits around it.
+    /// Sends foca's message, with as much news as fits.
     fn send_around(&mut self, now: Instant, to: SocketAddr, swim: &[u8]) {
         if to == self.own.node.addr {
             // foca remembers earlier processes at this address as members that are down.

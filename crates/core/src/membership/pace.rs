@@ -1,9 +1,9 @@
-//! What happens by the clock: foca's timers, gossip while there is news, calls on absent seeds, repair.
+//! Periodic work: foca's timers, gossip while there is news, calls on absent seeds, repair.
 //!
-//! A node that was asleep (its process had no processor, its machine was suspended) wakes to timers long overdue
-//! and a socket full of answers. Were it to fire the timers first, it would suspect whoever it was probing. So a
-//! late call only puts everything off by the time slept and a little more, once; the driver reads the socket in
-//! between.
+//! A node that was asleep (its process had no processor, its machine was suspended) wakes to overdue timers
+//! and a socket full of answers. If it fired the timers first, it would suspect the members that it was
+//! probing. So a late call only delays all alarms once, by the time slept and a little more; the driver reads
+//! the socket in between.
 
 use super::alarms::Alarm;
 use super::config::{CARDS_WANTED_MAX, MembershipConfig};
@@ -18,10 +18,10 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use foca::{Member, State, Timer};
 
-/// Times that the accused is told again within the time it has.
+/// How often the accused is told again within its time to refute.
 const REMINDERS: u8 = 3;
 
-/// The points in time that are kept apart from the alarms because there is only one of each.
+/// Points in time of which there is only one each. They are kept apart from the alarms.
 pub(super) struct Pace {
     gossip_at: Option<Instant>,
     gossip_is_urgent: bool,
@@ -53,7 +53,7 @@ impl Pace {
         [self.gossip_at, self.repair_at].into_iter().flatten().min()
     }
 
-    /// Something was learnt: if digests still differ, asking is worth while again.
+    /// Notes that something was learnt: if digests still differ, it is worth asking again.
     pub(super) fn learnt(&mut self, now: Instant, config: &MembershipConfig) {
         self.sync_wait = config.sync_interval.into();
         self.sync_from = self.sync_from.min(now + config.sync_interval.into());
@@ -61,8 +61,10 @@ impl Pace {
 }
 
 impl Membership {
-    /// Does what is due. To be called at [`Membership::poll_timeout`], after the datagrams that have arrived by
-    /// then; calling it early does nothing.
+    /// Does the work whose time has come.
+    ///
+    /// Call it at [`Membership::poll_timeout`], after the datagrams that have arrived by then. An early call
+    /// does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.was_asleep(now) {
             return;
@@ -84,8 +86,9 @@ impl Membership {
         self.reconcile(now);
     }
 
-    /// True when the alarms were put off because this node did not run. Never twice in a row: a node that is
-    /// always late must still do its share.
+    /// True if the alarms were delayed because this node did not run.
+    ///
+    /// It never happens twice in a row: a node that is always late must still do its share.
     fn was_asleep(&mut self, now: Instant) -> bool {
         let Some(due) = self.alarms.first_at().filter(|&due| due <= now) else { return false };
         let late = now.since(due);
@@ -125,7 +128,7 @@ impl Membership {
         }
     }
 
-    /// Tells a member that it is suspected, now and some times more while it is.
+    /// Tells a member that it is suspected, now and several more times while it is.
     pub(super) fn accuse(&mut self, now: Instant, id: SwimId, incarnation: u16, suspicion: Duration) {
         self.send_item(id.node.addr, &Item::Accused { target: id, incarnation });
         let again_after = suspicion.div(u64::from(REMINDERS) + 1);
@@ -133,8 +136,9 @@ impl Membership {
         self.alarms.push(now + again_after, remind);
     }
 
-    /// Sets the time of the next round of gossip: soon for members and cards, lazily for load figures, not at all
-    /// without news.
+    /// Sets the time of the next round of gossip: soon for members and cards, later for load figures.
+    ///
+    /// Without news there is none.
     pub(super) fn plan_gossip(&mut self, now: Instant) {
         let is_urgent = self.protocol.has_news() || self.news.is_urgent();
         let has_news = is_urgent || !self.news.is_empty();
@@ -147,7 +151,7 @@ impl Membership {
         }
         let interval = if is_urgent { self.config.gossip_interval } else { self.config.load_interval };
         let wait = self.draws.vary(interval.into(), 25);
-        // News that comes alone waits a moment for company.
+        // A single piece of news waits a moment for more.
         let soonest = now + Duration::from(self.config.gossip_interval).div(5);
         self.pace.gossip_at = Some((self.pace.last_gossip_at + wait).max(soonest));
         self.pace.gossip_is_urgent = is_urgent;
@@ -162,7 +166,7 @@ impl Membership {
         self.view.alive_count() == 1
     }
 
-    /// Calls on the contacts at which no member lives.
+    /// Calls on the contacts whose address has no member.
     fn seek(&mut self, now: Instant) {
         let is_alone = self.is_alone();
         let wanted = self.contacts.wanted(is_alone);
@@ -173,7 +177,7 @@ impl Membership {
         self.contacts.seek_later(now, is_alone, &self.config, &mut self.draws);
     }
 
-    /// Asks a peer whose digest differs for all its cards, unless it was done a moment ago.
+    /// Asks a peer whose digest differs for all its cards, unless this node has just asked.
     pub(super) fn ask_for_cards(&mut self, now: Instant, peer: SocketAddr) {
         if now < self.pace.sync_from {
             return;
@@ -184,7 +188,7 @@ impl Membership {
             (self.pace.sync_wait + self.pace.sync_wait).min(self.config.sync_interval_max.into());
     }
 
-    /// Sets the time at which cards that are still missing are looked after.
+    /// Sets the time at which missing cards are requested.
     pub(super) fn plan_repair(&mut self, now: Instant) {
         if self.view.missing_cards().len() == 0 || self.has_left {
             self.pace.repair_at = None;
@@ -195,8 +199,9 @@ impl Membership {
         }
     }
 
-    /// Asks one whose card is missing, who has it for certain; what was missing the last time too is wanted over
-    /// a connection.
+    /// Asks one member whose card is missing, which certainly has it.
+    ///
+    /// Cards that were already missing the last time are requested over a connection.
     fn repair(&mut self, now: Instant) {
         let missing: BTreeSet<NodeId> = self.view.missing_cards().copied().collect();
         if missing.is_empty() {
@@ -213,7 +218,7 @@ impl Membership {
     }
 }
 
-/// True, and no longer set, when `at` has come.
+/// True, and clears `at`, when its time has come.
 pub(super) fn is_due(at: &mut Option<Instant>, now: Instant) -> bool {
     at.take_if(|at| *at <= now).is_some()
 }

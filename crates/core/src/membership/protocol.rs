@@ -1,7 +1,7 @@
-//! foca, and what it has asked for.
+//! foca, together with the effects that it has requested.
 //!
-//! foca runs the SWIM protocol: it says who is alive. It calls back into an [`Outbox`] while it works, so the two
-//! are kept together, and each call to it is written once.
+//! foca runs the SWIM protocol: it decides which members are alive. It calls back into an [`Outbox`] while it
+//! works, so the two are kept together, and each call to foca is written once.
 
 use super::config::{MembershipConfig, transmissions};
 use super::identity::{SwimCodec, SwimId};
@@ -11,7 +11,7 @@ use core::net::SocketAddr;
 use foca::{Foca, Member, NoCustomBroadcast, State, Timer};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// foca, and what it has asked for.
+/// foca, together with the effects that it has requested.
 pub(super) struct Protocol {
     foca: Foca<SwimId, SwimCodec, Xoshiro256PlusPlus, NoCustomBroadcast>,
     pub(super) outbox: Outbox,
@@ -29,7 +29,7 @@ impl Protocol {
         }
     }
 
-    /// This node's identity by now.
+    /// This node's current identity.
     pub(super) fn me(&self) -> SwimId {
         *self.foca.identity()
     }
@@ -39,19 +39,19 @@ impl Protocol {
         self.transmissions
     }
 
-    /// Feeds foca what was found out elsewhere; `spread` if the others should hear of it from here.
+    /// Feeds foca information found elsewhere. With `spread`, this node passes it on.
     pub(super) fn tell(&mut self, member: Member<SwimId>, spread: bool) {
         let told = self.foca.apply_many(core::iter::once(member), spread, &mut self.outbox);
         debug_assert!(told.is_ok(), "foca can always encode a member: {told:?}");
     }
 
-    /// Ends foca's rest: after a change of identity it does nothing until it is told something.
+    /// Ends foca's rest: after a change of identity it does nothing until it receives input.
     pub(super) fn wake(&mut self) {
         let woken = self.foca.apply_many(core::iter::empty(), true, &mut self.outbox);
         debug_assert!(woken.is_ok(), "nothing was applied: {woken:?}");
     }
 
-    /// Announces this node to whatever node lives at `addr`, and so learns which one it is.
+    /// Announces this node to the node at `addr`, and so learns which node that is.
     pub(super) fn call_on(&mut self, addr: SocketAddr) {
         let called = self.foca.announce(SwimId::whoever_at(addr), &mut self.outbox);
         debug_assert!(called.is_ok(), "a header always fits a datagram: {called:?}");
@@ -73,7 +73,7 @@ impl Protocol {
     }
 
     pub(super) fn fire(&mut self, timer: Timer<SwimId>) {
-        // foca reports a probe that was cut short (its own identity changed under it) and goes on.
+        // foca reports a probe that was cut short (its own identity changed), and continues.
         let _resumed = self.foca.handle_timer(timer, &mut self.outbox);
     }
 

@@ -1,12 +1,13 @@
-//! News on its way round: each piece is passed on a fixed number of times, attached to whatever is sent anyway.
+//! News in circulation: each piece is passed on a fixed number of times, attached to datagrams that are sent
+//! anyway.
 //!
-//! foca can carry custom broadcasts itself. It is not asked to, for four reasons: its handler lives inside it,
-//! out of reach without a lock; a datagram whose tail is garbage would already have changed the members; cards
-//! and load figures would share one count of transmissions; and each arrival walks the whole backlog, where a
-//! hundred nodes announce two hundred figures a second.
+//! foca can carry custom broadcasts itself. It is not used for that, for four reasons: its handler lives
+//! inside it, out of reach without a lock; a datagram with a garbage tail would already have changed the
+//! members; cards and load figures would share one count of transmissions; and each arrival walks the whole
+//! backlog, while a hundred nodes announce two hundred figures a second.
 //!
-//! One piece per node: a newer one takes the older one's place. What was sent least goes first, then what came
-//! first.
+//! There is one piece per node: a newer one replaces the older one. The piece sent least often goes first,
+//! then the oldest.
 
 use super::datagram::Draft;
 use crate::id::NodeId;
@@ -35,7 +36,7 @@ impl<T> Rumours<T> {
         self.queue.is_empty()
     }
 
-    /// Starts to pass on `piece`; what was being said of `node` before is dropped.
+    /// Starts to pass on `piece`. An earlier piece about `node` is dropped.
     pub(super) fn insert(&mut self, node: NodeId, piece: T) {
         self.remove(&node);
         let rank = (0, self.arrivals);
@@ -50,7 +51,7 @@ impl<T> Rumours<T> {
         }
     }
 
-    /// Adds to `draft` what fits. A piece that was added `transmissions` times is dropped.
+    /// Adds to `draft` the pieces that fit. A piece that was added `transmissions` times is dropped.
     pub(super) fn fill(
         &mut self,
         draft: &mut Draft,

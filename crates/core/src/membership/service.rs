@@ -1,20 +1,22 @@
-//! One service as the living members' cards describe it: its total, and who holds each partition.
+//! One service as described by the living members' cards: its total, and the providers of each partition.
 //!
-//! Coverage is contributed ÷ asked partitions, so all nodes must agree on how many partitions a service has. Each
-//! member's card bears a total, and says whether the member's configuration declares it or whether it is a guess.
-//! From the cards of the living members every node computes the same total, in whatever order the cards came:
+//! Coverage is contributed ÷ asked partitions, so all nodes must agree on the number of partitions of a
+//! service. Each member's card has a total, and says whether the member's configuration declares it or
+//! whether it is a guess. From the cards of the living members every node computes the same total, in any
+//! order of arrival:
 //!
-//! 1. **Candidates** are the declared totals and, if some member that holds partitions declares none, the highest
-//!    guess.
-//! 2. A candidate **contradicts** a member that declares another total, and a member without a declaration whose
-//!    card bears a higher total. (A declaration contradicts the guess, too.)
-//! 3. The candidate that contradicts the fewest members is agreed. Between equals the higher total is agreed: with a
-//!    total that is too high a call ends as insufficient, with one that is too low it would claim to be full.
+//! 1. **Candidates** are the declared totals and, if some member that holds partitions declares none, the
+//!    highest guess.
+//! 2. A candidate **contradicts** a member that declares another total, and a member without a declaration
+//!    whose card has a higher total. (A declaration contradicts the guess, too.)
+//! 3. The candidate that contradicts the fewest members is agreed. Between equals the higher total is agreed:
+//!    with a total that is too high a call ends as insufficient, with one that is too low it would claim to
+//!    be full.
 //!
-//! So one member with a wrong total is outvoted by two with the right one. Members that differ from the agreed total
-//! are *refused*: they stay in the list of claims, but their partitions of this service are not indexed. Where nobody
-//! declares a total, the highest that was ever agreed in this view is kept, so that the total does not shrink when a
-//! member dies; and cards carry it, so that newcomers learn it.
+//! So one member with a wrong total is outvoted by two with the right one. Members that differ from the
+//! agreed total are *refused*: they stay in the list of claims, but their partitions of this service are not
+//! indexed. If no member declares a total, the highest that was ever agreed in this view is kept, so that the
+//! total does not shrink when a member dies. Cards carry it, so that newcomers learn it.
 
 use super::card::{MemberCard, ServiceCard};
 use crate::id::{NodeId, PartitionId};
@@ -24,18 +26,18 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-/// What the members agree on about a service's total.
+/// A service's total, as agreed by the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct AgreedTotal {
-    /// How many partitions the service has.
+    /// Number of partitions of the service.
     pub total: u32,
-    /// True when members declare it; false when it is the highest partition ever seen, plus one.
+    /// True if members declare it; false if it is the highest partition ever seen, plus one.
     pub declared: bool,
 }
 
 impl AgreedTotal {
-    /// What a card claims. A guess counts by the partitions that the card holds.
+    /// The claim of a card. A guess counts by the partitions that the card holds.
     pub fn of(card: &ServiceCard) -> Self {
         Self { total: if card.declared { card.total } else { card.end() }, declared: card.declared }
     }
@@ -47,8 +49,10 @@ impl fmt::Display for AgreedTotal {
     }
 }
 
-/// The first service of `own` whose total differs from what the members with these cards agree on: what `own` says, and
-/// what they agree on. The card of a former process at the address of `own` does not count.
+/// The first service of `own` whose total differs from the total agreed by the members with these cards.
+///
+/// Returns the name, the claim of `own`, and the agreed total. The card of a former process at the address of
+/// `own` does not count.
 pub fn first_difference<'a>(
     own: &'a MemberCard,
     members: impl IntoIterator<Item = &'a MemberCard>,
@@ -65,7 +69,7 @@ pub fn first_difference<'a>(
         let (claim, agreed) = (AgreedTotal::of(service), index.agreed());
         let differs = match (claim.declared, agreed.declared) {
             (true, true) => claim.total != agreed.total,
-            // Members hold partitions beyond it, or have known of such.
+            // Members hold partitions beyond it, or did so earlier.
             (true, false) => claim.total < agreed.total,
             (false, true) => claim.total > agreed.total,
             (false, false) => false,
@@ -74,10 +78,10 @@ pub fn first_difference<'a>(
     })
 }
 
-/// Something about a service's total that an operator should know.
+/// News of a service's total for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TotalNews {
-    /// The members agree on another total than before.
+    /// The members agree on a different total than before.
     Changed {
         /// The service.
         service: String,
@@ -86,20 +90,20 @@ pub enum TotalNews {
         /// The total now.
         now: AgreedTotal,
     },
-    /// A member's total differs from the agreed one: its partitions of the service are not used.
+    /// A member's total differs from the agreed one; its partitions of the service are not used.
     Refused {
         /// The member.
         node: NodeId,
         /// The service.
         service: String,
-        /// What its card says.
+        /// The claim of its card.
         claim: AgreedTotal,
-        /// What is agreed.
+        /// The agreed total.
         agreed: AgreedTotal,
     },
 }
 
-/// One service as the living members' cards describe it.
+/// One service as described by the living members' cards.
 #[derive(Default)]
 pub struct ServiceIndex {
     agreed: AgreedTotal,
@@ -113,12 +117,12 @@ pub struct ServiceIndex {
 }
 
 impl ServiceIndex {
-    /// An index without members that begins with a total that was agreed before.
+    /// An empty index that starts with a total agreed earlier.
     pub(super) fn remembering(total: u32) -> Self {
         Self { agreed: AgreedTotal { total, declared: false }, ..Self::default() }
     }
 
-    /// How many partitions the service has, as the members agree.
+    /// Number of partitions of the service, as agreed by the members.
     pub fn total(&self) -> u32 {
         self.agreed.total
     }
@@ -138,12 +142,12 @@ impl ServiceIndex {
         self.refused.contains(node)
     }
 
-    /// What the card of `node` says of the service, as a total.
+    /// The total that the card of `node` claims.
     pub(super) fn claim_of(&self, node: &NodeId) -> AgreedTotal {
         self.claims.get(node).map_or_else(AgreedTotal::default, AgreedTotal::of)
     }
 
-    /// The members whose total differs from the agreed one, ascending, with what their cards say.
+    /// The members whose total differs from the agreed one, ascending, with their cards.
     pub fn refused(&self) -> impl Iterator<Item = (NodeId, &ServiceCard)> + '_ {
         self.refused.iter().filter_map(|node| Some((*node, self.claims.get(node)?)))
     }
@@ -153,7 +157,7 @@ impl ServiceIndex {
         self.claims.is_empty()
     }
 
-    /// Puts a member's card in, in place of the one before. Gives the members that are refused from now on.
+    /// Adds a member's card in place of its earlier one. Returns the members that are newly refused.
     pub(super) fn add(&mut self, node: NodeId, card: &ServiceCard) -> Vec<NodeId> {
         self.take_out(&node);
         count(self.tally(card), card, 1);
@@ -164,7 +168,7 @@ impl ServiceIndex {
         self.agree()
     }
 
-    /// Takes a member's card out. Gives the members that are refused from now on.
+    /// Removes a member's card. Returns the members that are newly refused.
     pub(super) fn remove(&mut self, node: &NodeId) -> Vec<NodeId> {
         self.take_out(node);
         self.refused.remove(node);
@@ -179,7 +183,7 @@ impl ServiceIndex {
         }
     }
 
-    /// The tally that a card counts in, if any: a card without partitions and without a declaration says nothing.
+    /// The tally in which a card counts: a card without partitions and without a declaration claims nothing.
     fn tally(&mut self, card: &ServiceCard) -> Option<&mut BTreeMap<u32, usize>> {
         match card {
             ServiceCard { declared: true, .. } => Some(&mut self.declared),
@@ -188,7 +192,7 @@ impl ServiceIndex {
         }
     }
 
-    /// Computes the agreed total anew, and who is refused under it. Gives those who were not refused before.
+    /// Computes the agreed total and the refused members. Returns the members that are newly refused.
     fn agree(&mut self) -> Vec<NodeId> {
         let agreed = self.best_candidate();
         self.agreed = agreed;

@@ -1,10 +1,13 @@
-//! Two ways to know who is there: as a member, or as an observer.
+//! Two ways to know the members: as a member, or as an observer.
 //!
-//! A client that forms its own trees must know the members without being one: nobody probes it, and nothing is
-//! lost when it goes. It takes the view from a member now and then ([`crate::message::Message::WantCards`]), and
-//! corrects it by what it finds out itself: who can't be reached is out of sight until the next exchange. Members
-//! learn of each other at different times, so one that a view lacks is only gone when all views have lacked it for
-//! some time, however many came in it: a client that connects to many is given as many views at once.
+//! A client that forms its own trees must know the members without being one: no member probes it, and
+//! nothing is lost when it leaves. It takes the view of a member now and then
+//! ([`crate::message::Message::WantCards`]), and corrects it by its own findings: a node that it can't reach
+//! is out of sight until the next exchange.
+//!
+//! Members learn of each other at different times. So a member that a view lacks is gone only when all views
+//! have lacked it for some time, no matter how many came in that time: a client that connects to many members
+//! receives many views at once.
 
 use super::Membership;
 use super::card::MemberCard;
@@ -27,7 +30,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// How often an observer asks for a view.
 pub(crate) const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
-/// A member that all views have lacked for so long is gone: three exchanges in a row, or nearly.
+/// A member that all views have lacked for this long is gone: about three exchanges in a row.
 const ABSENT_FOR: Duration = Duration::from_millis(1_500);
 
 /// How a node sees the cluster.
@@ -36,20 +39,21 @@ pub(crate) enum Sight {
     Observer(Box<Observer>),
 }
 
-/// What a client sees.
+/// The state of an observer.
 pub(crate) struct Observer {
     me: NodeId,
     view: View,
-    /// Member → since when all views have lacked it.
+    /// Member → the time since which all views have lacked it.
     absent: BTreeMap<NodeId, Instant>,
     events: VecDeque<MembershipEvent>,
 }
 
 impl Sight {
-    /// A node with an address is a member, unless it is told to keep still; one without is an observer.
+    /// Creates a member for a node with an address, unless it is configured not to gossip; otherwise an
+    /// observer.
     ///
     /// # Panics
-    /// When the card breaks a limit of [`MemberCard::check`]; the driver checks it before.
+    /// If the card breaks a limit of [`MemberCard::check`]; the driver checks it before.
     pub(crate) fn new(config: &NodeConfig, now: Instant, random: &mut Random) -> Self {
         let card = config.card.clone();
         if card.node.is_client() || !config.tuning.membership.gossips {
@@ -80,7 +84,8 @@ impl Sight {
     pub(crate) fn cards(&self) -> Vec<Arc<MemberCard>> {
         match self {
             Self::Member(membership) => membership.cards(),
-            // A client is nobody's source, but a node that keeps still knows what it was told, its own card included.
+            // A client is no source of cards. A node that does not gossip still knows the cards it was given,
+            // and its own.
             Self::Observer(observer) if observer.me.is_client() => Vec::new(),
             Self::Observer(observer) => observer.view.cards().cloned().collect(),
         }
@@ -135,7 +140,7 @@ impl Sight {
         }
     }
 
-    /// An observer gets no gossip: every datagram of that kind is a mistake, and harmless.
+    /// Takes a datagram. An observer takes part in no gossip: it ignores every such datagram.
     pub(crate) fn handle_datagram(&mut self, now: Instant, bytes: &[u8]) -> Result<(), MembershipError> {
         match self {
             Self::Member(membership) => membership.handle_datagram(now, bytes),
@@ -174,7 +179,7 @@ impl Sight {
 }
 
 impl Observer {
-    /// Takes a member's view, or what a node that keeps still is told of.
+    /// Takes a member's view, or the cards given to a node that does not gossip.
     fn take_view(&mut self, now: Instant, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
         cards.iter().try_for_each(|card| card.check())?;
         if self.me.is_client() {
@@ -192,7 +197,9 @@ impl Observer {
         Ok(())
     }
 
-    /// Whom all views lack for some time is gone. (A node that keeps still is told of some, not of all.)
+    /// Removes the members that all views have lacked for some time.
+    ///
+    /// A node that does not gossip is given some cards, not all, so it removes none.
     fn miss_who_is_lacking(&mut self, now: Instant, cards: &[Arc<MemberCard>]) {
         let there: BTreeSet<NodeId> = cards.iter().map(|card| card.node).chain([self.me]).collect();
         self.absent.retain(|node, _| !there.contains(node));
@@ -223,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn many_views_at_once_that_lack_a_newcomer_do_not_make_it_gone_and_all_views_for_some_time_do() {
+    fn a_member_is_gone_only_after_all_views_lack_it_for_some_time() {
         let me = NodeId { addr: ([0, 0, 0, 0], 0).into(), generation: 9 };
         let view = View::new(Arc::new(MemberCard::new(me)));
         let mut observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };

@@ -1,10 +1,10 @@
-//! One node's share of membership: what it holds, and what its owner may ask of it.
+//! One node's share of membership: its state, and the operations for its owner.
 //!
 //! The rest of the machine is in three files: [`inbound`](super::inbound) takes datagrams,
-//! [`pace`](super::pace) does what is due, [`outbox`](super::outbox) turns what foca asks for into alarms, events
-//! and datagrams. Its parts have files of their own, such as [`protocol`](super::protocol), [`news`](super::news) and
-//! [`contacts`](super::contacts). Every input ends in `reconcile`, so the view, the alarms and the queues agree whenever the owner
-//! looks.
+//! [`pace`](super::pace) does periodic work, [`outbox`](super::outbox) turns foca's requests into alarms,
+//! events and datagrams. Its parts have files of their own, such as [`protocol`](super::protocol),
+//! [`news`](super::news) and [`contacts`](super::contacts). Every input ends in `reconcile`, so the view, the
+//! alarms and the queues agree whenever the owner looks.
 
 use super::alarms::{Alarm, Alarms};
 use super::card::MemberCard;
@@ -28,9 +28,10 @@ use core::net::SocketAddr;
 use foca::{Member, State};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// One node's share of membership. See the [module](super) for how it is driven.
+/// One node's share of membership. See the [module](super) for how to drive it.
 ///
-/// Thirteen fields, because one input may reach each of these parts, and `reconcile` then brings them into agreement.
+/// Thirteen fields, because one input may reach each of these parts, and `reconcile` then brings them into
+/// agreement.
 pub struct Membership {
     pub(super) config: MembershipConfig,
     pub(super) protocol: Protocol,
@@ -48,8 +49,10 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// A node that knows of nobody yet. `card.version` below 1 is taken as 1. The generation in `card.node` must
-    /// differ from that of any process before it at the same address, and had better be higher.
+    /// Creates a node that knows no other member yet.
+    ///
+    /// A `card.version` below 1 is taken as 1. The generation in `card.node` must differ from that of any
+    /// earlier process at the same address, and should be higher.
     ///
     /// # Errors
     /// The limit that the card breaks.
@@ -87,13 +90,15 @@ impl Membership {
         self.own.node
     }
 
-    /// Who is alive and what each holds; this node included.
+    /// The living members and their cards, including this node.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Calls on whoever lives at `addr` until somebody there is a member, and again should it ever vanish.
-    /// Beyond [`SEEDS_MAX`](super::config::SEEDS_MAX) addresses the call is made once and not remembered.
+    /// Calls on `addr` until the node there is a member, and again if it vanishes later.
+    ///
+    /// Beyond [`SEEDS_MAX`](super::config::SEEDS_MAX) addresses the call is made once, and the address is not
+    /// remembered.
     pub fn join(&mut self, now: Instant, addr: SocketAddr) {
         if addr == self.own.node.addr || self.has_left {
             return;
@@ -104,8 +109,10 @@ impl Membership {
         self.reconcile(now);
     }
 
-    /// Tells a few members that this node is gone; they tell the rest. Afterwards nothing that comes in has any
-    /// effect. The owner should still send what [`Membership::poll_transmit`] has.
+    /// Tells a few members that this node leaves; they tell the rest.
+    ///
+    /// Afterwards no input has any effect. The owner should still send the datagrams of
+    /// [`Membership::poll_transmit`].
     pub fn leave(&mut self, now: Instant) {
         if self.has_left {
             return;
@@ -118,10 +125,10 @@ impl Membership {
         self.contacts.rest();
     }
 
-    /// Replaces this node's card; its version is set to the next.
+    /// Replaces this node's card, and sets its version to the next one.
     ///
     /// # Errors
-    /// The card is another node's, or breaks a limit.
+    /// The card belongs to another node, or breaks a limit.
     pub fn update_card(&mut self, now: Instant, mut card: MemberCard) -> Result<(), MembershipError> {
         if card.node != self.own.node {
             return Err(MembershipError::NotOwnCard);
@@ -135,29 +142,32 @@ impl Membership {
         Ok(())
     }
 
-    /// Announces this node's load; a later figure takes an earlier one's place on its way. One that has not
-    /// changed is held back until [`MembershipConfig::load_repeat`] has passed.
+    /// Announces this node's load. A later figure replaces an earlier one that is still in circulation.
+    ///
+    /// An unchanged figure is held back until [`MembershipConfig::load_repeat`] has passed.
     pub fn announce_load(&mut self, now: Instant, figure: LoadFigure) {
         if self.news.announce_load(now, self.own.node, figure, self.config.load_repeat.into()) {
             self.reconcile(now);
         }
     }
 
-    /// The cards of all living members, this node's among them: what is exchanged over a new connection.
+    /// The cards of all living members, including this node's, for the exchange over a new connection.
     pub fn cards(&self) -> Vec<Arc<MemberCard>> {
         self.view.cards().cloned().collect()
     }
 
-    /// The living members whose card, or whose newest card, has not come.
+    /// The living members whose card, or whose newest card, has not arrived.
     pub fn missing_cards(&self) -> impl ExactSizeIterator<Item = &NodeId> + '_ {
         self.view.missing_cards()
     }
 
-    /// Takes the cards that a peer had. A card is a sign of life: whoever was not known becomes a member, unless
-    /// it is known to be down. (If it is not alive after all, it is found out as any other.)
+    /// Takes the cards of a peer.
+    ///
+    /// A card is a sign of life: an unknown node becomes a member, unless it is known to be down. If it is
+    /// not alive after all, SWIM detects that as for any other member.
     ///
     /// # Errors
-    /// The first card that breaks a limit; then none is taken.
+    /// The first card that breaks a limit; then no card is taken.
     pub fn absorb_cards(&mut self, now: Instant, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
         if self.has_left {
             return Ok(());
@@ -170,7 +180,8 @@ impl Membership {
         Ok(())
     }
 
-    /// A connection to `node` broke. A hint: the member is suspected and told so, and has its time to refute.
+    /// Takes a hint that a connection to `node` broke: the member is suspected and told so, and has its time
+    /// to refute.
     pub fn report_lost(&mut self, now: Instant, node: NodeId) {
         let Some(member) = self.protocol.member(node) else { return };
         if self.has_left || member.state() == State::Suspect {
@@ -194,7 +205,7 @@ impl Membership {
         self.events.pop_front()
     }
 
-    /// When [`Membership::handle_timeout`] is next due. Ask again after every input.
+    /// When to call [`Membership::handle_timeout`] next. Ask again after every input.
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.alarms.first_at(), self.pace.first_at(), self.contacts.seek_at()].into_iter().flatten().min()
     }

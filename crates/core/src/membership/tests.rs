@@ -1,5 +1,5 @@
-//! Membership as its users see it: clusters on a fake clock and a fake network, in which everything that goes
-//! wrong goes wrong again with the same seed.
+//! Tests of membership as its users see it: clusters on a fake clock and a fake network. A seed reproduces
+//! every failure.
 
 mod bytes;
 mod convergence;

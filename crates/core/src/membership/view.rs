@@ -1,11 +1,11 @@
-//! Who is alive, what each holds, and who holds a given partition.
+//! The members that are alive, their cards, and the providers of each partition.
 //!
-//! A call looks up the providers of every partition it asks, so these stand ready in an index that changes with
-//! the cards, not with the calls. [`View::version`] rises with every change, so that what is derived from a view
-//! (a tree for a service, a table for an operator) can be kept until it does.
+//! A call looks up the providers of every partition that it asks for, so they are kept in an index that
+//! changes with the cards, not with the calls. [`View::version`] rises with every change, so that values
+//! derived from a view (a tree for a service, a table for an operator) can be kept until then.
 //!
-//! Invariants: the owner of the view is always alive in it; a node is indexed exactly under the card held of
-//! it; of two nodes at one address at most one is alive (kept by [`Membership`](super::Membership)).
+//! Invariants: the owner of the view is always alive in it; a node is indexed exactly by the card held of it;
+//! of two nodes at one address at most one is alive (kept by [`Membership`](super::Membership)).
 
 use super::card::{MemberCard, SERVICES_MAX, ServiceCard};
 use super::service::{AgreedTotal, ServiceIndex, TotalNews};
@@ -16,7 +16,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 
-/// A member's card, if it has come, and the newest version of it that was heard of.
+/// A member's card, if it has arrived, and the newest version of it that is known.
 #[derive(Default)]
 struct Member {
     card: Option<Arc<MemberCard>>,
@@ -33,15 +33,15 @@ impl Member {
     }
 }
 
-/// News of totals that nobody has taken are kept up to this number; later ones are dropped.
+/// Largest number of total news kept until they are taken; later ones are dropped.
 const TOTAL_NEWS_MAX: usize = 4_096;
 
-/// The members that are alive, this node among them, and their cards.
+/// The living members, including this node, and their cards.
 pub struct View {
     members: BTreeMap<NodeId, Member>,
     outdated: BTreeSet<NodeId>,
     services: BTreeMap<String, ServiceIndex>,
-    /// Totals agreed for services that no living member has any more; up to [`SERVICES_MAX`] of them.
+    /// Agreed totals of services that no living member has any more; up to [`SERVICES_MAX`] of them.
     totals_seen: BTreeMap<String, u32>,
     total_news: VecDeque<TotalNews>,
     relays: BTreeSet<NodeId>,
@@ -66,12 +66,12 @@ impl View {
         view
     }
 
-    /// The members that are alive, ascending.
+    /// The living members, ascending.
     pub fn alive(&self) -> impl ExactSizeIterator<Item = &NodeId> + '_ {
         self.members.keys()
     }
 
-    /// How many members are alive; at least one, this node.
+    /// The number of living members; at least one, this node.
     pub fn alive_count(&self) -> usize {
         self.members.len()
     }
@@ -81,7 +81,7 @@ impl View {
         self.members.contains_key(node)
     }
 
-    /// The card of a living member, if it has come.
+    /// The card of a living member, if it has arrived.
     pub fn card(&self, node: &NodeId) -> Option<&Arc<MemberCard>> {
         self.members.get(node)?.card.as_ref()
     }
@@ -91,7 +91,7 @@ impl View {
         self.members.values().filter_map(|member| member.card.as_ref())
     }
 
-    /// The living members whose card has not come, or of whose card a newer version is known to exist.
+    /// The living members whose card has not arrived, or whose card is known to have a newer version.
     pub fn missing_cards(&self) -> impl ExactSizeIterator<Item = &NodeId> + '_ {
         self.outdated.iter()
     }
@@ -101,7 +101,7 @@ impl View {
         self.relays.iter().filter_map(|relay| self.card(relay))
     }
 
-    /// A service, if a living member provides it. Look it up once per call, then ask it per partition.
+    /// A service, if a living member provides it. Look it up once per call, then query it per partition.
     pub fn service(&self, name: &str) -> Option<&ServiceIndex> {
         self.services.get(name)
     }
@@ -116,7 +116,7 @@ impl View {
         self.service(service).map_or(&[], |index| index.providers(partition))
     }
 
-    /// How many partitions `service` has in all, as the members agree; 0 when nobody provides it.
+    /// The number of partitions of `service` on which the members agree; 0 if no member provides it.
     pub fn partitions_total(&self, service: &str) -> u32 {
         self.service(service).map_or(0, ServiceIndex::total)
     }
@@ -131,18 +131,19 @@ impl View {
         self.total_news.pop_front()
     }
 
-    /// Rises with every change of what this view answers.
+    /// A number that rises with every change of this view.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The living members and the versions of their cards in eight bytes, whatever the order in which they came.
-    /// Two views that differ have different digests, save for one pair in 2⁶⁴.
+    /// The living members and the versions of their cards in eight bytes, in any order of arrival.
+    ///
+    /// Two different views have different digests, except with a probability of 2⁻⁶⁴.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Who is alive at `addr`.
+    /// The member that is alive at `addr`.
     pub(super) fn at(&self, addr: SocketAddr) -> Option<NodeId> {
         let lives = NodeId::new(addr, 0)..=NodeId::new(addr, u64::MAX);
         self.members.range(lives).next().map(|(&node, _)| node)
@@ -155,7 +156,7 @@ impl View {
         self.members.range((from, Unbounded)).filter_map(|(_, member)| member.card.as_ref())
     }
 
-    /// A member is alive. False when it was already.
+    /// Adds a living member. Returns false if it was already there.
     pub(super) fn join(&mut self, node: NodeId) -> bool {
         if self.members.contains_key(&node) {
             return false;
@@ -167,7 +168,7 @@ impl View {
         true
     }
 
-    /// A member is gone. False when it was not there.
+    /// Removes a member. Returns false if it was not there.
     pub(super) fn leave(&mut self, node: &NodeId) -> bool {
         let Some(member) = self.members.remove(node) else { return false };
         self.outdated.remove(node);
@@ -180,7 +181,8 @@ impl View {
         true
     }
 
-    /// A card of a living member. False when it is nobody's alive, or no newer than the one held.
+    /// Takes a card of a living member. Returns false if the member is not alive, or the card is no newer
+    /// than the one held.
     pub(super) fn absorb(&mut self, card: Arc<MemberCard>) -> bool {
         let Some(member) = self.members.get_mut(&card.node) else { return false };
         let held = member.version();
@@ -211,7 +213,7 @@ impl View {
         true
     }
 
-    /// A version of a living member's card is known to exist. False when that is no news.
+    /// Notes that a version of a living member's card exists. Returns false if that is known.
     pub(super) fn notice(&mut self, node: &NodeId, version: u64) -> bool {
         let Some(member) = self.members.get_mut(node) else { return false };
         if version <= member.noticed.max(member.version()) {
@@ -233,7 +235,7 @@ impl View {
         self.tell_of_totals(name, before, &refused);
     }
 
-    /// Takes the services of `card` out of the index, but for those that `kept` names too.
+    /// Removes the services of `card` from the index, except the ones that `kept` has too.
     fn unindex(&mut self, card: &MemberCard, kept: Option<&MemberCard>) {
         for name in card.services.keys() {
             if !kept.is_some_and(|kept| kept.services.contains_key(name)) {
@@ -257,7 +259,7 @@ impl View {
         self.tell_of_totals(name, before, &refused);
     }
 
-    /// Notes what an operator should know after the cards of a service have changed.
+    /// Queues news for an operator after the cards of a service have changed.
     fn tell_of_totals(&mut self, name: &str, before: AgreedTotal, refused: &[NodeId]) {
         let Some(index) = self.services.get(name) else { return };
         let agreed = index.agreed();
@@ -277,7 +279,7 @@ impl View {
     }
 }
 
-/// A hash of a node and its card's version. A digest that collides on purpose only costs the colliding node a request.
+/// A hash of a node and its card's version. A deliberate collision only costs the colliding node a request.
 fn fingerprint(node: &NodeId, version: u64) -> u64 {
     let [high, low, port] = node.addr_words();
     hashed([high, low, port, node.generation, version])

@@ -1,8 +1,8 @@
-//! Bytes in, bytes out: the few primitives that everything in gossip is written with.
+//! The primitives with which all of gossip is encoded.
 //!
-//! Every value has exactly one encoding (a varint is never longer than it must be), so equal values are equal
-//! bytes and a decoder accepts nothing that the encoder would not have written. A decoder never panics and never
-//! allocates more than the bytes that it was given justify.
+//! Every value has exactly one encoding (a varint is never longer than necessary). So equal values have equal
+//! bytes, and a decoder accepts nothing that the encoder would not have written. A decoder never panics, and
+//! never allocates more than the given bytes justify.
 
 use crate::encoding::node::{MARK_V4, MARK_V6, take_marked};
 use crate::encoding::numbers::{NumberError, put_number, take_number};
@@ -12,31 +12,31 @@ use crate::partitions::PartitionSet;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Bytes that are not what they should be. Nothing has changed by reading them.
+/// A field that could not be decoded or encoded. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodecError {
-    /// The field at fault, as `thing.field`.
+    /// The field, as `thing.field`.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: CodecProblem,
 }
 
-/// What may be wrong with a field.
+/// Problems of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodecProblem {
     /// The bytes end within the field.
     Truncated,
     /// The field is larger than its limit.
     TooLarge {
-        /// The most it may be.
+        /// The largest value allowed.
         limit: u64,
     },
-    /// The field holds a value that has no meaning.
+    /// The field's value has no meaning.
     Unknown {
         /// The value.
         value: u64,
     },
-    /// The field holds a value that its owner would have written otherwise.
+    /// The field's value is not in its one valid encoding.
     NotCanonical,
     /// Bytes are left after the last field.
     Trailing,
@@ -56,8 +56,8 @@ impl fmt::Display for CodecError {
         match self.problem {
             CodecProblem::Truncated => write!(f, "{field} is cut short"),
             CodecProblem::TooLarge { limit } => write!(f, "{field} is larger than {limit}"),
-            CodecProblem::Unknown { value } => write!(f, "{field} has no meaning for {value}"),
-            CodecProblem::NotCanonical => write!(f, "{field} is not written the one way it may be"),
+            CodecProblem::Unknown { value } => write!(f, "{field} has the unknown value {value}"),
+            CodecProblem::NotCanonical => write!(f, "{field} is not in its canonical encoding"),
             CodecProblem::Trailing => write!(f, "bytes are left after {field}"),
             CodecProblem::NoRoom => write!(f, "no room is left for {field}"),
         }
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array(field)?))
     }
 
-    /// A varint of at most `limit`: seven bits a byte, least first, no byte more than needed.
+    /// A varint of at most `limit`: seven bits a byte, least significant first, with no unnecessary byte.
     pub(super) fn varint(&mut self, field: &'static str, limit: u64) -> Decoded<u64> {
         let problem = match take_number(&mut self.rest) {
             Ok(value) if value <= limit => return Ok(value),
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn varint_u32(&mut self, field: &'static str, limit: u32) -> Decoded<u32> {
-        // The limit is a u32, so what passed it fits one.
+        // The limit is a u32, so a value within it fits.
         self.varint(field, limit.into()).map(|value| value as u32)
     }
 
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         let node = take_marked(mark, &mut self.rest);
         let node = node.ok_or(CodecError::new("node.addr", CodecProblem::Truncated))?;
         if node.addr.port() == 0 {
-            // A client, which nobody can reach: it is never a member and never a peer.
+            // Port 0 is a client, to which no node can connect: it is never a member and never a peer.
             return Err(CodecError::new("node.port", CodecProblem::Unknown { value: 0 }));
         }
         Ok(node)

@@ -1,10 +1,12 @@
-//! Workers that are nowhere to be found: waited for, and found again by a node's card.
+//! Absent workers: the nodes that wait for them, and how a card shows where they are.
 //!
-//! A worker is absent from a wave when nobody who could give its partition is known, and its call's patience lasts: it
-//! has not attached yet, or word of it has not come; or its connection is lost, or the node that it was attached to.
-//! Every node that is answerable for the partition waits for itself: the caller for who was nowhere when the tree was
-//! formed, the node that it was attached to, and, when that is lost, its parent. Whoever's card then says that it has the
-//! worker is asked as a replica would be ([`crate::call::repair`]), so that nothing counts twice is no new business.
+//! A worker is absent from a wave if no known node could give its partition and its call's patience lasts. It
+//! may not have attached yet, the news may not have arrived, or its connection or its node may be lost.
+//!
+//! Every node that is answerable for the partition waits by itself: the caller for workers that were nowhere
+//! when the tree was formed; the node to which the worker was attached; and, if that node is lost, its
+//! parent. If a node's card then says that it has the worker, that node is asked as a replica would be
+//! ([`crate::call::repair`]). The rules of repair therefore also ensure that no worker counts twice.
 
 use super::table::RequestKey;
 use crate::call::repair::service_of;
@@ -20,7 +22,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl<P: Payload> Wave<P> {
-    /// Waits for those of `partitions` that nobody else is at work on, if the call is announced and has patience.
+    /// Waits for the `partitions` that no node is working on, if the call is announced and has patience.
     pub(crate) fn await_absent(&mut self, now: Instant, partitions: &PartitionSet) {
         let Some(announced) = self.ask.push.filter(|announced| !announced.patience.is_zero()) else { return };
         let rest = partitions.difference(self.parts.claimed()).difference(&self.locals.open);
@@ -34,8 +36,10 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A parent asks for workers of this node's own that had gone elsewhere, and nobody else is at work on: those that are
-    /// attached here again are awaited, unless another part of a wave awaits them.
+    /// Waits for own workers that had gone elsewhere, that the parent asks for, and that no other node works
+    /// on.
+    ///
+    /// It waits for the ones that are attached here again, unless another part of a wave waits for them.
     pub(crate) fn await_returned(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
         let Some(announced) = self.ask.push else { return };
         let application: Arc<str> = service_of(&self.ask.name).into();
@@ -52,7 +56,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Patience with who is absent has ended.
+    /// Gives up the absent workers after the patience has ended.
     pub(crate) fn give_up_absent(&mut self, cx: &mut Context<P>) {
         let Some(pushed) = &mut self.pushed else { return };
         pushed.absent_until = None;
@@ -64,7 +68,7 @@ impl<P: Payload> Wave<P> {
 }
 
 impl<P: Payload> Desk<'_, P> {
-    /// Some card has changed: asks whoever has the workers now that waves wait for.
+    /// After a card has changed, asks the nodes that now have the workers for which waves wait.
     pub(crate) fn look_for_absent(&mut self, now: Instant) {
         let waits = |wave: &Wave<P>| !wave.absent().is_empty();
         let tags: Vec<Tag> =

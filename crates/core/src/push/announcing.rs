@@ -1,4 +1,4 @@
-//! What a front asks of an announcement before it forms a tree.
+//! The checks that a front makes on an announcement before it forms a tree.
 
 use crate::call::CallOptions;
 use crate::call::repair::service_of;
@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 impl<P: Payload> Calls<P> {
-    /// Refuses a call of an application that makes no sense; gives the workers that are expected.
+    /// Checks a call to an application. Returns the expected workers.
     pub(crate) fn check_announcement(
         &self,
         cx: &Context<P>,
@@ -25,13 +25,13 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::bad_field("push", service, limit));
         }
         let Some(announced) = options.push else {
-            return Err(CallError::bad_field("push", "not set", "an announcement: its workers push"));
+            return Err(CallError::bad_field("push", "not set", "an announcement, because its workers push"));
         };
         if cx.kind_of(name).is_none() {
             return Err(CallError::bad_field(
                 "name",
                 name,
-                "an aggregation that this node has, since it folds",
+                "an aggregation that this node has, because it folds",
             ));
         }
         if options.hedge {

@@ -1,10 +1,11 @@
-//! Workers attach, and their connections break.
+//! Attaching workers, and the loss of their connections.
 //!
-//! Who attaches is on the node's card from then on, and so in the tree of calls to come. Who attaches a second time, from
-//! wherever, takes the place of the first: that one's connection may be dead, and nobody has noticed yet.
+//! When a worker attaches, it is on the node's card, and so in the trees of later calls. If a worker attaches
+//! a second time, from anywhere, it replaces the first connection, which may be dead without the node having
+//! noticed.
 //!
-//! The first change of the card is announced at once, and those that follow within a gossip interval at its end, all of
-//! them together: however many workers attach, the card travels once an interval.
+//! The first change of the card is announced at once. Changes within a gossip interval after it are announced
+//! together at the interval's end, so the card travels at most once an interval, however many workers attach.
 
 use super::message::PushMessage;
 use super::table::{Pushes, WorkerKey};
@@ -22,7 +23,7 @@ use alloc::format;
 use alloc::sync::Arc;
 
 impl<P: Payload> Pushes<P> {
-    /// Says something to a worker, if it is attached here.
+    /// Sends a message to a worker, if it is attached here.
     pub(super) fn tell_worker(&mut self, cx: &mut Context<P>, worker: &WorkerKey, message: PushMessage<P>) {
         if let Some(&peer) = self.workers.get(worker) {
             cx.send(peer, Message::Push(Box::new(message)));
@@ -49,20 +50,20 @@ impl<P: Payload> Pushes<P> {
             );
         }
         match self.by_peer.get(&from) {
-            Some(other) if other != key => Err("this connection is another worker's".into()),
+            Some(other) if other != key => Err("this connection belongs to another worker".into()),
             _ => Ok(()),
         }
     }
 }
 
 impl<P: Payload> Desk<'_, P> {
-    /// The interval in which workers came or went is over.
+    /// Announces the workers that came or left within the interval that has ended.
     pub(crate) fn handle_card_due(&mut self, now: Instant) {
         self.pushes.announce_workers(self.cx, now);
         self.look_for_absent(now);
     }
 
-    /// Somebody wants to be a worker here.
+    /// Handles a client's request to attach as a worker.
     pub(super) fn attach_worker(
         &mut self,
         now: Instant,
@@ -94,7 +95,7 @@ impl<P: Payload> Desk<'_, P> {
         self.look_for_absent(now);
     }
 
-    /// A worker that had been missed is back: what it still has to give for this request is wanted.
+    /// Asks a worker that was missed and is back for the rest of its pushes for this request.
     fn resume_worker(&mut self, now: Instant, key: &WorkerKey, request: u64, tag: Tag) {
         let worker = key.1;
         let Some(mut wave) = self.waves.open.remove(&tag) else { return };
@@ -113,7 +114,7 @@ impl<P: Payload> Desk<'_, P> {
         wave.decide(self, now);
     }
 
-    /// A worker's connection has broken. What it has not given yet is waited for.
+    /// Handles a worker's broken connection. Its missing pushes are waited for.
     pub(crate) fn lose_worker(&mut self, now: Instant, peer: NodeId) {
         let Some(key) = self.pushes.by_peer.remove(&peer) else { return };
         self.pushes.workers.remove(&key);
@@ -133,8 +134,9 @@ impl<P: Payload> Desk<'_, P> {
 }
 
 impl<P: Payload> Pushes<P> {
-    /// Adds a worker to this node's card. On an error, which names the limit that the card would break, nothing has
-    /// changed.
+    /// Adds a worker to this node's card.
+    ///
+    /// An error names the limit that the card would break; nothing has changed then.
     fn put_on_card(&mut self, cx: &mut Context<P>, key: &WorkerKey) -> Result<(), Arc<str>> {
         let (application, worker) = key;
         let before = cx.config.card.services.get(&**application).cloned();
@@ -190,7 +192,8 @@ impl<P: Payload> Pushes<P> {
 }
 
 impl<P: Payload> Wave<P> {
-    /// Own partitions whose worker is not here: waited for, or lost at once where there is no patience.
+    /// Handles own partitions without a worker here: they are waited for, or lost at once if there is no
+    /// patience.
     pub(super) fn await_own(&mut self, cx: &mut Context<P>, now: Instant, partitions: &PartitionSet) {
         self.await_absent(now, partitions);
         let lost = partitions.difference(self.absent());

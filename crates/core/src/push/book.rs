@@ -1,12 +1,12 @@
-//! What a worker has pushed, and how far that has come: to be sent, on its way, folded, and kept until its request ends.
+//! The book of a worker: its pushes, which of them are sent, in flight or folded, until their request ends.
 //!
-//! A worker is a program of an application, and no node. What its library decides is decided here all the same, so that
-//! the simulator's workers keep the very book that real ones keep.
+//! A worker is a program of an application, not a node. The decisions of its library are made here all the
+//! same, so that the simulator's workers use the same book as real ones.
 //!
-//! Invariants: of each request, `taken ≤ sent`; what lies between them is on its way and within the node's window, but
-//! for one push that is larger than that: one of a request that is open, and one of those that are not. What was pushed
-//! over a connection that is lost is *held*: it is sent again only when a node asks for it, since it may have gone up
-//! already.
+//! Invariants: for each request, `taken ≤ sent`. The pushes between them are in flight, and within the node's
+//! window. One push larger than the window is allowed among open requests, and one among the others. Pushes
+//! sent over a connection that is lost are *held*: they are sent again only if a node asks for them, because
+//! they may have gone up already.
 
 use super::message::PushMessage;
 use super::{EARLY_FOR, ENDED_MAX, PUSH_BYTES};
@@ -17,23 +17,23 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What is held after a connection was lost, and nobody asks for, is given up after this: it has gone up.
+/// Pushes held after a loss are given up after this time if no node asks for them: they have gone up.
 pub const HOLD_FOR: Duration = EARLY_FOR;
 
-/// One request's pushes.
+/// The pushes of one request.
 #[derive(Debug)]
 struct Kept<P> {
-    /// Those that are still here; the first has the sequence `gone + 1`.
+    /// Pushes that are still here; the first has the sequence number `gone + 1`.
     pushes: VecDeque<P>,
-    /// So many at the front have made room.
+    /// Number of pushes dropped from the front to make room.
     gone: u32,
     sent: u32,
     taken: u32,
-    /// True when the last one is there.
+    /// True when the last push is here.
     is_whole: bool,
     /// True when a node has said that the request is open.
     is_open: bool,
-    /// Since when it waits to be asked for.
+    /// Since when it waits for a node to ask for it.
     held_since: Option<Instant>,
 }
 
@@ -52,12 +52,12 @@ impl<P> Default for Kept<P> {
 }
 
 impl<P: Payload> Kept<P> {
-    /// The sequence of the last push that there is.
+    /// Sequence number of the last push.
     fn end(&self) -> u32 {
         self.gone + self.pushes.len() as u32
     }
 
-    /// Bytes of those after `from` up to `upto`.
+    /// Bytes of the pushes after `from` up to `upto`.
     fn cost(&self, from: u32, upto: u32) -> usize {
         let skipped = from.saturating_sub(self.gone) as usize;
         let count = upto.saturating_sub(from.max(self.gone)) as usize;
@@ -75,9 +75,9 @@ pub struct Book<P> {
     requests: BTreeMap<u64, Kept<P>>,
     ended: BTreeSet<u64>,
     ended_row: VecDeque<u64>,
-    /// What a request's result will not come for, to be said.
+    /// Failures to be sent, with the reason why no result will come.
     failures: VecDeque<(u64, Arc<str>)>,
-    /// The worker's own failures, until their requests have ended: a node that is lost may not have passed them on.
+    /// The worker's own failures, until their requests end: a node that is lost may not have passed them on.
     failed: BTreeMap<u64, Arc<str>>,
     window: usize,
     in_flight: usize,
@@ -85,12 +85,12 @@ pub struct Book<P> {
     kept_bytes_max: usize,
 }
 
-/// Nobody wants anything of the request any more.
+/// The request has ended: no node needs its pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Over;
 
 impl<P: Payload> Book<P> {
-    /// An empty one, of a worker that is attached nowhere yet and keeps up to so many bytes.
+    /// An empty book of a worker that is not attached yet and keeps up to so many bytes.
     pub fn new(kept_bytes_max: usize) -> Self {
         Self {
             requests: BTreeMap::new(),
@@ -105,8 +105,9 @@ impl<P: Payload> Book<P> {
         }
     }
 
-    /// True while more may be pushed. What has been folded makes room first: should it be asked for again, the worker
-    /// has to say that it is gone.
+    /// True while more may be pushed. Folded pushes are dropped first to make room.
+    ///
+    /// If a node asks for a dropped push again, the worker must report it as lost.
     pub fn has_room(&mut self) -> bool {
         while self.kept_bytes >= self.kept_bytes_max {
             let has_gone_up = |kept: &Kept<P>| kept.taken > kept.gone || kept.held_since.is_some();
@@ -122,15 +123,15 @@ impl<P: Payload> Book<P> {
         true
     }
 
-    /// True when nothing is kept of any request.
+    /// True if nothing is kept of any request.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.failures.is_empty() && self.failed.is_empty()
     }
 
-    /// The worker pushes.
+    /// Adds a push.
     ///
     /// # Errors
-    /// When the request has ended, or its last push is in the book: nothing has changed.
+    /// If the request has ended, or its last push is in the book: nothing has changed.
     pub fn push(&mut self, request: u64, payload: P, last: bool) -> Result<(), Over> {
         if self.ended.contains(&request) {
             return Err(Over);
@@ -145,7 +146,7 @@ impl<P: Payload> Book<P> {
         Ok(())
     }
 
-    /// The worker's result will not come.
+    /// Notes that the worker's result will not come.
     pub fn fail(&mut self, request: u64, problem: Arc<str>) {
         if !self.ended.contains(&request) {
             self.forget(request);
@@ -156,14 +157,14 @@ impl<P: Payload> Book<P> {
         }
     }
 
-    /// A node has taken the worker in, with this window.
+    /// Notes that a node has attached the worker, with this window.
     pub fn attached(&mut self, now: Instant, window: u64) {
         self.window = usize::try_from(window).unwrap_or(usize::MAX);
         self.in_flight = 0;
         self.expire(now);
         self.failures =
             self.failed.iter().map(|(&request, problem)| (request, Arc::clone(problem))).collect();
-        // Whoever asked for it is gone, and may never say that it has ended.
+        // The node that asked for it is lost, and may never say that the request has ended.
         self.requests.retain(|_, kept| kept.end() > 0);
         self.requests.values_mut().for_each(|kept| kept.is_open = false);
         for kept in self.requests.values_mut().filter(|kept| kept.sent > 0) {
@@ -172,8 +173,10 @@ impl<P: Payload> Book<P> {
         }
     }
 
-    /// Gives up what nobody asks for. Of what had not all been pushed, the rest must not go for all: that request has
-    /// ended.
+    /// Gives up held pushes for which no node asks.
+    ///
+    /// If not all of a request's pushes have been made, the request ends, because the rest must not count as
+    /// the whole.
     pub fn expire(&mut self, now: Instant) {
         let is_old = |kept: &Kept<P>| kept.held_since.is_some_and(|since| now.since(since) >= HOLD_FOR);
         let old = self.requests.iter().filter(|(_, kept)| is_old(kept));
@@ -186,7 +189,7 @@ impl<P: Payload> Book<P> {
         }
     }
 
-    /// What a node says. What workers say is ignored.
+    /// Handles a message of a node. Messages of workers are ignored.
     pub fn hear(&mut self, message: &PushMessage<P>) {
         match *message {
             PushMessage::Wanted { request, after, again } => self.want(request, after, again),
@@ -228,12 +231,12 @@ impl<P: Payload> Book<P> {
         (kept.sent, kept.taken) = (after, after);
     }
 
-    /// What is to be sent next, if anything may be.
+    /// The next message to send, if any may be sent.
     pub fn poll_word(&mut self) -> Option<PushMessage<P>> {
         if let Some((request, problem)) = self.failures.pop_front() {
             return Some(PushMessage::Failed { request, problem });
         }
-        // Requests that are open go first, and the others leave half of the window to them.
+        // Open requests go first, and the others leave half of the window to them.
         self.next_of(true, self.window).or_else(|| self.next_of(false, self.window / 2))
     }
 
@@ -254,8 +257,10 @@ impl<P: Payload> Book<P> {
         Some(PushMessage::Push { request, sequence, last, payload })
     }
 
-    /// True when something is on its way already. What nobody has asked for, and may not for long, does not count where
-    /// it is asked for requests that are open: it is larger than its half of the window.
+    /// True if a push is in flight that counts here.
+    ///
+    /// For open requests, only pushes of open requests count: a push that no node has asked for may stay in
+    /// flight for long, even if it is larger than its half of the window.
     fn is_on_its_way(&self, of_open: bool) -> bool {
         let is_counted = |kept: &&Kept<P>| kept.is_open || !of_open;
         self.requests.values().filter(is_counted).any(|kept| kept.taken < kept.sent)
@@ -299,7 +304,7 @@ mod tests {
         Bytes::from(vec![byte; 1_000])
     }
 
-    /// Everything that may be sent now, as sequences.
+    /// The sequence numbers of all pushes that may be sent now.
     fn sent(book: &mut Book<Bytes>) -> Vec<u32> {
         core::iter::from_fn(|| book.poll_word())
             .map(|message| match message {
@@ -310,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn the_window_bounds_what_is_on_its_way_and_half_of_it_is_for_requests_that_are_open() {
+    fn window_bounds_pushes_and_keeps_half_for_open_requests() {
         let mut book = book();
         (1..=6).for_each(|byte| book.push(7, piece(byte), byte == 6).unwrap());
-        assert_eq!(sent(&mut book), [1, 2], "nobody has asked for it yet");
+        assert_eq!(sent(&mut book), [1, 2], "no node has asked for it yet");
         book.hear(&PushMessage::Wanted { request: 7, after: 2, again: false });
         assert_eq!(sent(&mut book), [3, 4]);
         book.hear(&PushMessage::Taken { request: 7, upto: 3 });
@@ -324,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_only_what_is_asked_for_is_sent_again() {
+    fn after_a_loss_only_requested_pushes_are_sent_again() {
         let mut book = book();
         (1..=3).for_each(|byte| book.push(7, piece(byte), byte == 3).unwrap());
         book.push(8, piece(9), true).unwrap();
@@ -332,13 +337,13 @@ mod tests {
         assert_eq!(sent(&mut book), [1, 2, 3]);
         book.attached(Instant::START, 4 * 1_256);
         book.push(9, piece(1), true).unwrap();
-        assert_eq!(sent(&mut book), [1, 1], "of requests that no node has had anything of");
+        assert_eq!(sent(&mut book), [1, 1], "of requests of which no node has received anything");
         book.hear(&PushMessage::Wanted { request: 7, after: 2, again: true });
         assert_eq!(sent(&mut book), [3]);
     }
 
     #[test]
-    fn a_failure_is_said_until_its_request_has_ended() {
+    fn a_failure_is_repeated_until_its_request_has_ended() {
         let failed = |book: &mut Book<Bytes>| match book.poll_word() {
             Some(PushMessage::Failed { request, problem }) => Some((request, problem)),
             _ => None,
@@ -358,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_given_up_and_the_rest_of_it_does_not_go_for_all() {
+    fn unrequested_pushes_expire_and_an_unfinished_request_ends() {
         let mut book = book();
         book.push(7, piece(1), false).unwrap();
         book.push(8, piece(1), true).unwrap();
@@ -372,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_folded_makes_room_and_is_then_gone_for_good() {
+    fn folded_pushes_make_room_and_cannot_be_sent_again() {
         let mut book = Book::new(3 * 1_256);
         book.attached(Instant::START, 1 << 20);
         (1..=3).for_each(|byte| book.push(7, piece(byte), false).unwrap());
@@ -389,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_by_a_node_that_is_gone_and_never_pushed_is_not_kept() {
+    fn requests_of_a_lost_node_without_pushes_are_forgotten() {
         let mut book = book();
         book.hear(&PushMessage::Wanted { request: 7, after: 0, again: false });
         assert!(!book.is_empty(), "the node waits for it");
@@ -398,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_does_not_wait_for_what_nobody_asks_for() {
+    fn open_requests_do_not_wait_for_other_requests() {
         let mut book = book();
         book.push(6, Bytes::from(vec![6; 20_000]), true).unwrap();
         assert_eq!(sent(&mut book), [1], "larger than the window, and alone");
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_starts_anew_goes_on_where_the_node_says() {
+    fn a_restarted_worker_continues_where_the_node_says() {
         let mut book = book();
         book.hear(&PushMessage::Wanted { request: 7, after: 2, again: true });
         (1..=3).for_each(|byte| book.push(7, piece(byte), byte == 3).unwrap());

@@ -4,8 +4,8 @@
 //!   pushes ──▶ waiting ──▶ fold with what has been folded ──▶ processed … last: a part of the wave
 //! ```
 //!
-//! Invariants: what is folded is pushes 1 to `processed`, each once; what waits is the run of those up to `received`;
-//! one fold of a chain runs at a time.
+//! Invariants: pushes 1 to `processed` have been folded, each once; the waiting pushes are the next ones, up
+//! to `received`; a chain has at most one fold at a time.
 
 use super::PUSH_BYTES;
 use crate::message::Payload;
@@ -23,24 +23,24 @@ pub(crate) struct Chain<P> {
     is_folding: bool,
     /// Bytes of the pair that is being folded.
     folding_bytes: usize,
-    /// Bytes of what waits, of what has been folded, and of the pair that is being folded.
+    /// Bytes of the waiting pushes, of the folded result, and of the pair that is being folded.
     bytes: usize,
-    /// Some push was dropped: nothing is taken until it comes again.
+    /// True after a push was dropped: no push is accepted until that one comes again.
     pub(crate) is_broken: bool,
     /// Why the worker will not give its result.
     failed: Option<Arc<str>>,
 }
 
-/// What became of a push.
+/// How a chain judges a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// It waits to be folded.
+    /// The push waits to be folded.
     Taken,
-    /// It was here already.
+    /// The push was here already.
     Known,
-    /// One before it is lacking; true when that has just been found out.
+    /// An earlier push is missing; true if this is the first sign of it.
     Gap(bool),
-    /// It comes after the last.
+    /// The push comes after the last one.
     Beyond,
 }
 
@@ -62,7 +62,7 @@ impl<P> Default for Chain<P> {
 }
 
 impl<P: Payload> Chain<P> {
-    /// The worker will not give its result. What it says first counts.
+    /// Notes that the worker will not give its result. The first reason is kept.
     pub(crate) fn fail(&mut self, problem: Arc<str>) {
         if self.failed.is_none() {
             self.bytes += PUSH_BYTES + problem.len();
@@ -75,7 +75,7 @@ impl<P: Payload> Chain<P> {
         self.failed.as_ref()
     }
 
-    /// The last push that is here.
+    /// The last push received.
     pub(crate) fn received(&self) -> u32 {
         self.received
     }
@@ -85,32 +85,32 @@ impl<P: Payload> Chain<P> {
         self.processed
     }
 
-    /// True when the last push is here.
+    /// True when the last push has been received.
     pub(crate) fn is_whole(&self) -> bool {
         self.last == Some(self.received)
     }
 
-    /// Bytes of what is here, the pair that is being folded included.
+    /// Bytes held by this chain, including the pair that is being folded.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of what waits to be folded.
+    /// Bytes that wait to be folded.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.bytes - self.folding_bytes - self.folded.as_ref().map_or(0, Payload::len)
     }
 
-    /// True when nothing waits: the next push is taken whatever the room.
+    /// True when no push waits. The next push is then accepted even if there is no room.
     pub(crate) fn is_starved(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// True when one of its folds is out.
+    /// True while one of its folds is in progress.
     pub(crate) fn is_folding(&self) -> bool {
         self.is_folding
     }
 
-    /// What a push is to this chain, before it is taken in.
+    /// Judges a push before it is taken in.
     pub(crate) fn judge(&mut self, sequence: u32) -> Received {
         match self.received.checked_add(1) {
             _ if self.last.is_some_and(|last| sequence > last) => Received::Beyond,
@@ -120,7 +120,7 @@ impl<P: Payload> Chain<P> {
         }
     }
 
-    /// Takes in the push that [`judge`](Self::judge) said to take.
+    /// Takes in a push for which [`judge`](Self::judge) returned `Taken`.
     pub(crate) fn take_in(&mut self, last: bool, payload: P) {
         self.received += 1;
         self.is_broken = false;
@@ -131,7 +131,7 @@ impl<P: Payload> Chain<P> {
         self.waiting.push_back(payload);
     }
 
-    /// Takes what takes no work; gives two that are to be folded.
+    /// Takes the pushes that need no fold; returns the next two payloads to fold.
     pub(crate) fn advance(&mut self) -> Option<(P, P)> {
         while !self.is_folding {
             let next = self.waiting.pop_front()?;
@@ -154,7 +154,7 @@ impl<P: Payload> Chain<P> {
         None
     }
 
-    /// Two have become one.
+    /// Takes the result of a fold.
     pub(crate) fn put_folded(&mut self, payload: P) {
         self.is_folding = false;
         self.processed += 1;
@@ -162,7 +162,7 @@ impl<P: Payload> Chain<P> {
         self.folded = Some(payload);
     }
 
-    /// What all of them gave, when the last has been folded.
+    /// Takes the result of all pushes, when the last has been folded.
     pub(crate) fn take_whole(&mut self) -> Option<P> {
         if self.last != Some(self.processed) {
             return None;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_taken_twice_and_a_gap_is_found_once() {
+    fn known_pushes_are_ignored_and_a_gap_is_reported_once() {
         let mut chain = Chain::default();
         push(&mut chain, 1, false, "a");
         assert_eq!(push(&mut chain, 1, false, "a"), Received::Known);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_gives_nothing() {
+    fn an_empty_push_gives_an_empty_result() {
         let mut chain = Chain::default();
         push(&mut chain, 1, true, "");
         assert!(chain.advance().is_none());

@@ -1,4 +1,4 @@
-//! How pushed work ends: with its wave's answer, with its call, or because nobody wanted it in time.
+//! The end of pushed work: with its wave's answer, with its call, or because no call asked for it in time.
 
 use super::chain::Chain;
 use super::message::PushMessage;
@@ -16,7 +16,7 @@ use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
 impl<P: Payload> Desk<'_, P> {
-    /// A wave is over, or given up: its workers hear that nothing more is wanted of them.
+    /// After a wave has ended, tells its workers that nothing more is needed.
     pub(crate) fn end_pushes(&mut self, tag: Tag, ask: &Ask<P>) {
         let Some(announced) = ask.push else { return };
         let key: RequestKey = (service_of(&ask.name).into(), announced.request);
@@ -38,7 +38,7 @@ impl<P: Payload> Desk<'_, P> {
 }
 
 impl<P: Payload> Wave<P> {
-    /// The wave gives its answer: what has not come whole by now is not in it.
+    /// Closes the pushes when the wave answers. Results that are not whole by now are not in it.
     pub(crate) fn close_pushes(&mut self, desk: &mut Desk<'_, P>) {
         if let Some(pushed) = &mut self.pushed {
             pushed.absent = PartitionSet::new();
@@ -48,7 +48,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Forgets what its workers have pushed.
+    /// Forgets the pushes of its workers.
     pub(crate) fn drop_chains(&mut self, cx: &mut Context<P>) {
         let Some(pushed) = &mut self.pushed else { return };
         for (_, chain) in core::mem::take(&mut pushed.chains) {
@@ -68,7 +68,7 @@ impl<P: Payload> Pushes<P> {
         }
     }
 
-    /// Requests whose time is over are forgotten, and so are those that nobody announced.
+    /// Ends requests whose time is over, including requests that were never announced.
     pub(crate) fn handle_pushes_due(&mut self, cx: &mut Context<P>, now: Instant) {
         self.armed = None;
         while let Some((at, key)) = self.due.first().cloned()

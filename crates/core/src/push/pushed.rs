@@ -1,4 +1,4 @@
-//! What a wave holds of its workers' pushes, and the workers that it waits for.
+//! The pushes that a wave holds, and the workers for which it waits.
 
 use super::chain::Chain;
 use crate::id::PartitionId;
@@ -8,16 +8,16 @@ use crate::time::Instant;
 use crate::wave::state::Wave;
 use alloc::collections::BTreeMap;
 
-/// What a wave holds of its workers' pushes, and the workers that it waits for.
+/// The pushes that a wave holds, and the workers for which it waits.
 #[derive(Debug)]
 pub(crate) struct Pushed<P> {
-    /// What own workers have pushed.
+    /// Pushes of own workers.
     pub(crate) chains: BTreeMap<PartitionId, Chain<P>>,
-    /// Own workers whose result is whole and has not been folded with others, as far as is known.
+    /// Own workers whose result is whole and, as far as this node knows, has not been folded with others.
     pub(crate) unfolded: PartitionSet,
-    /// Partitions whose worker is nowhere to be found, and is waited for.
+    /// Partitions whose worker is attached nowhere, and is waited for.
     pub(crate) absent: PartitionSet,
-    /// Until when.
+    /// The end of that wait.
     pub(crate) absent_until: Option<Instant>,
 }
 
@@ -33,17 +33,17 @@ impl<P> Default for Pushed<P> {
 }
 
 impl<P: Payload> Wave<P> {
-    /// What an own worker has pushed.
+    /// The pushes of an own worker.
     pub(crate) fn chain(&self, worker: PartitionId) -> Option<&Chain<P>> {
         self.pushed.as_ref()?.chains.get(&worker)
     }
 
-    /// The same, to be changed.
+    /// As [`chain`](Self::chain), to change it.
     pub(crate) fn chain_mut(&mut self, worker: PartitionId) -> Option<&mut Chain<P>> {
         self.pushed.as_mut()?.chains.get_mut(&worker)
     }
 
-    /// These workers are waited for, and no others.
+    /// Waits for these absent workers, and no others.
     pub(crate) fn set_absent(&mut self, absent: PartitionSet) {
         if let Some(pushed) = &mut self.pushed {
             self.losses.look_again(&pushed.absent);

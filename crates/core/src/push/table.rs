@@ -1,4 +1,4 @@
-//! Who is attached here, and which requests there are: announced, early, and such as have ended.
+//! Workers attached here, and the requests: announced, early, or recently ended.
 
 use super::chain::Chain;
 use super::{ENDED_MAX, REQUESTS_MAX};
@@ -13,42 +13,42 @@ pub(crate) type RequestKey = (Arc<str>, u64);
 /// An application, and the number of one of its workers.
 pub(crate) type WorkerKey = (Arc<str>, PartitionId);
 
-/// A request as this node has a part in it.
+/// This node's part in a request.
 #[derive(Debug)]
 pub(crate) struct RequestState<P> {
-    /// The wave that it was announced with; `None` before that.
+    /// The wave with which it was announced; `None` before that.
     pub(crate) wave: Option<WaveId>,
-    /// The workers that are awaited here, and in which of this node's parts in the wave.
+    /// The workers awaited here, and in which of this node's parts in the wave.
     pub(crate) awaited: BTreeMap<PartitionId, Tag>,
-    /// What came before it was asked for.
+    /// Pushes that came before they were asked for.
     pub(crate) early: BTreeMap<PartitionId, Chain<P>>,
-    /// When nobody can want anything of it any more.
+    /// When no node can need anything of it any more.
     pub(crate) ends_at: Instant,
 }
 
-/// How this node's card tells others of the workers that are attached here.
+/// The state of telling others, by this node's card, which workers are attached here.
 #[derive(Debug)]
 pub(crate) struct CardNews {
     /// When the card was last announced.
     pub(crate) announced_at: Option<Instant>,
-    /// True when workers have come or gone since.
+    /// True if workers have attached or left since then.
     pub(crate) is_due: bool,
     pub(crate) armed: Option<Instant>,
 }
 
-/// All that a node knows of pushed work outside of its waves.
+/// A node's state of pushed work outside of its waves.
 #[derive(Debug)]
 pub(crate) struct Pushes<P> {
     pub(crate) workers: BTreeMap<WorkerKey, NodeId>,
     pub(crate) by_peer: BTreeMap<NodeId, WorkerKey>,
     pub(crate) requests: BTreeMap<RequestKey, RequestState<P>>,
-    /// How many of them each application has.
+    /// Number of requests of each application.
     of_application: BTreeMap<Arc<str>, usize>,
     /// When requests end.
     pub(crate) due: BTreeSet<(Instant, RequestKey)>,
     pub(crate) armed: Option<Instant>,
     pub(crate) card: CardNews,
-    /// Bytes of what came early.
+    /// Bytes of early pushes.
     pub(crate) early_bytes: usize,
     ended: BTreeSet<RequestKey>,
     ended_row: VecDeque<RequestKey>,
@@ -70,7 +70,7 @@ impl<P> Pushes<P> {
         }
     }
 
-    /// The request of this key, which ends at `ends_at` if it is new.
+    /// The request of this key. A new one ends at `ends_at`.
     pub(crate) fn request(&mut self, key: &RequestKey, ends_at: Instant) -> &mut RequestState<P> {
         let Self { requests, of_application, due, .. } = self;
         requests.entry(key.clone()).or_insert_with(|| {
@@ -80,13 +80,13 @@ impl<P> Pushes<P> {
         })
     }
 
-    /// False when the application has so many requests that there is no place for this one, too.
+    /// False if the application has so many requests that this one has no place.
     pub(crate) fn has_place_for(&self, key: &RequestKey) -> bool {
         self.of_application.get(&key.0).is_none_or(|&open| open < REQUESTS_MAX)
             || self.requests.contains_key(key)
     }
 
-    /// The request ends no earlier than that.
+    /// Moves the end of a request.
     pub(crate) fn prolong(&mut self, key: &RequestKey, ends_at: Instant) {
         let Some(request) = self.requests.get_mut(key) else { return };
         self.due.remove(&(request.ends_at, key.clone()));
@@ -94,7 +94,7 @@ impl<P> Pushes<P> {
         self.due.insert((ends_at, key.clone()));
     }
 
-    /// The request is over, and its number is used up.
+    /// Ends a request. Its number can't be used again.
     pub(crate) fn end(&mut self, key: &RequestKey) -> Option<RequestState<P>> {
         let request = self.requests.remove(key)?;
         if let Some(open) = self.of_application.get_mut(&key.0) {
@@ -112,19 +112,19 @@ impl<P> Pushes<P> {
         Some(request)
     }
 
-    /// True when it ended not long ago.
+    /// True if it ended not long ago.
     pub(crate) fn has_ended(&self, key: &RequestKey) -> bool {
         self.ended.contains(key)
     }
 
-    /// It was announced after all.
+    /// Makes an ended request open again, because it was announced after all.
     pub(crate) fn revive(&mut self, key: &RequestKey) {
         if self.ended.remove(key) {
             self.ended_row.retain(|other| other != key);
         }
     }
 
-    /// The requests of an application in which a worker is awaited here, and where.
+    /// The requests of an application in which a worker is awaited here, and in which part.
     pub(crate) fn awaiting(&self, worker: &WorkerKey) -> alloc::vec::Vec<(u64, Tag)> {
         let (application, number) = worker;
         let all = (application.clone(), 0)..=(application.clone(), u64::MAX);
@@ -141,7 +141,7 @@ mod tests {
     use crate::time::Duration;
 
     #[test]
-    fn what_has_ended_is_remembered_for_some_time() {
+    fn ended_requests_are_remembered_for_some_time() {
         let mut pushes: Pushes<()> = Pushes::new();
         let key = |request: u64| ("words".into(), request);
         for request in 0..=ENDED_MAX as u64 {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_has_too_many_leaves_others_their_place() {
+    fn the_request_limit_applies_per_application() {
         let mut pushes: Pushes<()> = Pushes::new();
         let key = |application: &str, request: u64| (application.into(), request);
         for request in 0..REQUESTS_MAX as u64 {

@@ -1,4 +1,4 @@
-//! What workers push: awaited in place of locals, folded worker by worker, and handed to the wave.
+//! Pushes of workers: awaited in place of locals, folded for each worker, and handed to the wave.
 
 use super::chain::{Chain, Received};
 use super::message::PushMessage;
@@ -21,7 +21,10 @@ use crate::wave::table::Desk;
 use alloc::format;
 use alloc::sync::Arc;
 
-/// One push, as it came.
+/// The complaint about a worker that pushes before it has attached.
+pub const UNATTACHED: &str = "push: it has not attached";
+
+/// One push, as it arrived.
 struct Pushed<P> {
     sequence: u32,
     last: bool,
@@ -33,13 +36,13 @@ fn alone(worker: PartitionId) -> PartitionSet {
 }
 
 impl<P: Payload> Desk<'_, P> {
-    /// A worker, or who wants to be one, says something.
+    /// Handles a message of a worker, or of a client that wants to become one.
     pub(crate) fn handle_push(&mut self, now: Instant, from: NodeId, message: PushMessage<P>) {
         if let PushMessage::Attach { application, worker } = message {
             return self.attach_worker(now, from, application, worker);
         }
         let Some(key) = self.pushes.by_peer.get(&from).cloned() else {
-            return self.cx.note_bad_message(from, "push: it has not attached");
+            return self.cx.note_bad_message(from, UNATTACHED);
         };
         match message {
             PushMessage::Push { request, sequence, last, payload } => {
@@ -47,13 +50,15 @@ impl<P: Payload> Desk<'_, P> {
                 self.take_push(now, &key, request, Pushed { sequence, last, payload });
             }
             PushMessage::Failed { request, problem } => self.take_failure(now, &key, request, problem),
-            _ => self.cx.note_bad_message(from, "push: what nodes say to workers"),
+            _ => self.cx.note_bad_message(from, "push: a message that only nodes send"),
         }
         self.pushes.arm_pushes(self.cx);
     }
 
-    /// A worker is asked for by another part of its wave here, or by another call: a master that has lost its front
-    /// announces anew. The later one has it, with what there is of its pushes.
+    /// Gives up a worker that another part of its wave here asks for, or another call.
+    ///
+    /// A master that has lost its front announces again. The later request gets the worker, with the pushes
+    /// that are here.
     fn give_away(&mut self, now: Instant, tag: Tag, worker: PartitionId) -> Option<Chain<P>> {
         let mut wave = self.waves.open.remove(&tag)?;
         let is_free = |chain: &Chain<P>| !chain.is_folding();
@@ -90,12 +95,13 @@ impl<P: Payload> Desk<'_, P> {
             is_awaited
         });
         if !is_awaited {
-            // It is lost to the wave, or the wave has answered; it need not fill the worker's window.
+            // The worker is lost to the wave, or the wave has answered. The push must not fill the worker's
+            // window.
             self.pushes.tell_worker(self.cx, worker, PushMessage::Taken { request, upto });
         }
     }
 
-    /// A worker will not give its result.
+    /// Handles the message that a worker will not give its result.
     fn take_failure(&mut self, now: Instant, worker: &WorkerKey, request: u64, problem: Arc<str>) {
         let key: RequestKey = (worker.0.clone(), request);
         if self.pushes.has_ended(&key) {
@@ -154,7 +160,7 @@ impl<P: Payload> Wave<P> {
         desk.pushes.early_bytes -= early.as_ref().map_or(0, Chain::bytes);
         let inherited =
             before.filter(|&tag| tag != self.tag).and_then(|tag| desk.give_away(now, tag, worker));
-        // What another part of a wave here had and can't give away has gone up, or is gone.
+        // If another part of a wave here had pushes and can't give them away, they have gone up or are lost.
         let again = before.is_some() && inherited.is_none();
         let chain = early.or(inherited).unwrap_or_default();
         if let Some(problem) = chain.failed().cloned() {
@@ -182,7 +188,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A push of a worker that is awaited.
+    /// Takes a push of a worker that is awaited.
     fn take_awaited(&mut self, desk: &mut Desk<'_, P>, now: Instant, worker: &WorkerKey, push: Pushed<P>) {
         let account_id = self.ask.account_id;
         let Some(chain) = self.chain_mut(worker.1) else { return };
@@ -212,7 +218,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Folds what a worker has pushed, as far as that can go on; what is whole becomes a part of the wave.
+    /// Folds a worker's pushes as far as possible. A whole result becomes a part of the wave.
     pub(crate) fn advance_chain(&mut self, desk: &mut Desk<'_, P>, now: Instant, worker: PartitionId) {
         let Some(kind) = self.ask.kind else { return };
         let Some(chain) = self.chain_mut(worker) else { return };
@@ -239,7 +245,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A fold of what one worker pushed is done.
+    /// Takes the result of a fold of one worker's pushes.
     pub(crate) fn put_chained(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -256,7 +262,8 @@ impl<P: Payload> Wave<P> {
         self.advance_chain(desk, now, worker);
     }
 
-    /// What whole results have been folded with others, or have no others to be folded with, makes room for more.
+    /// Frees the window for whole results, once they are folded with others or have no others to be folded
+    /// with.
     pub(crate) fn free_unfolded(&mut self, desk: &mut Desk<'_, P>) {
         if self.parts.is_folded() {
             self.free_all(desk);
@@ -269,7 +276,7 @@ impl<P: Payload> Wave<P> {
         self.free(desk, &all);
     }
 
-    /// Parts of a wave have been folded into one, which rests here last: so have whole results among them.
+    /// Frees the window for the whole results in the last part at rest, which has just been folded.
     pub(crate) fn free_folded(&mut self, desk: &mut Desk<'_, P>) {
         let (Some(pushed), Some(part)) = (&mut self.pushed, self.parts.resting().last()) else { return };
         if !pushed.unfolded.is_empty() {
@@ -293,7 +300,7 @@ impl<P: Payload> Wave<P> {
         desk.pushes.tell_worker(desk.cx, &key, PushMessage::Taken { request: announced.request, upto });
     }
 
-    /// Asks again for what was dropped, once nothing waits to be folded.
+    /// Asks for a dropped push again, once no push waits to be folded.
     fn ask_again_if_broken(&self, desk: &mut Desk<'_, P>, worker: PartitionId) {
         let (Some(announced), Some(chain)) = (self.ask.push, self.chain(worker)) else { return };
         if chain.is_broken && chain.is_starved() && self.locals.open.contains(worker) {
@@ -305,7 +312,7 @@ impl<P: Payload> Wave<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// A push is always taken where none waits; else within the window of its worker, and while there is room.
+    /// True if a push has room: no other push waits, or it fits the worker's window and the account's memory.
     fn has_room(&self, account_id: AccountId, chain: &Chain<P>, bytes: usize) -> bool {
         let limits = &self.config.limits;
         let bytes = bytes + PUSH_BYTES;
@@ -316,7 +323,7 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Pushes<P> {
-    /// A push of a request that has not been announced, or not for this worker.
+    /// Takes a push whose request has not been announced, or not for this worker.
     fn take_early(
         &mut self,
         cx: &mut Context<P>,
@@ -344,7 +351,7 @@ impl<P: Payload> Pushes<P> {
                 cx.credit.hold(account_id, before, before + taken);
             }
             Received::Taken | Received::Gap(_) => {
-                // It is asked for again once it is wanted.
+                // It is requested again when the request opens.
                 chain.is_broken = true;
                 cx.counters.pushes.dropped += 1;
             }
@@ -356,7 +363,7 @@ impl<P: Payload> Pushes<P> {
         }
     }
 
-    /// False when the application has too many requests: the worker hears that this one is over.
+    /// False if the application has too many requests. The worker is then told that this one has ended.
     fn may_be_early(&mut self, cx: &mut Context<P>, worker: &WorkerKey, key: &RequestKey) -> bool {
         let has_place = self.has_place_for(key);
         if !has_place {
@@ -366,15 +373,17 @@ impl<P: Payload> Pushes<P> {
         has_place
     }
 
-    /// What waits must not fill the application's part of memory: its announcement would be refused for it.
+    /// Early pushes must not fill the application's part of memory, or its announcement would be refused.
     fn has_early_room(&mut self, cx: &mut Context<P>, account_id: AccountId, bytes: usize) -> bool {
         cx.note_held(account_id);
         self.early_bytes + bytes <= cx.config.limits.early_bytes_max
             && cx.credit.held_of(account_id) + bytes <= cx.credit.room_of(account_id)
     }
 
-    /// A worker says early that it will not give its result. Where there is no room for that, the request is over for the
-    /// worker: should it be asked after all, it says so.
+    /// Takes the early message of a worker that it will not give its result.
+    ///
+    /// Without room for the message, the request ends for the worker. If it is asked later, it repeats the
+    /// message.
     fn take_early_failure(
         &mut self,
         cx: &mut Context<P>,

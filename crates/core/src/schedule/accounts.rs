@@ -1,13 +1,13 @@
-//! Each application's account: who it is, what is due to it, what it has used.
+//! Each application's account: its share, its charges, and its use.
 //!
-//! An application is a service; what no service here accounts for is one together ([`OTHERS`]). There are two levels of
-//! [`Fair`]: the classes share the processors as 95 to 5, so that batch work does not starve behind interactive work that
-//! never ends, and within a class applications share by what their users set. Whoever waits alone, on either level, has all
-//! there is.
+//! An application is a service; all work that belongs to no service of this node is one application
+//! ([`OTHERS`]). There are two levels of [`Fair`]. The classes share the processors as 95 to 5, so that batch
+//! work does not starve behind endless interactive work. Within a class, applications share as their users
+//! set. Work that waits alone, on either level, gets everything.
 //!
-//! Work is charged at what it was measured to cost, wherever it ran. A job that waits for a turn is charged when it begins,
-//! by what it is expected to cost; a [`Charge`] remembers that until its end. What runs on the loop has no turn to wait for
-//! and is charged when it is over.
+//! Work is charged its measured cost, wherever it ran. A job that waits for a turn is charged its expected
+//! cost when it begins; a [`Charge`] keeps that until the job ends. Work on the loop does not wait for a
+//! turn, and is charged at its end.
 
 use crate::schedule::fair::{Fair, SHARE_MAX, SHARE_MIN};
 use crate::schedule::share::{
@@ -19,17 +19,17 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What is recent is counted in slots of this length.
+/// Length of the slots in which recent use is counted.
 const SLOT: Duration = Duration::from_millis(500);
-/// So many slots are recent.
+/// Number of slots that are recent.
 const SLOTS: usize = 10;
 
 /// A service's account, by number.
 pub(crate) type AccountId = usize;
 
-/// What was charged for a job that is at work.
+/// The charge of a job that has begun.
 #[derive(Debug)]
-#[must_use = "a charge that is never closed stays what was expected"]
+#[must_use = "a charge that is never closed stays at the expected cost"]
 pub(crate) struct Charge {
     account_id: AccountId,
     class: Class,
@@ -51,10 +51,11 @@ pub(crate) struct Accounts {
 struct Account {
     name: Arc<str>,
     share: ServiceShare,
-    /// False for who has no jobs of its own that could wait: it has no part of the queue's room.
+    /// False if it has no jobs of its own that could wait: it has no part of the queue's room.
     has_kinds: bool,
-    /// False for who has not held bytes here so far: it has no part of their room, lest services that a node merely knows
-    /// of take it from those that are used.
+    /// False if it has held no bytes here so far: it then has no part of their room.
+    ///
+    /// Otherwise services that a node only knows of would take room from services that are in use.
     has_held: bool,
     used: Duration,
     recent: Recent,
@@ -63,7 +64,8 @@ struct Account {
 }
 
 impl Accounts {
-    /// An account for each service that these aggregations, `kinds`, and these `others` are of, and one for the rest.
+    /// An account for the service of each aggregation in `kinds`, for each service in `others`, and one for all
+    /// other work.
     pub(crate) fn new<'a>(
         kinds: impl Iterator<Item = &'a str> + Clone,
         others: impl Iterator<Item = &'a str>,
@@ -104,7 +106,7 @@ impl Accounts {
         self.account_of_kind[kind as usize]
     }
 
-    /// Whose work of this service is.
+    /// The account of a service.
     pub(crate) fn of_service(&self, service: &str) -> AccountId {
         self.by_name.get(service).copied().unwrap_or(self.accounts.len() - 1)
     }
@@ -113,30 +115,31 @@ impl Accounts {
         &self.accounts[account_id].name
     }
 
-    /// What of all jobs that may wait are to be those of one account.
+    /// The part of all waiting jobs that one account may have.
     pub(crate) fn part_of_jobs(&self, account_id: AccountId) -> f64 {
         self.part(account_id, |account| account.has_kinds)
     }
 
-    /// What of all bytes that may be held are to be those of one account.
+    /// The part of all held bytes that one account may have.
     pub(crate) fn part_of_bytes(&self, account_id: AccountId) -> f64 {
         self.part(account_id, |account| account.has_held)
     }
 
-    /// One account's part among those that `count`; nothing when it does not. Rooms go by shares alone: a class says who
-    /// goes first, not who has more.
+    /// One account's part among the accounts that `count`; 0 if it does not count itself.
+    ///
+    /// Room is divided by shares alone: a class decides which work goes first, not which work has more room.
     fn part(&self, account_id: AccountId, count: impl Fn(&Account) -> bool) -> f64 {
         let of = |account: &Account| if count(account) { account.share.share } else { 0.0 };
         let all: f64 = self.accounts.iter().map(of).sum();
         if all > 0.0 { of(&self.accounts[account_id]) / all } else { 0.0 }
     }
 
-    /// An account that may not have held bytes before does: true when it had not.
+    /// Notes that an account holds bytes. True if it had never held any before.
     pub(crate) fn note_held(&mut self, account_id: AccountId) -> bool {
         !core::mem::replace(&mut self.accounts[account_id].has_held, true)
     }
 
-    /// What one account has of the processors as long as those that are `busy` always have work.
+    /// One account's part of the processors while all `busy` accounts always have work.
     pub(crate) fn part_while(&self, account_id: AccountId, busy: impl Fn(AccountId) -> bool) -> f64 {
         let own = self.accounts[account_id].share;
         let (mut of_class, mut is_other_class_busy) = (own.share, false);
@@ -156,7 +159,7 @@ impl Accounts {
         class_part * own.share / of_class
     }
 
-    /// The one of these whose turn it is.
+    /// Chooses the ready account whose turn it is.
     pub(crate) fn choose(&mut self, is_ready: impl Fn(AccountId) -> bool) -> Option<AccountId> {
         let Self { accounts, classes, within, .. } = self;
         let ready_of = |class: Class| {
@@ -170,7 +173,7 @@ impl Accounts {
         within[class].choose(ready_of(both[class]))
     }
 
-    /// A job begins that is expected to cost so much.
+    /// Charges a job that begins its expected cost.
     pub(crate) fn begin(&mut self, account_id: AccountId, expected_ms: f64) -> Charge {
         let class = self.accounts[account_id].share.class;
         self.classes.begin(class as usize, expected_ms);
@@ -178,7 +181,7 @@ impl Accounts {
         Charge { account_id, class, expected_ms }
     }
 
-    /// A job is over.
+    /// Ends a job, and corrects its charge to its cost.
     #[expect(clippy::needless_pass_by_value, reason = "what was charged is closed once")]
     pub(crate) fn end(&mut self, now: Instant, charge: Charge, cost: Duration) {
         let Charge { account_id, class, expected_ms } = charge;
@@ -188,7 +191,7 @@ impl Accounts {
         self.note(now, account_id, cost);
     }
 
-    /// Work that waited for nobody is over; `waits` says who waits for a turn.
+    /// Charges finished work on the loop; `waits` says which accounts wait for a turn.
     pub(crate) fn charge_inline(
         &mut self,
         now: Instant,
@@ -216,15 +219,15 @@ impl Accounts {
         account.jobs_done += 1;
     }
 
-    /// Locals of it were refused.
+    /// Counts refused locals of an account.
     pub(crate) fn note_refused(&mut self, account_id: AccountId, locals: usize) {
         self.accounts[account_id].refused += locals as u64;
     }
 
-    /// Other shares from now on: all of these, or none.
+    /// Sets new shares: all of these, or none.
     ///
     /// # Errors
-    /// When one of them can't be; then all are as they were.
+    /// If one of them is invalid; all shares are then as before.
     pub(crate) fn set(&mut self, settings: &[ShareSetting]) -> Result<(), ShareError> {
         if settings.len() > SETTINGS_MAX {
             return Err(ShareError::TooMany { given: settings.len() });
@@ -247,7 +250,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// What there is to say of each account; what waits is for others to add.
+    /// The account of each account. The caller adds the figures of waiting work.
     pub(crate) fn report(&self, now: Instant) -> impl Iterator<Item = ServiceAccount> + '_ {
         self.accounts.iter().map(move |account| ServiceAccount {
             service: Arc::clone(&account.name),
@@ -261,7 +264,7 @@ impl Accounts {
     }
 }
 
-/// How far back what is recent goes.
+/// How far back recent use goes.
 pub(crate) fn window(now: Instant) -> Duration {
     let slot_ns = SLOT.as_nanos();
     let into_slot = now.as_nanos() % slot_ns;
@@ -271,7 +274,7 @@ pub(crate) fn window(now: Instant) -> Duration {
 /// Processor time of the last few slots.
 #[derive(Debug, Default)]
 struct Recent {
-    /// The number of each slot, and what was used in it.
+    /// The number of each slot, and the time used in it.
     slots: [(u64, Duration); SLOTS],
 }
 
@@ -302,12 +305,12 @@ mod tests {
         Accounts::new(names(), core::iter::empty(), &shares)
     }
 
-    /// One processor that always finds work of these accounts: who had how much of it.
+    /// One processor that always finds work of these accounts: the part that each account used.
     fn used(accounts: &mut Accounts, ready: &[AccountId], cost_ms: &[f64], until_ms: f64) -> Vec<f64> {
         let (mut used, mut now_ms) = (alloc::vec![0.0; accounts.len()], 0.0);
         while now_ms < until_ms {
             let account_id =
-                accounts.choose(|account_id| ready.contains(&account_id)).expect("somebody waits");
+                accounts.choose(|account_id| ready.contains(&account_id)).expect("an account waits");
             let charge = accounts.begin(account_id, 1.0);
             now_ms += cost_ms[account_id];
             used[account_id] += cost_ms[account_id] / until_ms;
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_parted_among_those_who_use_it() {
+    fn room_is_divided_among_the_lanes_that_use_it() {
         let mut accounts = accounts(&[("a", 3.0.into()), ("b", ServiceShare::batch(1.0))]);
         assert_eq!(
             (accounts.part_of_jobs(0), accounts.part_of_jobs(1), accounts.part_of_jobs(2)),
@@ -378,15 +381,15 @@ mod tests {
         assert_eq!(
             (accounts.part_of_bytes(0), accounts.part_of_bytes(1)),
             (1.0, 0.0),
-            "the other holds nothing so far"
+            "the other account_id has held nothing so far"
         );
         assert!(accounts.note_held(2));
         assert_eq!((accounts.part_of_bytes(0), accounts.part_of_bytes(2)), (0.75, 0.25));
-        assert_eq!(accounts.part_of_jobs(0), 0.75, "nothing of it waits in line");
+        assert_eq!(accounts.part_of_jobs(0), 0.75, "none of its jobs wait in line");
     }
 
     #[test]
-    fn what_is_recent_is_forgotten() {
+    fn recent_use_is_forgotten_after_the_window() {
         let mut accounts = accounts(&[("a", 1.0.into())]);
         let at = |ms: u64| Instant::START + Duration::from_millis(ms);
         for ms in [100, 600, 4_900] {

@@ -1,34 +1,39 @@
-//! Which application's job runs next: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM '96) on measured cost.
+//! Chooses the application whose job runs next: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM '96) on
+//! measured cost.
 //!
-//! Each application has a *share*. A job that begins moves its application's *finish* on by what it is expected to cost,
-//! divided by the share, and when it is over, by what it cost more or less than that. The job to run is one of the
-//! application whose next *start* is least: its finish, or, for whoever had nothing to do meanwhile, the *virtual time* if
-//! that is later. The virtual time is the latest start of a job that was chosen, so that whoever comes begins with the
-//! others, and what it did not use it has not saved. Who always has something to do keeps what it was charged too much: to
-//! take that away, and not what it was charged too little, would be held against those whose jobs differ most.
+//! Each application has a *share*. When a job begins, its application's *finish* rises by the job's expected
+//! cost divided by the share. When the job ends, the finish is corrected by the difference to the measured
+//! cost. The next job is one of the application with the least *start*. The start is the application's
+//! finish; if the application was idle, it is the *virtual time* if that is later. The virtual time is the
+//! latest start of a chosen job. An application that comes back therefore begins level with the others, and
+//! cannot save up unused time. An application that is always busy keeps the credit from jobs that cost less
+//! than expected. Dropping such credits but not the debts would penalise the applications whose jobs vary
+//! most.
 //!
-//! So applications that always have something to do get processor time in proportion to their shares, however long their
-//! jobs are: 34 ms tasks and 2 ms tasks at equal shares get as much each, where a lottery with fixed weights gives tasks.
-//! NetAgg (§3.2.1) corrects its lottery by average task times; here each job is charged what it took. An application is
-//! behind what is due to it by a job's length at most, not by as long as an average takes to be learned.
+//! So applications that are always busy get processor time in proportion to their shares, regardless of the
+//! length of their jobs: 34 ms tasks and 2 ms tasks at equal shares get equal time, where a lottery with
+//! fixed weights gives equal numbers of tasks. NetAgg (§3.2.1) corrects its lottery by average task times;
+//! here each job is charged its measured time. An application is behind its due by at most the length of a
+//! job, not by the time that an average takes to adapt.
 
 use alloc::vec::Vec;
 
-/// The least and the greatest share; equal shares are 1 each.
+/// The smallest share; equal shares are 1 each.
 pub const SHARE_MIN: f64 = 0.001;
-/// See [`SHARE_MIN`].
+/// The largest share.
 pub const SHARE_MAX: f64 = 1_000.0;
 
-/// Who works on the loop, and not by turns, is ahead of the others by so much at most: a node would otherwise remember
-/// for hours what was used of it.
+/// Largest lead of an application whose work runs on the loop without waiting for a turn.
+///
+/// Without a limit, a node would remember such work for hours.
 pub const LEAD_MS_MAX: f64 = 500.0;
 
-/// What is due to each application.
+/// The accounts of all applications.
 #[derive(Clone, Debug)]
 pub struct Fair {
     accounts: Vec<Account>,
     virtual_ms: f64,
-    /// How often somebody was chosen.
+    /// Number of choices made.
     rounds: u64,
 }
 
@@ -36,15 +41,17 @@ pub struct Fair {
 struct Account {
     share: f64,
     finish_ms: f64,
-    /// Jobs that have begun and are not over.
+    /// Jobs that have begun and have not ended.
     at_work: u32,
-    /// The last round in which it had something to do.
+    /// The last round in which the application had a job to run.
     ready_in: Option<u64>,
 }
 
 impl Account {
-    /// Where its next job starts, after so many `rounds`. Whoever has had nothing to do has saved nothing; others have
-    /// saved what they were charged too much, up to [`LEAD_MS_MAX`].
+    /// The start of its next job after so many `rounds`.
+    ///
+    /// An idle application has no credit. Others keep the credit from overestimated jobs, up to
+    /// [`LEAD_MS_MAX`].
     fn start_ms(&self, virtual_ms: f64, rounds: u64) -> f64 {
         let has_been_busy = self.at_work > 0 || self.ready_in.is_some_and(|round| round + 1 >= rounds);
         self.finish_ms.max(if has_been_busy { virtual_ms - LEAD_MS_MAX } else { virtual_ms })
@@ -52,13 +59,13 @@ impl Account {
 }
 
 impl Fair {
-    /// Applications with these shares, by number.
+    /// Creates applications with these shares, by number.
     pub fn new(shares: impl IntoIterator<Item = f64>) -> Self {
         let account = |share| Account { share: sane(share), finish_ms: 0.0, at_work: 0, ready_in: None };
         Self { accounts: shares.into_iter().map(account).collect(), virtual_ms: 0.0, rounds: 0 }
     }
 
-    /// The one of these whose turn it is; of equals the first.
+    /// Chooses the application whose turn it is; of equals the first.
     pub fn choose(&mut self, ready: impl Iterator<Item = usize>) -> Option<usize> {
         self.rounds += 1;
         let mut first: Option<(f64, usize)> = None;
@@ -75,15 +82,17 @@ impl Fair {
         Some(chosen)
     }
 
-    /// A job begins that is expected to cost so much.
+    /// Charges a job that begins its expected cost.
     pub fn begin(&mut self, application: usize, expected_ms: f64) {
         let account = &mut self.accounts[application];
         account.finish_ms = account.start_ms(self.virtual_ms, self.rounds) + expected_ms / account.share;
         account.at_work += 1;
     }
 
-    /// Work is over that did not wait for a turn: it ran on the loop. While nobody else waits, nobody was kept waiting,
-    /// and nothing is owed. Otherwise it is owed like any other, up to [`LEAD_MS_MAX`].
+    /// Charges work that ran on the loop without waiting for a turn.
+    ///
+    /// If no other application waits, the work delayed nobody, and nothing is owed. Otherwise it is charged
+    /// like any other work, up to [`LEAD_MS_MAX`].
     pub fn charge(&mut self, application: usize, cost_ms: f64, others_wait: bool) {
         let account = &mut self.accounts[application];
         let start_ms = account.start_ms(self.virtual_ms, self.rounds);
@@ -96,7 +105,7 @@ impl Fair {
         account.finish_ms = start_ms + (cost_ms / account.share).min(room_ms);
     }
 
-    /// Another share from now on, also for what has been charged ahead of its time.
+    /// Sets a new share, also for costs that have been charged ahead of time.
     pub fn set_share(&mut self, application: usize, share: f64) {
         let account = &mut self.accounts[application];
         let share = sane(share);
@@ -105,7 +114,7 @@ impl Fair {
         account.share = share;
     }
 
-    /// A job is over: what it was expected to cost, and what it did.
+    /// Corrects the charge of a job that has ended to its measured cost.
     pub fn end(&mut self, application: usize, expected_ms: f64, cost_ms: f64) {
         let account = &mut self.accounts[application];
         account.finish_ms += (cost_ms - expected_ms) / account.share;
@@ -122,19 +131,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Processors that always find jobs of every application; how long each application was at work.
+    /// Processors that always find jobs of every application, and the time that each application used.
     struct Run {
         fair: Fair,
-        /// What each application's jobs take, in turn.
+        /// Costs of each application's jobs, in turn.
         costs: Vec<Vec<f64>>,
         begun: Vec<usize>,
         expected: Vec<f64>,
         used_ms: Vec<f64>,
-        /// When each processor is free again, and whose job it is at.
+        /// When each processor is free again, and its current job.
         processors: Vec<(f64, Option<Task>)>,
     }
 
-    /// Whose it is, and what it was expected to cost and will.
+    /// The application, the expected cost and the real cost.
     type Task = (usize, f64, f64);
 
     impl Run {
@@ -142,7 +151,7 @@ mod tests {
             Self {
                 fair: Fair::new(shares.iter().copied()),
                 begun: alloc::vec![0; shares.len()],
-                // Nothing is known at first.
+                // No cost is known at first.
                 expected: alloc::vec![1.0; shares.len()],
                 used_ms: alloc::vec![0.0; shares.len()],
                 processors: alloc::vec![(0.0, None); processors],
@@ -150,7 +159,7 @@ mod tests {
             }
         }
 
-        /// Runs until `until_ms`, with jobs of those who are `ready` at each time.
+        /// Runs until `until_ms`, with jobs of the applications that are `ready` at each time.
         fn until(&mut self, until_ms: f64, ready: impl Fn(f64, usize) -> bool) {
             loop {
                 let free = self.processors.iter().enumerate();
@@ -179,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_short_tasks_get_what_their_shares_say() {
+    fn long_and_short_tasks_get_time_by_their_shares() {
         for (shares, due) in [([1.0, 1.0], 0.5), ([3.0, 1.0], 0.75), ([1.0, 3.0], 0.25)] {
             for processors in [1, 4] {
                 let mut run = Run::of(&shares, alloc::vec![alloc::vec![34.0], alloc::vec![2.0]], processors);
@@ -191,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_differ_much_are_not_held_against_anyone() {
-        // Mostly short ones and a long one now and then, on many processors, beside jobs that are always the same.
+    fn uneven_job_costs_do_not_distort_the_shares() {
+        // Short jobs and an occasional long one, on many processors, beside jobs of constant length.
         let uneven: Vec<f64> = (0..40).map(|nth| if nth % 8 == 3 { 160.0 } else { 16.0 }).collect();
         let mut run = Run::of(&[1.0, 1.0], alloc::vec![uneven, alloc::vec![2.0]], 8);
         run.until(120_000.0, |_, _| true);
@@ -201,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_nothing_to_do_has_saved_nothing() {
+    fn an_idle_application_saves_no_time() {
         let mut run = Run::of(&[1.0, 1.0], alloc::vec![alloc::vec![5.0], alloc::vec![5.0]], 1);
         run.until(10_000.0, |_, who| who == 0);
         let before = run.used_ms.clone();
@@ -211,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_make_no_sense_are_made_to() {
+    fn invalid_shares_are_clamped() {
         let fair = Fair::new([f64::NAN, -1.0, f64::INFINITY]);
         let shares: Vec<f64> = fair.accounts.iter().map(|account| account.share).collect();
         assert_eq!(shares, [1.0, SHARE_MIN, SHARE_MAX]);
@@ -232,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn work_on_the_loop_is_owed_when_others_wait_and_not_for_ever() {
+    fn inline_work_is_charged_when_others_wait_up_to_a_limit() {
         let mut run = Run::of(&[1.0, 1.0], alloc::vec![alloc::vec![5.0], alloc::vec![5.0]], 1);
         let of = |run: &mut Run, until_ms: f64| {
             let before = run.used_ms.clone();
@@ -240,17 +249,20 @@ mod tests {
             run.used_ms[1] - before[1] - (run.used_ms[0] - before[0])
         };
         run.fair.charge(0, 10_000.0, false);
-        assert!(of(&mut run, 1_000.0).abs() <= 10.0, "nobody waited");
+        assert!(of(&mut run, 1_000.0).abs() <= 10.0, "no application waited");
         run.fair.charge(0, 100.0, true);
-        assert!((of(&mut run, 2_000.0) - 100.0).abs() <= 10.0, "the other has as much in return");
+        assert!(
+            (of(&mut run, 2_000.0) - 100.0).abs() <= 10.0,
+            "the other application gets as much in return"
+        );
         run.fair.charge(0, 10_000.0, true);
         assert!((of(&mut run, 4_000.0) - LEAD_MS_MAX).abs() <= 10.0, "and no more than this");
     }
 
     proptest! {
-        /// On one processor an application is behind what is due to it by no more than each job that may come in between.
+        /// On one processor an application is behind its due by at most each job that may come in between.
         #[test]
-        fn nobody_is_behind_by_more_than_a_job_of_each(
+        fn lag_is_bounded_by_the_longest_jobs(
             shares in proptest::collection::vec(0.1f64..10.0, 2..5),
             costs in proptest::collection::vec(proptest::collection::vec(0.5f64..40.0, 1..6), 5),
         ) {
@@ -264,7 +276,8 @@ mod tests {
                 let used: f64 = run.used_ms.iter().sum();
                 for (who, share) in shares.iter().enumerate() {
                     let due = used * share / all;
-                    // A job that was expected to be shorter is charged only when it is over: twice the longest each.
+                    // A job that was expected to be shorter is charged only at its end: twice the longest
+                    // each.
                     let most = 2.0 * longest * shares.len() as f64 * (share / all).max(1.0 - share / all);
                     prop_assert!((run.used_ms[who] - due).abs() <= most, "{who}: {} of {due}", run.used_ms[who]);
                 }

@@ -1,4 +1,4 @@
-//! Which job runs next.
+//! The order in which jobs run.
 
 pub(crate) mod accounts;
 pub mod fair;

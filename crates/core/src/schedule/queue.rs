@@ -1,14 +1,16 @@
-//! The queue in front of a node's processors: a line for each application, folds before locals, bounded.
+//! The queue in front of a node's processors: a bounded line for each application, with folds before locals.
 //!
-//! An application is a service. Whose turn it is, [`Accounts`] say. Within a line folds come first because each ends a wait
-//! that is nearly over (shortest job first; DAC §4.3), and because they are what frees memory; the run of a stream's filter
-//! is a fold like any other. Within a kind of work it is first come, first served. Each line has its part of the queue's
-//! room, by its share: who floods it fills its own.
+//! An application is a service. [`Accounts`] decides whose turn it is. Within a line folds come first, because
+//! each ends a wait that is nearly over (shortest job first; DAC §4.3), and because folds free memory. A run
+//! of a stream's filter counts as a fold. Within each kind of work, jobs run in order of arrival. Each line
+//! has a part of the queue's room, by its share, so an application that floods the queue fills only its own
+//! line.
 //!
-//! Jobs whose wave has ended are dropped when their turn comes: taking each out of the middle would cost more than it
-//! does. But a turn need not come. When every processor hangs, waves go on to come and expire, and each would leave
-//! its folds in line, with two partials each. So folds that have become stale are counted, and swept out when they are
-//! more than the others ([`STALE_FOLDS_MAX`]); that costs a constant for each. Locals are bounded by being refused.
+//! A job whose wave has ended is dropped when its turn comes; taking it out of the middle would cost more.
+//! But a turn may never come. If every processor hangs, waves continue to arrive and expire, and each would
+//! leave its folds in line, with two partials each. Stale folds are therefore counted, and swept out when
+//! they outnumber the others ([`STALE_FOLDS_MAX`]), which costs a constant for each. Locals are bounded
+//! because they can be refused.
 
 use crate::call::jobs::What;
 use crate::effect::Work;
@@ -27,11 +29,11 @@ pub(crate) struct Pending<P> {
     pub(crate) kind: u32,
     pub(crate) work: Work<P>,
     pub(crate) what: What,
-    /// Its wave's epoch when it was queued; it is stale when the wave's is another by its turn.
+    /// Its wave's epoch when it was queued. It is stale if the wave has another epoch at its turn.
     pub(crate) epoch: u64,
 }
 
-/// What has its turn.
+/// A job whose turn has come.
 #[derive(Debug)]
 pub(crate) enum Turn<P> {
     /// A wave's job.
@@ -40,12 +42,12 @@ pub(crate) enum Turn<P> {
     Filter {
         /// The stream.
         stream: StreamId,
-        /// Which run.
+        /// The number of the run.
         run: u64,
     },
 }
 
-/// Two lines of one application.
+/// The folds and the locals of one application.
 #[derive(Debug)]
 struct Line<P> {
     folds: VecDeque<Turn<P>>,
@@ -65,7 +67,7 @@ pub(crate) struct Queue<P> {
     pub(crate) accounts: Accounts,
     lines: Vec<Line<P>>,
     jobs_max: usize,
-    /// How many of the folds may be stale, at most.
+    /// Upper bound of the number of stale folds.
     stale: usize,
 }
 
@@ -79,31 +81,31 @@ impl<P> Queue<P> {
         queue
     }
 
-    /// Parts the room anew: shares have changed. What waits stays in line, whatever the room.
+    /// Divides the room again after shares have changed. Jobs that wait stay in line, even beyond their room.
     pub(crate) fn part_room(&mut self) {
         for (account_id, line) in self.lines.iter_mut().enumerate() {
             let part = self.jobs_max as f64 * self.accounts.part_of_jobs(account_id);
-            // Each has room for one, however small its share.
+            // Each line has room for one job, even with the smallest share.
             line.jobs_max = (part as usize).max(1);
         }
     }
 
-    /// How many wait.
+    /// Number of waiting jobs.
     pub(crate) fn len(&self) -> usize {
         self.lines.iter().map(Line::len).sum()
     }
 
-    /// How many wait in one line.
+    /// Number of jobs that wait in one line.
     pub(crate) fn len_of(&self, account_id: AccountId) -> usize {
         self.lines[account_id].len()
     }
 
-    /// How many folds wait, stale ones included.
+    /// Number of waiting folds, including stale ones.
     pub(crate) fn folds(&self) -> usize {
         self.lines.iter().map(|line| line.folds.len()).sum()
     }
 
-    /// How many locals wait.
+    /// Number of waiting locals.
     pub(crate) fn locals(&self) -> usize {
         self.lines.iter().map(|line| line.locals.len()).sum()
     }
@@ -112,17 +114,17 @@ impl<P> Queue<P> {
         &mut self.lines[self.accounts.of_kind(kind)]
     }
 
-    /// Work on the loop is over, which waited for no turn.
+    /// Charges finished work on the loop, which waited for no turn.
     pub(crate) fn charge_inline(&mut self, now: Instant, account_id: AccountId, cost: Duration) {
         let Self { accounts, lines, .. } = self;
         accounts.charge_inline(now, account_id, cost, |account_id| lines[account_id].len() > 0);
     }
 
-    /// Takes a local in.
+    /// Adds a local.
     ///
     /// # Errors
-    /// Gives the job back when its line or the queue is at its limit. Folds are never refused: there is at most one for two
-    /// partials that the node has already taken in.
+    /// Returns the job if its line or the queue is full. Folds are never refused: there is at most one for
+    /// every two partials that the node has already accepted.
     pub(crate) fn push_local(&mut self, job: Pending<P>) -> Result<(), Pending<P>> {
         let is_full = self.len() >= self.jobs_max;
         let line = self.line(job.kind);
@@ -133,22 +135,22 @@ impl<P> Queue<P> {
         Ok(())
     }
 
-    /// Takes a fold in.
+    /// Adds a fold.
     pub(crate) fn push_fold(&mut self, job: Pending<P>) {
         self.line(job.kind).folds.push_back(Turn::Job(job));
     }
 
-    /// Takes the run of a stream's filter in. It is not refused either: a stream has one at a time.
+    /// Adds the run of a stream's filter. It is never refused: a stream has at most one at a time.
     pub(crate) fn push_filter(&mut self, account_id: AccountId, stream: StreamId, run: u64) {
         self.lines[account_id].folds.push_back(Turn::Filter { stream, run });
     }
 
-    /// So many folds that were taken in are of no use any more.
+    /// Counts folds in line that are not needed any more.
     pub(crate) fn note_stale(&mut self, folds: usize) {
         self.stale += folds;
     }
 
-    /// Takes out the folds that are not `wanted`, when they have become too many.
+    /// Removes the folds that are not `wanted`, if there are too many.
     pub(crate) fn sweep(&mut self, mut wanted: impl FnMut(&Turn<P>) -> bool) {
         if self.stale > STALE_FOLDS_MAX && self.stale > self.folds() / 2 {
             self.lines.iter_mut().for_each(|line| line.folds.retain(&mut wanted));
@@ -156,9 +158,10 @@ impl<P> Queue<P> {
         }
     }
 
-    /// What runs next, when so many of `processors` are busy, and so many of these with locals. Folds have one more to
-    /// themselves while there are locals, so that those which hang don't keep what is there from being folded; one fold
-    /// more would only wait behind others, and keep another application's from its turn.
+    /// The next job, if so many of `processors` are busy, and so many of these with locals.
+    ///
+    /// While locals run, folds have one extra processor, so that hanging locals do not keep partials from
+    /// being folded. A second extra fold would only wait behind others, and delay another application's.
     pub(crate) fn pop(&mut self, busy: u32, locals_busy: u32, processors: u32) -> Option<Turn<P>> {
         let takes_locals = busy < processors;
         let takes_folds = takes_locals || (busy == processors && locals_busy > 0);
@@ -206,7 +209,7 @@ mod tests {
     fn stale_folds_never_outnumber_the_others_but_for_a_few() {
         let mut queue = queue(0, &["a"]);
         for epoch in 0..1_000 {
-            // One in four waves lives on.
+            // One of four waves stays alive.
             queue.push_fold(fold(epoch));
             queue.note_stale(usize::from(epoch % 4 > 0));
             queue.sweep(|turn| matches!(turn, Turn::Job(job) if job.epoch % 4 == 0));
@@ -223,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn who_floods_fills_a_lane_and_waits_for_a_turn() {
-        // Kinds 0 and 1 are one application's, 2 is another's with as large a share.
+    fn a_flooding_application_fills_only_its_own_lane() {
+        // Kinds 0 and 1 belong to one application, kind 2 to another with an equal share.
         let mut queue = queue(8, &["a", "a", "b"]);
         let of = |kind, partition| Pending { kind, ..job(Work::Local { partition, params: 0 }) };
         let taken = (0..10).filter(|&at| queue.push_local(of(at % 2, at)).is_ok()).count();
@@ -255,9 +258,9 @@ mod tests {
             matches!(next(&mut queue, 1).map(|job| job.work), Some(Work::Reduce { .. })),
             "one more for folds"
         );
-        assert!(next(&mut queue, 1).is_none(), "locals have no more than there are");
+        assert!(next(&mut queue, 1).is_none(), "locals use only the processors that exist");
         queue.push_fold(fold(0));
-        assert!(queue.pop(1, 0, 1).is_none(), "nor have folds while there is no local to be feared");
+        assert!(queue.pop(1, 0, 1).is_none(), "folds have no extra processor while no local runs");
         assert!(queue.pop(1, 1, 1).is_some());
         assert!(matches!(next(&mut queue, 0).map(|job| job.work), Some(Work::Local { partition: 0, .. })));
     }
@@ -277,7 +280,7 @@ mod tests {
                 Turn::Filter { run, .. } => Some(run),
             })
             .collect();
-        // Nothing was charged, so the first account stays the one whose turn it is.
+        // Nothing was charged, so it stays the first account's turn.
         assert_eq!(turns, [Some(7), None, None, Some(8)]);
     }
 }

@@ -1,10 +1,12 @@
-//! How many retries and hedges slowness may cause.
+//! Bounds the retries and hedges that slowness may cause.
 //!
-//! A node that is slow because the whole cluster is busy gets no faster when its work is done twice: retries of
-//! what is merely late are therefore bounded to a share of the waves served, with a small reserve, so that a
-//! fault in a quiet hour is mended at once and a rush is not made worse. Retries of what is certainly lost are
-//! not counted. Hedges have a bucket of their own, filled by the leaves asked in calls that want them: a twentieth
-//! of the leaves lies beyond the 95th percentile in any case, and in a rush all of them do.
+//! If a node is slow because the whole cluster is busy, doing its work twice makes nothing faster. Retries of
+//! late work are therefore bounded to a share of the waves served, with a small reserve. A fault in a quiet
+//! hour is then repaired at once, and a rush is not made worse. Retries of work that is certainly lost are
+//! not counted.
+//!
+//! Hedges have a bucket of their own, filled by the leaves asked in calls that want hedges: a twentieth of
+//! the leaves lies beyond the 95th percentile in any case, and in a rush all of them do.
 
 /// Late retries earned per wave served.
 const SHARE: f64 = 0.1;
@@ -34,12 +36,12 @@ impl RetryBudget {
         Self { tokens: reserve, share, reserve }
     }
 
-    /// A wave was served; a leaf was asked.
+    /// Earns a part of a token: a wave was served, or a leaf was asked.
     pub(crate) fn earn(&mut self) {
         self.tokens = (self.tokens + self.share).min(self.reserve);
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token, if there is one.
     pub(crate) fn spend(&mut self) -> bool {
         let affordable = self.tokens >= 1.0;
         if affordable {

@@ -1,8 +1,9 @@
-//! What an application is to have of a node, and what it has had: what users set, and what they are shown.
+//! The shares of applications: what users set, and the report of what each application has used.
 //!
-//! An application is a service. Its *share* counts against those of the others of its class; its *class* says who goes
-//! first. Work of class *interactive* goes before work of class *batch*, and as batch work shall not starve, whoever of
-//! it waits has [`BATCH_PART`] of the processor time all the same. Who waits alone has all of it.
+//! An application is a service. Its *share* counts against the shares of the others of its class; its *class*
+//! decides which work goes first. Work of class *interactive* goes before work of class *batch*. So that
+//! batch work does not starve, waiting batch work still gets [`BATCH_PART`] of the processor time. Work that
+//! waits alone gets all of it.
 
 use crate::schedule::fair::{SHARE_MAX, SHARE_MIN};
 use alloc::string::String;
@@ -12,29 +13,30 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// What batch work has of the processor time, taken together, while interactive work waits.
+/// Part of the processor time for all batch work together while interactive work waits.
 pub const BATCH_PART: f64 = 0.05;
 
-/// The name of the application that everything belongs to which no service here accounts for: streams of services that
-/// this node has nothing of, and calls that it is merely the front of.
+/// The name of the application for all work that belongs to no service of this node.
+///
+/// That is: streams of services that this node does not have, and calls of which it is only the front.
 pub const OTHERS: &str = "*";
 
-/// Settings in one request, at most.
+/// Largest number of settings in one request.
 pub const SETTINGS_MAX: usize = 256;
 
-/// Who goes first.
+/// Decides which work goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Class {
-    /// Somebody waits for it.
+    /// A caller waits for it.
     #[default]
     Interactive,
-    /// It has time.
+    /// It is not urgent.
     Batch,
 }
 
 impl Class {
-    /// As command lines and JSON have it.
+    /// The name on command lines and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Interactive => "interactive",
@@ -61,23 +63,23 @@ impl FromStr for Class {
     }
 }
 
-/// What an application is to have.
+/// The share and class set for an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ServiceShare {
-    /// Against those of others of its class, from [`SHARE_MIN`] to [`SHARE_MAX`].
+    /// Share against the others of its class, from [`SHARE_MIN`] to [`SHARE_MAX`].
     pub share: f64,
-    /// Who goes first.
+    /// The class, which decides which work goes first.
     pub class: Class,
 }
 
 impl ServiceShare {
-    /// A share among those that go first.
+    /// A share of class interactive.
     pub const fn interactive(share: f64) -> Self {
         Self { share, class: Class::Interactive }
     }
 
-    /// A share among those that have time.
+    /// A share of class batch.
     pub const fn batch(share: f64) -> Self {
         Self { share, class: Class::Batch }
     }
@@ -101,38 +103,38 @@ impl fmt::Display for ServiceShare {
     }
 }
 
-/// Another share for an application of a node that runs.
+/// A new share for an application of a running node.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShareSetting {
-    /// The service's name; [`OTHERS`] for what no service of the node accounts for.
+    /// The service's name; [`OTHERS`] for work that belongs to no service of the node.
     pub service: String,
-    /// From [`SHARE_MIN`] to [`SHARE_MAX`].
+    /// The share, from [`SHARE_MIN`] to [`SHARE_MAX`].
     pub share: f64,
-    /// Its class from now on; `None` when it stays as it is.
+    /// Its new class; `None` to keep the class.
     pub class: Option<Class>,
 }
 
-/// Why shares were left as they were, all of them.
+/// Why a change of shares was refused. All shares are as before.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShareError {
     /// There are too many settings.
     TooMany {
-        /// How many there are.
+        /// The number of settings.
         given: usize,
     },
     /// A share is outside its bounds.
     OutOfBounds {
-        /// Whose.
+        /// The service.
         service: String,
-        /// What was given.
+        /// The share given.
         share: f64,
     },
     /// The node has no such service.
     UnknownService {
-        /// The name.
+        /// The name given.
         service: String,
-        /// The names it has.
+        /// The names that the node has.
         known: Vec<Arc<str>>,
     },
 }
@@ -153,7 +155,7 @@ impl fmt::Display for ShareError {
 
 impl core::error::Error for ShareError {}
 
-/// What each application of a node is to have, and what it has had.
+/// The share of each application of a node, and what each has used.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SharesReport {
@@ -162,39 +164,39 @@ pub struct SharesReport {
     /// How long the node has run.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub uptime: Duration,
-    /// What is *recent*: so long ago, at most.
+    /// How far back *recent* goes, at most.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub window: Duration,
-    /// Each application; last [`OTHERS`].
+    /// Each application; [`OTHERS`] comes last.
     pub services: Vec<ServiceAccount>,
 }
 
-/// What one application is to have, and what it has had.
+/// The share of one application, and what it has used.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ServiceAccount {
     /// Its name.
     pub service: Arc<str>,
-    /// What it is to have.
+    /// Its share and class.
     pub share: ServiceShare,
-    /// Processor time it has used since the node started, as measured: locals, folds and filters, on workers and on the
+    /// Measured processor time used since the node started: locals, folds and filters, on workers and on the
     /// loop.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub used: Duration,
-    /// What of it is recent.
+    /// The recent part of it.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub recent: Duration,
     /// Jobs and runs of filters that have ended.
     pub jobs_done: u64,
-    /// Those that wait for a processor.
+    /// Jobs that wait for a processor.
     pub jobs_queued: usize,
-    /// Predicted work of the calls that are open, waiting or at work.
+    /// Predicted work of open calls, waiting or running.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub queued: Duration,
     /// Locals refused because its account was full, or because its queue was too long for their deadline.
     pub refused: u64,
     /// Bytes of partials that wait to be folded.
     pub held_bytes: usize,
-    /// What they may be before children wait for credit.
+    /// Limit of these bytes, beyond which children wait for credit.
     pub held_bytes_max: usize,
 }

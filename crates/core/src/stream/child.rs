@@ -1,4 +1,4 @@
-//! Those who give to a share: children with what lies below them, and endpoints that live here.
+//! The contributors to a share: children with their subtrees, and endpoints hosted by this node.
 
 use super::lane::ByKey;
 use super::places::Places;
@@ -9,7 +9,7 @@ use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Packets of a part whose last frame has not come.
+/// Packets of a part whose last frame has not arrived.
 #[derive(Debug)]
 pub(crate) struct Half<P> {
     pub(crate) packets: Vec<P>,
@@ -22,73 +22,79 @@ impl<P> Default for Half<P> {
     }
 }
 
-/// What a stream keeps of a child.
+/// The state that a stream keeps for a child.
 #[derive(Debug)]
 pub(crate) struct Flow<P> {
     pub(crate) source: u32,
-    /// Endpoints that it accounted for before: they may be in what is on its way.
+    /// Endpoints that the child accounted for earlier. Packets in flight may still contain them.
     pub(crate) formerly: PartitionSet,
-    /// Those of its endpoints that give nothing now, and why.
+    /// Endpoints of the child that give nothing now, with reasons.
     pub(crate) away: Vec<Missing>,
     pub(crate) half: Half<P>,
-    /// Packets sent down to it and not taken.
+    /// Sequence numbers of packets sent down to the child that it has not taken.
     pub(crate) to_take: VecDeque<u64>,
-    /// All below it have taken what was sent down up to here, or need not.
+    /// Last down-sequence number that all nodes below the child have taken or do not need.
     pub(crate) taken_upto: u64,
-    /// What its filter has not given all of.
+    /// Oldest tag of which the child's filter still holds something.
     pub(crate) holds_from: Option<u64>,
-    /// Waves, by first and last key, that a lost node's filter may have kept: what comes of them is for the filter
-    /// here, even where the wave is gone.
+    /// First and last key of the waves that a lost node's filter may have kept.
+    ///
+    /// Pieces of these waves go to the filter here, even if their wave has gone.
     pub(crate) carries: Option<(u64, u64)>,
-    /// Up to which wave it has been told that it is behind.
+    /// The last wave in an `Ahead` message sent to the child.
     pub(crate) told_ahead: u64,
     pub(crate) place: Placed,
 }
 
-/// Where the layout has a child.
+/// A child's place in the layout.
 #[derive(Debug)]
 pub(crate) struct Placed {
-    /// Its subtree, as it was last told.
+    /// The child's subtree, as last sent to it.
     pub(crate) places: Places,
-    /// The epoch with which it was told.
+    /// The epoch of that message.
     pub(crate) epoch: u64,
-    /// True until it has said that it is there, when it begins anew or is new: until then nobody waits for it.
+    /// True for a child that is new or begins anew, until it has said that it is there. No wave waits for it
+    /// until then.
     pub(crate) begins: bool,
-    /// Waves with earlier tags do not wait for the child's endpoints. Packets with those tags went down before it joined.
+    /// Waves with earlier tags do not wait for the child's endpoints. Packets with those tags went down
+    /// before it joined.
     pub(crate) first_tag: u64,
-    /// True while the filter knows it.
+    /// True while the filter has the child as a source.
     pub(crate) is_in_filter: bool,
-    /// When the front-end was last told that it is gone, or heard again.
+    /// When the front-end was last told that the child is lost, or heard again.
     pub(crate) reported_at: Option<Instant>,
 }
 
-/// A child in a stream, and what lies below it. No two have an endpoint in common, and none takes itself any.
+/// A child in a stream, with its subtree. No two children have an endpoint in common, and no child adds
+/// endpoints itself.
 pub(crate) type Child<P> = seat::Child<Flow<P>>;
 
 impl<P> Child<P> {
-    /// True while everyone waits for it to say that it takes part, or for those below it to have another parent.
+    /// True while waves wait for the child to say that it takes part, or for its children to get another
+    /// parent.
     pub(crate) fn is_awaited(&self) -> bool {
         self.standing() == Standing::Asked && !self.more.place.begins || self.leaves_orphans()
     }
 
-    /// True when it is lost, and the layout has yet to say whose its children are.
+    /// True if the child is lost and the layout has not yet given its children another parent.
     pub(crate) fn leaves_orphans(&self) -> bool {
         self.standing() == Standing::Gone && !self.is_leaf()
     }
 
-    /// True when what these have sent may come from it: they are its, or were until just now.
+    /// True if a part with these contributors may come from the child: it accounts for them, or did until
+    /// recently.
     pub(crate) fn accounted_for(&self, contributors: &PartitionSet) -> bool {
         contributors.is_subset(&self.answers_for)
             || contributors.difference(&self.answers_for).is_subset(&self.more.formerly)
     }
 
-    /// True when it may have sent something in this lane.
+    /// True if the child may have sent something in this lane.
     pub(crate) fn has_lane(&self, lane: u32) -> bool {
         let Some(endpoint) = lane.checked_sub(1) else { return true };
         self.answers_for.contains(endpoint) || self.more.formerly.contains(endpoint)
     }
 
-    /// The layout has another subtree for it.
+    /// Gives the child the subtree that the layout has for it.
     pub(crate) fn seat_anew(&mut self, places: Places) {
         let answers_for = places.tree().partitions();
         self.more.formerly.union_with(&self.answers_for.difference(&answers_for));
@@ -102,17 +108,17 @@ impl<P> Child<P> {
     }
 }
 
-/// An endpoint that lives here.
+/// An endpoint hosted by this node.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) endpoint: u32,
     pub(crate) next_tag: u64,
     pub(crate) next_serial: u64,
-    /// The bytes of what it sent and is not settled.
+    /// Bytes of packets that it sent and that are not settled, by key.
     pub(crate) in_flight: ByKey<usize>,
     pub(crate) in_flight_bytes: usize,
-    /// What it has sent since its last packet that was marked as urgent.
+    /// Bytes sent since its last packet that was marked as urgent.
     pub(crate) unmarked_bytes: usize,
-    /// Packets that it has been given and not taken.
+    /// Sequence numbers of packets that it has been given and has not taken.
     pub(crate) to_take: VecDeque<u64>,
 }

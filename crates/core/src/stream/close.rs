@@ -1,4 +1,4 @@
-//! How a share ends, and how a child is told that this node is its parent no longer.
+//! The end of a share, and how a node tells a former child that it is no longer its parent.
 
 use super::error::StreamError;
 use super::message::StreamMessage;
@@ -15,7 +15,7 @@ use crate::time::Instant;
 use crate::timer::Wake;
 
 impl<P: Payload> Share<P> {
-    /// A parent ends the stream, or its part in it; or a child can't take part.
+    /// Handles a `Close`: the parent ends the stream or leaves it, or a child can't take part.
     pub(crate) fn take_close(
         &mut self,
         cx: &mut Context<P>,
@@ -27,7 +27,7 @@ impl<P: Payload> Share<P> {
             if reason != StreamError::ShuttingDown {
                 return Err(reason);
             }
-            // Only this parent leaves, or knows better: another will come.
+            // Only this parent leaves the stream, or no longer has this child: another parent will follow.
             self.order.orphan_since.get_or_insert(now);
             return Ok(());
         }
@@ -43,7 +43,8 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// Someone speaks who is no child, or no longer: it was given up, and has another parent, or will.
+    /// Answers a node that is not a child of this node. It was given up, and has another parent or will get
+    /// one.
     pub(crate) fn turn_away(&self, cx: &mut Context<P>, from: NodeId) {
         if self.seat.parent != Parent::Node(from) {
             let close = StreamMessage::Close { stream: self.terms.id, reason: StreamError::ShuttingDown };
@@ -51,7 +52,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The share is over: everyone who is concerned hears of it, and nothing is left.
+    /// Ends the share: informs everyone concerned, and leaves nothing behind.
     pub(crate) fn end_share(&mut self, desk: &mut StreamDesk<'_, P>, reason: &StreamError) {
         desk.cx.timers.rearm(&mut self.beat.armed, None, Wake::Stream(self.terms.id));
         desk.streams.operators.forget(self.terms.id);
@@ -75,7 +76,7 @@ impl<P: Payload> Share<P> {
                     desk.streams.fronts.remove(&front.request);
                 }
             }
-            // A parent that ended it itself has no share any more, and does not mind.
+            // A parent that ended the stream has no share any more, and needs no answer.
             Parent::Node(parent) if !matches!(reason, StreamError::Closed | StreamError::FrontLost) => {
                 desk.cx.send_stream(
                     parent,
@@ -88,8 +89,10 @@ impl<P: Payload> Share<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// Someone speaks of a stream that this node has no part in. What crosses with a stream's end is no fault; but
-    /// whoever takes this node for its parent is to look for another.
+    /// Answers a message about a stream that this node has no share of.
+    ///
+    /// A message that crosses with the end of a stream is no fault. But a node that takes this one for its
+    /// parent must look for another.
     pub(crate) fn turn_away_stray(&mut self, from: NodeId, message: &StreamMessage<P>) {
         let is_child = match message {
             StreamMessage::Up(_)
@@ -113,7 +116,7 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Streams<P> {
-    /// The driver has made the filter, or could not.
+    /// The driver has created the filter, or has failed to.
     pub(crate) fn handle_filter_opened(
         &mut self,
         cx: &mut Context<P>,

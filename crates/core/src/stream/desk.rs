@@ -1,7 +1,7 @@
-//! Where what concerns a share arrives, and how the share is left afterwards.
+//! The place where every input about a share arrives.
 //!
-//! Whatever happens to a share, it is taken out of the table, changed, brought as far as it can go, and put back: no
-//! order of inputs leaves it with work that nobody will look at.
+//! For each input, the share is taken out of the table, changed, advanced as far as possible, and put back.
+//! So no order of inputs can leave a share with work that nothing will pick up.
 
 use super::StreamId;
 use super::error::StreamError;
@@ -16,7 +16,7 @@ use crate::timer::Wake;
 use alloc::boxed::Box;
 
 impl<P: Payload> Streams<P> {
-    /// Something was said about a stream.
+    /// Handles a message about a stream.
     pub(crate) fn handle_stream(
         &mut self,
         cx: &mut Context<P>,
@@ -76,7 +76,7 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// Does what a share has become ready for, and puts it back into the table, unless it is over.
+    /// Advances a share as far as possible and puts it back into the table, unless it is over.
     pub(crate) fn put_back(
         mut self: Box<Self>,
         desk: &mut StreamDesk<'_, P>,

@@ -1,8 +1,9 @@
-//! The way down: packets of the front-end to all endpoints, or to some.
+//! The way down: packets of the front-end to all endpoints, or to some of them.
 //!
-//! Each bears the front-end's count. A node keeps what it passed on until everyone below has taken it, so that a child
-//! that comes from a lost node can be given what it lacks; and tells its parent up to where all is taken, which is what
-//! bounds the front-end.
+//! Each packet has the front-end's sequence number. A node keeps a packet that it passed on until everyone
+//! below has taken it, so that it can give a child of a lost node the packets that the child lacks. It also
+//! acknowledges to its parent the packets that all below have taken; these acknowledgements bound what the
+//! front-end may send.
 
 use super::StreamError;
 use super::child::Child;
@@ -22,7 +23,7 @@ use crate::time::Instant;
 use alloc::collections::VecDeque;
 use smallvec::{SmallVec, smallvec};
 
-/// So many packets that were taken are told at once, however small they are.
+/// After this many taken packets the parent is told at once, however small the packets are.
 const UNTOLD_PACKETS_MAX: usize = 64;
 
 impl<P: Payload> Streams<P> {
@@ -39,7 +40,8 @@ impl<P: Payload> Streams<P> {
         let Some(&stream) = self.fronts.get(&request) else { return };
         self.with_share(cx, now, stream, |share, desk| {
             if payload.len() > desk.cx.config.limits.payload_bytes_max {
-                // No child would be given it, and the user's window would never have room again.
+                // No child could receive it. It counts as taken, because otherwise the user's window would
+                // never have room again.
                 desk.cx.note_lost_down(&Reason::Full("payload_bytes_max".into()));
                 share.count_taken(desk.cx, 1, weight(core::slice::from_ref(&payload)));
                 return Ok(());
@@ -53,7 +55,8 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P> Down<P> {
-    /// True when this node has dropped a packet with a later sequence number, because every awaited child took it.
+    /// True if this node has dropped a packet with a later sequence number, because every awaited child took
+    /// it.
     pub(crate) fn has_forgotten_after(&self, sequence: u64) -> bool {
         let kept = self.kept.front().map(|packet| packet.sequence);
         let waiting = self.waiting.front().map(|packet| packet.sequence);
@@ -62,14 +65,14 @@ impl<P> Down<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// The parent sends a packet.
+    /// Takes a packet from the parent.
     pub(crate) fn take_down(
         &mut self,
         cx: &mut Context<P>,
         from: NodeId,
         mut packet: StreamDown<P>,
     ) -> Result<(), StreamError> {
-        // A new parent sends again what the old one may have sent.
+        // A new parent sends again the packets that the old parent may have sent.
         if self.seat.parent != Parent::Node(from) || packet.sequence <= self.down.received {
             return Ok(());
         }
@@ -88,7 +91,7 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// A whole packet is on its way down: to the filter, or on.
+    /// Passes a complete packet on: to the filter, or to everyone below.
     fn pass_down(&mut self, cx: &mut Context<P>, packet: StreamDown<P>, packets: SmallVec<[P; 1]>) {
         self.down.received = packet.sequence;
         self.down.tag_max = self.down.tag_max.max(packet.tag);
@@ -104,7 +107,7 @@ impl<P: Payload> Share<P> {
         self.down.waiting.push_back(descent);
     }
 
-    /// Sends on what has become of a packet here.
+    /// Sends the result of a packet to everyone below.
     pub(crate) fn forward(&mut self, cx: &mut Context<P>, descent: Descent<P>) {
         let Descent { sequence, tag, to, bytes, made: packets, .. } = descent;
         let descending = Descending { sequence, tag, to, packets, bytes };
@@ -113,7 +116,8 @@ impl<P: Payload> Share<P> {
             if self.seat.children[at].standing() == Standing::There {
                 is_awaited |= self.send_descending(cx, at, &descending);
             }
-            // One that has been asked gets it with what it lacks, once it has said that it is there; so do orphans.
+            // A child that has been asked receives the packet after it has said that it is there. So do
+            // orphans.
             is_awaited |= self.seat.children[at].is_awaited();
         }
         let is_for = |endpoint: u32| descending.to.as_ref().is_none_or(|to| to.contains(endpoint));
@@ -136,7 +140,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Sends a packet to a child that it concerns.
+    /// Sends a packet to a child, if it is for an endpoint of its subtree.
     fn send_descending(&mut self, cx: &mut Context<P>, at: usize, packet: &Descending<P>) -> bool {
         let child = &mut self.seat.children[at];
         if packet.sequence <= child.more.taken_upto || !is_for(packet, &child.answers_for) {
@@ -162,7 +166,9 @@ impl<P: Payload> Share<P> {
         true
     }
 
-    /// Gives a child that has just come what it lacks. What it has received it may not have taken; it will say so.
+    /// Sends a child that has just joined the packets that it lacks.
+    ///
+    /// The child may not have taken all that it has received; it acknowledges those packets later.
     pub(crate) fn send_down_again(&mut self, cx: &mut Context<P>, at: usize, received: u64) {
         let kept = core::mem::take(&mut self.down.kept);
         self.seat.children[at].more.to_take.clear();
@@ -177,7 +183,7 @@ impl<P: Payload> Share<P> {
         self.down.kept = kept;
     }
 
-    /// A child's endpoints have taken everything up to a packet.
+    /// Notes that a child's endpoints have taken all packets up to one.
     pub(crate) fn take_taken(
         &mut self,
         cx: &mut Context<P>,
@@ -197,7 +203,7 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// An endpoint here has taken everything up to a packet.
+    /// Notes that an endpoint here has taken all packets up to one.
     pub(crate) fn take_endpoint_taken(&mut self, cx: &mut Context<P>, endpoint: u32, upto: u64) {
         let Some(at) = self.own_at(endpoint) else { return };
         let own = &mut self.own[at];
@@ -207,15 +213,16 @@ impl<P: Payload> Share<P> {
         self.forget_taken(cx);
     }
 
-    /// True if somebody below has yet to take a packet, or one before it. A child that has yet to say that it takes part may
-    /// lack all that is kept.
+    /// True if a child or endpoint below has not taken this packet or an earlier one.
+    ///
+    /// A child that has not yet said that it takes part may lack all packets that are kept.
     fn is_untaken(&mut self, sequence: u64) -> bool {
         let lags = |to_take: &VecDeque<u64>| to_take.front().is_some_and(|&first| first <= sequence);
         let is_behind = |child: &Child<P>| child.is_awaited() || child.is_open() && lags(&child.more.to_take);
         self.seat.children.any_again(is_behind) || self.own.iter().any(|own| lags(&own.to_take))
     }
 
-    /// Up to where everyone below has taken what came.
+    /// Last down-sequence number that everyone below has taken.
     fn taken_upto(&mut self) -> u64 {
         for at in 0..self.down.kept.len() {
             let sequence = self.down.kept[at].sequence;
@@ -231,7 +238,7 @@ impl<P: Payload> Share<P> {
         waiting.into_iter().chain(at_work).min().map_or(self.down.received, |sequence| sequence - 1)
     }
 
-    /// Forgets what all have taken.
+    /// Drops the packets that everyone below has taken.
     pub(crate) fn forget_taken(&mut self, cx: &mut Context<P>) {
         let mut bytes = 0;
         let mut packets = 0;
@@ -257,7 +264,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Tells a new parent how far all below have taken what they were given.
+    /// Tells a new parent the last packet that everyone below has taken.
     pub(crate) fn tell_taken_again(&mut self, cx: &mut Context<P>) {
         if let Parent::Node(parent) = self.seat.parent {
             self.down.told_taken = self.taken_upto();
@@ -266,7 +273,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Tells the parent, or the front-end's user, of what has been taken since it was last told.
+    /// Reports packets taken since the last report to the parent, or to the front-end's user.
     pub(crate) fn tell_taken(&mut self, cx: &mut Context<P>) {
         if self.down.untold_packets == 0 {
             return;
@@ -286,7 +293,7 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// True when a packet is for some of these endpoints.
+/// True if a packet is for some of these endpoints.
 pub(crate) fn is_for<P>(packet: &Descending<P>, endpoints: &PartitionSet) -> bool {
     packet.to.as_ref().is_none_or(|to| to.intersects(endpoints))
 }

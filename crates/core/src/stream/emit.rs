@@ -1,6 +1,6 @@
-//! The way up, second half: what has become of a wave goes to the parent, or to the front-end's user.
+//! The way up, second half: the result of a wave goes to the parent, or to the front-end's user.
 //!
-//! What was sent is kept until it is settled, for a parent that comes in place of one that was lost.
+//! A node keeps what it sent until it is settled, so that it can send it again if its parent is replaced.
 
 use super::lane::{GATHERED, Sent, Slot, piece_bytes_max, weight};
 use super::message::{StreamMessage, StreamUp};
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 impl<P: Payload> Share<P> {
-    /// Sends up what has become of a wave here, or hands it to the front-end's user.
+    /// Sends the result of a wave to the parent, or hands it to the front-end's user.
     pub(crate) fn emit(
         &mut self,
         cx: &mut Context<P>,
@@ -27,7 +27,7 @@ impl<P: Payload> Share<P> {
         mut failure: Option<Reason>,
     ) {
         if self.row.lanes.get(&lane).is_some_and(|waves| waves.settled.contains(slot.key)) {
-            // The front-end has had this wave, and those above would drop it.
+            // The front-end already has this wave, so the nodes above would drop it.
             cx.counters.stream_pieces_late += 1;
             settle_again(self, lane, slot.key);
             return;
@@ -39,7 +39,8 @@ impl<P: Payload> Share<P> {
             return;
         }
         if is_sent && weight(&packets) > piece_bytes_max(&cx.config.limits) {
-            // It can't be sent, and who waits for it would wait for ever.
+            // It is too large to send. An empty wave goes up instead, so that the nodes above do not wait for
+            // ever.
             packets.clear();
             failure = Some(Reason::Full("payload_bytes_max".into()));
         }
@@ -109,7 +110,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Gives a new parent everything that is not settled.
+    /// Sends everything that is not settled to a new parent.
     pub(crate) fn send_again(&mut self, cx: &mut Context<P>) {
         let lanes = core::mem::take(&mut self.row.lanes);
         for (&lane, waves) in &lanes {

@@ -1,4 +1,4 @@
-//! The other end: what endpoints that live here send and take.
+//! The lower end of a stream: packets that endpoints of this node send and take.
 
 use super::StreamId;
 use super::error::StreamError;
@@ -17,8 +17,10 @@ use alloc::vec::Vec;
 use smallvec::smallvec;
 
 impl<P: Payload> Streams<P> {
-    /// An endpoint sends a packet; without a tag it is the next of its own. One that is too large to be sent on is
-    /// missing from its wave, and the endpoint need not wait for it.
+    /// Sends a packet from an endpoint. Without a tag, the packet has the endpoint's next tag.
+    ///
+    /// If the packet is too large to forward, the endpoint is missing from that wave, and the packet counts
+    /// as settled.
     pub(crate) fn send_from_endpoint(
         &mut self,
         cx: &mut Context<P>,
@@ -60,7 +62,7 @@ impl<P: Payload> Streams<P> {
         });
     }
 
-    /// An endpoint has taken the packets that it was given, up to this one.
+    /// Notes that an endpoint has taken all packets up to this one.
     pub(crate) fn note_endpoint_took(
         &mut self,
         cx: &mut Context<P>,
@@ -75,7 +77,7 @@ impl<P: Payload> Streams<P> {
         });
     }
 
-    /// An endpoint is no more. It stays in the group, missing, until it is given a place again.
+    /// Removes an endpoint. It stays in the group as missing until it is given a place again.
     pub(crate) fn lose_endpoint(
         &mut self,
         cx: &mut Context<P>,

@@ -1,38 +1,40 @@
-//! Why a stream could not be opened, or is over.
+//! Reasons why a stream could not be opened, or ended.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Why a stream could not be opened, or is over. Whoever hears of it has no share of the stream any more.
+/// Why a stream could not be opened, or why it ended.
+///
+/// A node that receives this error no longer has a share of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum StreamError {
     /// The front-end closed it.
     Closed,
-    /// The front-end is gone.
+    /// The front-end is lost.
     FrontLost,
-    /// A field of what was asked is outside its limits.
+    /// A field of the request is outside its limits.
     BadField {
         /// The field's name.
         field: String,
-        /// What was given.
+        /// The value given.
         given: String,
-        /// What is allowed.
+        /// The values allowed.
         limit: String,
     },
-    /// Nobody in sight provides that service.
+    /// No member of the cluster provides that service.
     UnknownService {
         /// The service's name.
         service: Arc<str>,
     },
-    /// A node knows no filter of that name, or the filter won't have its parameters.
+    /// A node does not know a filter of that name, or the filter rejected its parameters.
     Filter {
-        /// What the filter's registry says.
+        /// The message from the filter's registry.
         problem: Arc<str>,
     },
-    /// The node has a table at its limit.
+    /// A table of the node has reached its limit.
     Full {
         /// The limit's name.
         limit: Arc<str>,
@@ -42,7 +44,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// The error's name, as JSON and the wire's texts have it.
+    /// The error's name in JSON and in the wire's texts.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -55,7 +57,7 @@ impl StreamError {
         }
     }
 
-    /// A field outside its limits.
+    /// Creates the error for a field outside its limits.
     pub fn bad_field(field: &str, given: impl fmt::Display, limit: impl fmt::Display) -> Self {
         use alloc::string::ToString;
         Self::BadField { field: field.into(), given: given.to_string(), limit: limit.to_string() }
@@ -66,13 +68,13 @@ impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("the front-end closed the stream"),
-            Self::FrontLost => f.write_str("the stream's front-end is gone"),
+            Self::FrontLost => f.write_str("the stream's front-end is lost"),
             Self::BadField { field, given, limit } => write!(f, "{field} is {given}; allowed: {limit}"),
             Self::UnknownService { service } => {
                 write!(f, "no node in sight provides the service {service:?}")
             }
             Self::Filter { problem } => write!(f, "the filter: {problem}"),
-            Self::Full { limit } => write!(f, "the node has its limit of {limit}"),
+            Self::Full { limit } => write!(f, "the node has reached its limit {limit}"),
             Self::ShuttingDown => f.write_str("the node is shutting down"),
         }
     }

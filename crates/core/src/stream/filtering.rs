@@ -1,5 +1,6 @@
-//! The filter: one run at a time, and none for the way up unless the window has room. So a parent that does not settle
-//! holds back whoever sends to it, through this node and down to the endpoints.
+//! Runs of the filter: one at a time; the way up waits until the window has room.
+//!
+//! A parent that does not settle therefore stops its senders, through this node and down to the endpoints.
 
 use super::gather::take_slot;
 use super::lane::{Slot, piece_bytes_max, weight};
@@ -20,13 +21,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// How much longer a filter may take where there is more work than processors.
+/// Factor by which a run may take longer if there is more work than processors.
 const CROWDED_PATIENCE: f64 = 10.0;
-/// How much more than what may begin to run on the loop a filter may cost that runs there.
+/// Factor by which a run on the loop may cost more than a run that moves to the loop.
 const INLINE_PATIENCE: f64 = 2.0;
 
 impl<P: Payload> Share<P> {
-    /// Gives the filter its next work, for as long as there is some, it is idle, and the window has room.
+    /// Gives the filter its next work, as long as there is work, the filter is idle, and the window has room.
     pub(crate) fn advance(&mut self, cx: &mut Context<P>, now: Instant) {
         loop {
             match self.filtering.state {
@@ -43,7 +44,8 @@ impl<P: Payload> Share<P> {
                 }
                 continue;
             }
-            // Whoever has not said that it takes part gives nothing, lest it be taken for its former life.
+            // A node that has not said that it takes part sends nothing. Its packets could be taken for those
+            // of its former life.
             if self.roll.is_opening || self.window.unsettled_bytes >= self.terms.window_bytes {
                 return;
             }
@@ -71,13 +73,14 @@ impl<P: Payload> Share<P> {
         what: AtWork<P>,
     ) {
         let stream = self.terms.id;
-        // Of the node and not of the share: what a former share's filter gives late is not this one's.
+        // The number is unique in the node, not only in the share: a late result of a former share's filter
+        // must not match.
         cx.jobs.runs_started += 1;
         let run = cx.jobs.runs_started;
         let inline = match self.filtering.placement {
             Placement::Inline => true,
             Placement::Measured => {
-                // Moving to a worker costs as much again, so what is on the loop stays a while longer.
+                // Moving to a worker costs as much again, so a filter on the loop stays there a while longer.
                 let patience = if self.filtering.is_inline { INLINE_PATIENCE } else { 1.0 };
                 let cheap_ms = Duration::from(cx.config.tuning.inline_cost_max).as_millis_f64() * patience;
                 self.filtering.cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
@@ -96,7 +99,7 @@ impl<P: Payload> Share<P> {
         self.filtering.state = Filter::Busy(busy);
     }
 
-    /// A run has ended that cost so much.
+    /// Charges the cost of a finished run.
     fn close_charge(&self, cx: &mut Context<P>, now: Instant, charge: Option<Charge>, cost: Duration) {
         match charge {
             Some(charge) => cx.queue.accounts.end(now, charge, cost),
@@ -133,7 +136,8 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// What the filter made of a packet on its way down goes on with what it made of the rest, if that can be sent.
+    /// Takes the packets that the filter made of a packet on its way down. If they are too large to send,
+    /// they are dropped.
     fn take_filtered_down(&mut self, cx: &mut Context<P>, mut descent: Descent<P>, packets: Vec<P>) {
         descent.left.pop();
         descent.made.extend(packets);
@@ -144,15 +148,16 @@ impl<P: Payload> Share<P> {
         self.down.waiting.push_front(descent);
     }
 
-    /// A filter that is at work for too long is given up, and its wave's contributors with it; so is the stream here,
-    /// when filters and locals that never return have cost all the threads that they may.
+    /// Gives up a run that takes too long, together with the contributors of its wave.
+    ///
+    /// If stuck filters and locals have already cost all the threads that may be lost, the share ends.
     pub(crate) fn give_up_stuck_filter(
         &mut self,
         cx: &mut Context<P>,
         now: Instant,
     ) -> Result<(), StreamError> {
         let Filter::Busy(busy) = &self.filtering.state else { return Ok(()) };
-        // With more work about than processors it may not even have begun, or not have had its turn.
+        // With more work than processors, the run may not have begun, or may have had no processor.
         let is_crowded = busy.queued.is_some() || cx.jobs.processors_busy > cx.config.card.processors;
         let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
         let patience = Duration::from(cx.config.tuning.filter_patience).mul_f64(crowding);
@@ -176,7 +181,7 @@ impl<P: Payload> Share<P> {
 }
 
 impl<P: Payload> Streams<P> {
-    /// A run's turn has come, unless it was given up meanwhile.
+    /// Starts a run whose turn has come, unless it was given up before.
     pub(crate) fn begin_run(&mut self, cx: &mut Context<P>, now: Instant, stream: StreamId, run: u64) {
         let Some(share) = self.shares.get_mut(&stream) else { return };
         let Filter::Busy(busy) = &mut share.filtering.state else { return };
@@ -192,7 +197,7 @@ impl<P: Payload> Streams<P> {
         cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
     }
 
-    /// A filter is through with a run.
+    /// Takes the result of a run.
     pub(crate) fn handle_filtered(
         &mut self,
         cx: &mut Context<P>,
@@ -218,7 +223,7 @@ impl<P: Payload> Streams<P> {
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
                     share.take_filtered(desk.cx, busy.what, result);
                     if is_broken {
-                        // What it remembers is not to be trusted.
+                        // The state of a filter that panicked is not to be trusted.
                         share.reopen_filter(desk.cx);
                         share.release_withheld(desk.cx);
                     }
@@ -231,14 +236,16 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// A packet on its way down is lost.
+    /// Records the loss of a packet on its way down.
     pub(crate) fn note_lost_down(&mut self, reason: &Reason) {
         let (from, problem) = (self.me, alloc::format!("a packet down: {reason}").into());
         self.effects.push_back(Effect::Trace(TracePoint::BadMessage { from, problem }));
     }
 
-    /// A run's outcome is not waited for. Its processor is given to others as long as the node can afford to lose a
-    /// thread. One that had not had its turn is only forgotten.
+    /// Stops waiting for the result of a run.
+    ///
+    /// While the node can afford to lose a thread, the run's processor is given to other work. A run that is
+    /// still queued is only forgotten.
     pub(crate) fn abandon_run(&mut self, stream: StreamId, busy: &mut Busy<P>) {
         let Busy { run, inline, .. } = *busy;
         if busy.queued.is_some() {
@@ -254,7 +261,8 @@ impl<P: Payload> Context<P> {
     }
 }
 
-/// What the filter gets of a wave: first what lost nodes' filters may have kept, whose wave is gone here.
+/// The packets for the filter: first those that lost nodes' filters may have kept, whose waves have gone
+/// here.
 fn pieces_of<P: Payload>(share: &mut Share<P>, slot: &Slot<P>) -> Vec<(Source, P)> {
     let carried = core::mem::take(&mut share.row.carried);
     let mut pieces = Vec::with_capacity(carried.len() + slot.parts.resting().len());

@@ -1,5 +1,5 @@
-//! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
-//! who comes.
+//! The front-end: opens a stream over the nodes that host its endpoints, is the root of its tree, and seats
+//! newcomers.
 
 use super::layout::Layout;
 use super::places::Places;
@@ -25,13 +25,13 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// A node that is given places in vain is given others after twice the time, up to 2 to this power of the patience.
+/// After a failed offer of a place, the pause before the next offer doubles, at most this often.
 const SEAT_DOUBLINGS_MAX: u32 = 2;
-/// How wide an on-path tree may grow at least.
+/// Smallest fan-out to which an on-path tree may grow.
 const FAN_OUT_ON_PATH: u32 = 8;
 
 impl<P: Payload> Streams<P> {
-    /// This node's user opens a stream.
+    /// Opens a stream for this node's user.
     pub(crate) fn open_stream(
         &mut self,
         cx: &mut Context<P>,
@@ -56,7 +56,7 @@ impl<P: Payload> Streams<P> {
     ) -> Result<(), StreamError> {
         let limits = &cx.config.limits;
         if self.fronts.contains_key(&request) {
-            let limit = "a number that none of this user's open streams has";
+            let limit = "a number not used by another open stream of this user";
             return Err(StreamError::bad_field("request", request.0, limit));
         }
         check_spec(&spec, limits)?;
@@ -115,7 +115,7 @@ impl<P: Payload> Streams<P> {
         Ok(())
     }
 
-    /// A member's card is new: endpoints that streams here wait for may live on it.
+    /// Handles the new card of a member, which may host endpoints that streams here wait for.
     pub(crate) fn look_for_endpoints(&mut self, cx: &mut Context<P>, now: Instant, node: NodeId) {
         self.handle_stream_peer_seen(cx, now, node);
         let streams: Vec<StreamId> = self.fronts.values().copied().collect();
@@ -127,13 +127,14 @@ impl<P: Payload> Streams<P> {
         }
     }
 
-    /// This node's user is through with a stream.
+    /// Closes a stream for this node's user.
     pub(crate) fn close_stream(&mut self, cx: &mut Context<P>, now: Instant, request: RequestId) {
         let Some(&stream) = self.fronts.get(&request) else { return };
         self.with_share(cx, now, stream, |_, _| Err(StreamError::Closed));
     }
 
-    /// The node leaves: streams of which it is the front-end end, and its parents hear that it gives nothing more.
+    /// Leaves all streams. Streams of which this node is the front-end end; the parents in the others are
+    /// told.
     pub(crate) fn leave_streams(&mut self, cx: &mut Context<P>, now: Instant) {
         let streams: Vec<StreamId> = self.shares.keys().copied().collect();
         for stream in streams {
@@ -146,7 +147,8 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// The trees below the front-end, as given or as the shape has them, and how wide they may grow.
+    /// The trees below the front-end, given by the user or formed by the shape, and the fan-out to which they
+    /// may grow.
     fn trees_for(
         &mut self,
         now: Instant,
@@ -162,12 +164,12 @@ impl<P: Payload> Context<P> {
             return (trees, fan_out);
         }
         let candidates = self.candidates(now, placed);
-        // A filter of no service is known to every node.
+        // A filter that belongs to no service is known to every node.
         let service = spec.up_filter.split_once('/').map_or("", |(service, _)| service);
         let tag = hashed([id.origin, id.sequence]);
         let key = Key { service, application: &spec.service, tag };
         if let Some(trees) = self.form_on_path(now, options.shape, &key, &candidates) {
-            // However few are there yet, those who come are not to make a chain.
+            // If there are few nodes yet, newcomers must not form a chain.
             let fan_out = given::fan_out(&trees).max(FAN_OUT_ON_PATH);
             return (trees, fan_out);
         }
@@ -180,7 +182,8 @@ impl<P: Payload> Context<P> {
         (trees, fan_out)
     }
 
-    /// Which endpoints live here, and which on whom else; of several places the first by name.
+    /// The endpoints hosted here, and for each other node its endpoints. Of several hosts the first by name
+    /// is used.
     fn place_endpoints(
         &self,
         service: &str,
@@ -210,14 +213,14 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// The subtrees that the front-end begins with.
+    /// The subtrees with which the front-end begins.
     fn first_layout(&mut self) -> Vec<Places> {
         let Some(front) = &self.front else { return Vec::new() };
         self.order.epoch = front.layout.epoch();
         front.layout.subtrees()
     }
 
-    /// Gives endpoints of a member that nobody answers for their place in the tree.
+    /// Gives a place to endpoints of a member that no node accounts for.
     fn take_in_member(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, node: NodeId) {
         let Some(card) = desk.cx.view().card(&node) else { return };
         let Some(service) = card.services.get(&*self.terms.spec.service) else { return };
@@ -238,8 +241,9 @@ impl<P: Payload> Share<P> {
         self.give_places(desk, now, node, &fresh);
     }
 
-    /// Whoever has been missing for a while and nobody has brought back gets a new place: those who were to see to it
-    /// may have been lost themselves.
+    /// Gives a new place to endpoints that have been missing for a while.
+    ///
+    /// The nodes that were to bring them back may have been lost themselves.
     pub(crate) fn look_for_missed(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) {
         let (present, patience) = (self.present(), desk.cx.config.tuning.stream_patience);
         let Some(front) = self.front.as_mut() else { return };
@@ -250,7 +254,7 @@ impl<P: Payload> Share<P> {
         let missed = front.wanted.difference(&present);
         let before = core::mem::replace(&mut front.missed, missed);
         let fresh = before.intersection(&front.missed);
-        // Whoever has left has started again under another name, if at all; and who is there need not be asked.
+        // A member that left and started again has another name. A node that is there need not be asked.
         let (me, missed, layout) = (desk.cx.me, &front.missed, &front.layout);
         let is_there = |node| match layout.endpoints_of(node) {
             Some(endpoints) => !endpoints.intersects(missed),
@@ -280,7 +284,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Endpoints that live on this node, and whom nobody else brings back, begin here.
+    /// Begins endpoints hosted by this node that no other node brings back.
     fn take_home(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, own: &PartitionSet) {
         let fresh = own.difference(&self.roll.own_set);
         if fresh.is_empty() {
@@ -295,14 +299,14 @@ impl<P: Payload> Share<P> {
         self.open_own(desk, &fresh, first_tag);
         self.regroup();
         let opened = fresh.intersection(&self.roll.own_set);
-        // Until then they were away.
+        // They were away until now.
         self.put_away(Missing { partitions: opened.clone(), node: Some(desk.cx.me), reason: Reason::Late });
         self.begin_with(&opened, first_tag);
         self.look_at_slots();
     }
 }
 
-/// The endpoints that a stream is to have.
+/// The endpoints of a stream.
 fn wanted_of(options: &StreamOptions, all: &PartitionSet) -> Result<PartitionSet, StreamError> {
     let wanted = options.endpoints.clone().unwrap_or_else(|| all.clone());
     if wanted.is_subset(all) {
@@ -328,8 +332,10 @@ fn check_options<P>(
     Ok(())
 }
 
-/// Names that fit on the wire and a card, the filters' parameters, which leave the tree its room in the header in which
-/// both travel, and those for the endpoints, which are a payload.
+/// Checks the sizes of names and parameters.
+///
+/// Names must fit on the wire and on a card. Filter parameters travel in the same header as the tree and must
+/// leave room for it. The endpoints' parameters are a payload.
 fn check_spec<P: Payload>(spec: &StreamSpec<P>, limits: &Limits) -> Result<(), StreamError> {
     use crate::membership::card::NAME_BYTES_MAX;
     let names =

@@ -1,8 +1,9 @@
 //! The way up, first half: pieces come together in slots.
 //!
-//! A piece from a child or an endpoint goes into the slot of its tag. The slot is ready when everyone expected is in
-//! it or excused; with time-outs, when its time is up; where nobody is waited for, at once. Whatever comes for a tag
-//! that was sent already is dropped if it was in it, and sent after it if it was not.
+//! A piece from a child or an endpoint goes into the slot of its tag. The slot is ready when every expected
+//! endpoint is in it or excused. With time-outs it is also ready when its time is up; with `DoNotWait` it is
+//! ready at once. If a piece arrives after its wave was sent, it is dropped if the wave already had it, and
+//! sent as a late part if not.
 
 use super::error::StreamError;
 use super::lane::{GATHERED, Lane, PACKET_BYTES, Piece, Slot, piece_bytes_max};
@@ -21,10 +22,10 @@ use crate::wave::contributors::{Part, Parts, Taken};
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// Waves that have gone are remembered in the order they began up to so many more than twice those that have not.
+/// Waves that have gone are kept in `opened` until they exceed twice the open waves by this number.
 const OPENED_SLACK: usize = 64;
 
-/// What names a wave within a share, and what its users call it.
+/// The lane and key that identify a wave within a share, and the tag that its users see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     pub(crate) lane: u32,
@@ -33,7 +34,7 @@ pub(crate) struct Address {
 }
 
 impl<P: Payload> Share<P> {
-    /// A child gives a packet, or the end of a part.
+    /// Takes a packet, or the end of a part, from a child.
     pub(crate) fn take_up(
         &mut self,
         cx: &mut Context<P>,
@@ -62,7 +63,7 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// One frame of a part: with the last, all its packets.
+    /// Takes one frame of a part. Returns all packets of the part with its last frame.
     fn take_frame(
         &mut self,
         cx: &mut Context<P>,
@@ -89,7 +90,7 @@ impl<P: Payload> Share<P> {
         Some(child.more.half.packets.drain(..).collect())
     }
 
-    /// A part that is there as a whole.
+    /// Takes a complete part.
     fn take_whole(
         &mut self,
         cx: &mut Context<P>,
@@ -99,7 +100,7 @@ impl<P: Payload> Share<P> {
         packets: SmallVec<[P; 1]>,
     ) {
         let (from, source) = (self.seat.children[at].node, Source::Child(self.seat.children[at].more.source));
-        // One loss is listed in any case.
+        // One loss is always accepted, also if `missing_max` is 0.
         if !is_lane_of(self, &up) || up.missing.len() > cx.config.limits.missing_max.max(1) {
             let problem = "up.lane, up.missing: not of this stream, or beyond missing_max";
             return cx.note_bad_message(from, problem);
@@ -118,7 +119,8 @@ impl<P: Payload> Share<P> {
         let child = &self.seat.children[at];
         let is_its = child.accounted_for(&contributors);
         if !is_its {
-            // It can't be taken apart. Nobody waits for the child's own, who are in it.
+            // The part can't be taken apart. The child's own endpoints in it are marked as missing, so no
+            // wave waits for them.
             let partitions = contributors.clone();
             missing.push(Missing { partitions, node: Some(from), reason: Reason::Overlap });
         }
@@ -133,13 +135,15 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// More than this from one child can't be within its window: what it may send, what it may have sent just before
-    /// it was told otherwise, and one packet of any size.
+    /// Bytes that one child can have pending here at most while it respects its window.
+    ///
+    /// These are its window, the bytes that it may have sent just before the window was changed, and one
+    /// packet of any size.
     fn flood_bytes(&self, cx: &Context<P>) -> usize {
         self.terms.window_bytes.saturating_mul(2).saturating_add(piece_bytes_max(&cx.config.limits))
     }
 
-    /// Puts a piece where it belongs.
+    /// Puts a piece into the slot of its wave.
     pub(crate) fn take_piece(
         &mut self,
         cx: &mut Context<P>,
@@ -154,7 +158,7 @@ impl<P: Payload> Share<P> {
         let source = part.as_ref().map(|part| part.payload.source);
         let past = past_of(self, address, part.as_ref().map(|part| &part.contributors));
         if part.is_none() && missing.is_empty() {
-            // Somebody below is late with this, and asks where the others are.
+            // An endpoint below is late with this wave, and asks for the tag with which to continue.
             self.ask_where(cx, address.key);
             return;
         }
@@ -193,8 +197,10 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Puts a part among those of its wave. What overlaps them and can't be taken apart is dropped, and whoever was in
-    /// it alone is not waited for.
+    /// Adds a part to its wave.
+    ///
+    /// If the part overlaps others and can't be taken apart, it is dropped. Endpoints that were only in this
+    /// part are excused.
     fn put_in_slot(&mut self, cx: &mut Context<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
         let slot = &mut self.row.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
         let (bytes, source) = (part.payload.len(), part.payload.source);
@@ -215,7 +221,7 @@ impl<P: Payload> Share<P> {
         covered.iter().for_each(|&(source, bytes)| self.release(source, bytes));
     }
 
-    /// No more waves come together at a time than the limit says: the oldest goes as it is.
+    /// Sends the oldest wave as it is if more waves come together than the limit allows.
     fn bound_slots(&mut self, cx: &mut Context<P>) {
         let waves_max = cx.config.limits.stream_waves_open_max;
         let open = self.row.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
@@ -227,7 +233,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Someone is gone or back: some slots may be complete now.
+    /// Checks all slots after an endpoint has left or come back: some may be complete now.
     pub(crate) fn look_at_slots(&mut self) {
         if !self.gathers() {
             return;
@@ -240,8 +246,10 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// True when nobody more will come to this wave. While someone is found who is waited for, the rest is not looked at: a
-    /// wave of n endpoints is looked at after each of n packets.
+    /// True if no more pieces will come to this wave.
+    ///
+    /// The search stops at the first endpoint that is still waited for, because a wave of n endpoints is
+    /// checked after each of n packets.
     fn is_slot_complete(&mut self, lane: u32, at: usize) -> bool {
         let slot = &self.row.lanes[&lane].slots[at];
         if self.roll.lacks_somebody(slot) {
@@ -254,7 +262,7 @@ impl<P: Payload> Share<P> {
         is_complete
     }
 
-    /// Slots whose time is up are sent as they are.
+    /// Makes the slots ready whose time is up.
     pub(crate) fn time_out_slots(&mut self, now: Instant) {
         let Some(wait) = slot_patience(self) else { return };
         while let Some((opened_at, at)) = first_opened(self)
@@ -265,7 +273,7 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// Leaves of losses those of these endpoints.
+/// Restricts losses to these endpoints.
 fn clip(missing: &mut Vec<Missing>, endpoints: &PartitionSet) {
     for loss in missing.iter_mut().filter(|loss| !loss.partitions.is_subset(endpoints)) {
         loss.partitions = loss.partitions.intersection(endpoints);
@@ -273,7 +281,7 @@ fn clip(missing: &mut Vec<Missing>, endpoints: &PartitionSet) {
     missing.retain(|loss| !loss.partitions.is_empty());
 }
 
-/// Someone is said not to be in a wave.
+/// Marks endpoints as absent from a wave.
 fn excuse<P: Payload>(slot: &mut Slot<P>, loss: Missing) {
     let partitions = loss.partitions.difference(slot.parts.claimed()).difference(&slot.excused);
     if !partitions.is_empty() {
@@ -309,13 +317,14 @@ pub(crate) fn slot_patience<P: Payload>(share: &Share<P>) -> Option<Duration> {
     }
 }
 
-/// When the next slot's time is up.
+/// When the next slot times out.
 pub(crate) fn next_slot_due<P: Payload>(share: &mut Share<P>) -> Option<Instant> {
     let wait = slot_patience(share)?;
     first_opened(share).map(|(opened_at, _)| opened_at + wait)
 }
 
-/// The wave that has been coming together for longest, and its place. Those before it have gone.
+/// The oldest wave that is still coming together: when it began, and its index. Removes older waves that have
+/// gone.
 fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
     let lane = share.row.lanes.get(&GATHERED)?;
     loop {
@@ -327,15 +336,16 @@ fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
     }
 }
 
-/// Where a wave that was begun then is still coming together.
+/// The index of a wave that began then, if it is still coming together.
 fn place_of_open<P: Payload>(lane: &Lane<P>, (opened_at, key): (Instant, u64)) -> Option<usize> {
     let at = lane.find(key).ok()?;
     let slot = &lane.slots[at];
     (!slot.is_ready && slot.opened_at == opened_at).then_some(at)
 }
 
-/// Forgets the beginnings of waves that have gone, once those are the most: where the first waits for long, or nobody
-/// asks which is the first, they pile up.
+/// Forgets the beginnings of waves that have gone, once they are the majority.
+///
+/// They pile up if the oldest wave waits for long, or if no time-out asks for the oldest.
 fn trim_opened<P: Payload>(share: &mut Share<P>) {
     let Some(lane) = share.row.lanes.get(&GATHERED) else { return };
     if share.row.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
@@ -343,14 +353,14 @@ fn trim_opened<P: Payload>(share: &mut Share<P>) {
     }
 }
 
-/// Nobody is waited for any more.
+/// Marks a slot as ready: it is not waited for any more.
 pub(crate) fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize) {
     let slot = &mut share.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
     slot.is_ready = true;
     share.row.ready.push_back((lane, slot.key));
 }
 
-/// Takes a slot out of its lane; what it holds is no longer waiting.
+/// Takes a slot out of its lane. Its bytes no longer count as waiting.
 pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -> Option<Slot<P>> {
     let waves = share.row.lanes.get_mut(&lane)?;
     let at = waves.find(key).ok()?;
@@ -362,8 +372,10 @@ pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -
     Some(slot)
 }
 
-/// The lane fits the contributors: lane 0 is everyone's, another its endpoint's alone, who gives a packet or, where a
-/// filter has failed over it, is missing.
+/// True if the lane fits the contributors.
+///
+/// Lane 0 belongs to all endpoints. Every other lane belongs to one endpoint, which has given a packet or is
+/// missing because a filter failed.
 fn is_lane_of<P: Payload>(share: &Share<P>, up: &StreamUp<P>) -> bool {
     if share.gathers() {
         return up.lane == GATHERED;

@@ -1,8 +1,10 @@
-//! Trees that whoever opens a stream lays out by hand: a network started from a topology file is streamed over exactly
-//! as the file has it, inner processes included, which bear no endpoint and only fold (MRNet's communication nodes).
+//! Trees that the user lays out by hand.
 //!
-//! A layout is checked before anything is sent: whatever is wrong with it would else show as a node that takes part
-//! twice, or as a wave that waits for somebody whom nobody asked.
+//! A network started from a topology file is streamed over exactly as in the file, including inner processes,
+//! which have no endpoint and only fold (MRNet's communication nodes).
+//!
+//! A layout is checked before anything is sent. An error in it would otherwise show up as a node that takes
+//! part twice, or as a wave that waits for an endpoint that was never asked.
 
 use super::StreamError;
 use crate::id::NodeId;
@@ -11,7 +13,7 @@ use crate::tree::{Seat, Tree};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Refuses a layout in which a node sits twice or sits below itself, two seats share an endpoint, or there are too many.
+/// Rejects a layout with too many seats, with a node that sits twice, or with an endpoint in two seats.
 pub(super) fn check(
     trees: &[Tree],
     front: NodeId,
@@ -48,17 +50,18 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The same trees with the wanted endpoints alone; a subtree that has none of them is left out.
+/// Returns the same trees with only the wanted endpoints. A subtree without any of them is left out.
 pub(super) fn within(trees: &[Tree], wanted: &PartitionSet) -> Vec<Tree> {
     trees.iter().filter_map(|tree| prune(tree, wanted)).collect()
 }
 
-/// One pass, without recursion: no chain is too deep for a stack.
+/// Removes the seats that fold nothing, in one pass without recursion, so that a deep chain cannot exhaust
+/// the stack.
 fn prune(tree: &Tree, wanted: &PartitionSet) -> Option<Tree> {
     let seats = tree.seats();
     let lacks = |seat: &Seat| seat.partitions.difference(wanted);
     let kept: Vec<PartitionSet> = seats.iter().map(|seat| seat.partitions.difference(&lacks(seat))).collect();
-    // How many before each place bear endpoints, and how many stay.
+    // For each index: how many earlier seats have endpoints, and how many earlier seats stay.
     let bearing = running_count(kept.iter().map(|partitions| !partitions.is_empty()));
     let stays = |at: usize| bearing[at + seats[at].size as usize] > bearing[at];
     let staying = running_count((0..seats.len()).map(stays));
@@ -70,7 +73,7 @@ fn prune(tree: &Tree, wanted: &PartitionSet) -> Option<Tree> {
     Tree::from_preorder(row)
 }
 
-/// How many of the first 0, 1, 2, … are true.
+/// Counts the true items among the first 0, 1, 2, … items.
 fn running_count(each: impl Iterator<Item = bool>) -> Vec<usize> {
     let mut counts = alloc::vec![0];
     let mut count = 0;
@@ -81,7 +84,7 @@ fn running_count(each: impl Iterator<Item = bool>) -> Vec<usize> {
     counts
 }
 
-/// The most children that anybody has, the front-end included: how wide the tree may grow.
+/// The largest number of children of any node, including the front-end. The tree may grow this wide.
 pub(super) fn fan_out(trees: &[Tree]) -> u32 {
     let mut widest = trees.len();
     for tree in trees {
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_is_left_out_with_those_who_would_fold_nothing() {
+    fn unwanted_endpoints_and_idle_inner_nodes_are_pruned() {
         let tree = inner(1, &[inner(2, &[leaf(3, 0), leaf(4, 1)]), inner(5, &[leaf(6, 2)])]);
         let some = within(&[tree.clone(), leaf(7, 3)], &[1, 2].into_iter().collect());
         let wanted = inner(1, &[inner(2, &[leaf(4, 1)]), inner(5, &[leaf(6, 2)])]);

@@ -1,4 +1,4 @@
-//! Waves at one node: what comes together, and what is kept until it is settled.
+//! Waves at one node: pieces that come together, and results kept until they are settled.
 
 use super::spec::Source;
 use super::tags::TagRuns;
@@ -12,13 +12,13 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// What a packet weighs besides its bytes, so that small ones are bounded too.
+/// Weight of a packet in addition to its bytes, so that the number of small packets is bounded too.
 pub const PACKET_BYTES: usize = 64;
 
-/// The lane of waves that everyone is in.
+/// The lane of waves that gather all endpoints.
 pub(crate) const GATHERED: u32 = 0;
 
-/// What one source gives to a wave: any number of packets.
+/// The contribution of one source to a wave: any number of packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece<P> {
     pub(crate) source: Source,
@@ -31,17 +31,19 @@ impl<P: Payload> Payload for Piece<P> {
     }
 }
 
-/// What packets weigh against a window. None at all weigh as much as an empty one.
+/// The weight of packets against a window. No packet weighs as much as one empty packet.
 pub(crate) fn weight<P: Payload>(packets: &[P]) -> usize {
     PACKET_BYTES * packets.len().max(1) + packets.iter().map(Payload::len).sum::<usize>()
 }
 
-/// What the packets of one part may weigh together: as much as a single one of the largest size.
+/// The largest weight of all packets of one part: that of a single packet of the largest size.
 pub(crate) fn piece_bytes_max(limits: &Limits) -> usize {
     limits.payload_bytes_max.saturating_add(PACKET_BYTES)
 }
 
-/// Things in the order of their keys. They come nearly in that order, and go in it; there may be several of one key.
+/// Items ordered by key. Several items may have the same key.
+///
+/// Items arrive almost in the order of their keys, and are removed in that order.
 #[derive(Debug)]
 pub(crate) struct ByKey<T> {
     items: VecDeque<(u64, T)>,
@@ -73,15 +75,15 @@ impl<T> ByKey<T> {
         self.items.iter().map(|(_, item)| item)
     }
 
-    /// Those of one key, in the order they came.
+    /// The items of one key, in the order of arrival.
     pub(crate) fn under(&self, key: u64) -> impl Iterator<Item = &T> {
-        // The usual newcomer is newer than all that is here.
+        // A new key is usually larger than all keys here.
         let is_new = self.last().is_none_or(|last| last < key);
         let from = if is_new { self.items.len() } else { self.items.partition_point(|&(old, _)| old < key) };
         self.items.range(from..).take_while(move |&&(of, _)| of == key).map(|(_, item)| item)
     }
 
-    /// Takes out whatever has one of these keys.
+    /// Removes the items with one of these keys.
     pub(crate) fn remove(&mut self, keys: &TagRuns, mut each: impl FnMut(T)) {
         while let Some((_, item)) = self.items.pop_front_if(|&mut (key, _)| keys.contains(key)) {
             each(item);
@@ -96,29 +98,27 @@ impl<T> ByKey<T> {
 }
 
 /// A wave that is coming together, or waits for the filter.
-///
-/// Eleven fields: its name, what has come, who is excused, and what is known of whether it is complete.
 #[derive(Debug)]
 pub(crate) struct Slot<P> {
     pub(crate) key: u64,
     pub(crate) tag: u64,
     pub(crate) opened_at: Instant,
     pub(crate) parts: Parts<Piece<P>>,
-    /// Who of below has been said not to be in it, and why.
+    /// Endpoints reported absent from this wave, with reasons.
     pub(crate) missing: SmallVec<[Missing; 1]>,
-    /// The same, as a set.
+    /// The same endpoints as a set.
     pub(crate) excused: PartitionSet,
-    /// No endpoint after this one was waited for when it was last looked. The next search begins here.
+    /// No endpoint after this one was waited for at the last search. The next search begins here.
     pub(crate) searched_from: u32,
-    /// True when someone below may come to wait for it to be settled.
+    /// True if a sender below may wait for this wave to be settled.
     pub(crate) urgent: bool,
-    /// True when it is not waited for any more.
+    /// True once the wave is no longer waited for.
     pub(crate) is_ready: bool,
-    /// True for what came after its wave was sent.
+    /// True for pieces that came after their wave was sent.
     pub(crate) is_late: bool,
 }
 
-/// What was sent up, kept until it is settled.
+/// A result that was sent up, kept until it is settled.
 #[derive(Debug)]
 pub(crate) struct Sent<P> {
     pub(crate) key: u64,
@@ -137,7 +137,8 @@ pub(crate) struct Lane<P> {
     pub(crate) slots: VecDeque<Slot<P>>,
     pub(crate) sent: ByKey<Sent<P>>,
     pub(crate) settled: TagRuns,
-    /// Settled by the front-end, and still needed here for what the filter holds.
+    /// Settled by the front-end, but not passed on to the children because the filter here still holds
+    /// something.
     pub(crate) withheld: TagRuns,
 }
 
@@ -149,13 +150,13 @@ impl<P> Default for Lane<P> {
 }
 
 impl<P> Lane<P> {
-    /// Where the slot of a key is, or would be.
+    /// The index of the slot with this key, or the index where it would be inserted.
     pub(crate) fn find(&self, key: u64) -> Result<usize, usize> {
         let (Some(first), Some(last)) = (self.slots.front(), self.slots.back()) else { return Err(0) };
         if last.key < key {
             return Err(self.slots.len());
         }
-        // Waves are mostly numbered one by one, and then the place is known.
+        // Keys are mostly consecutive, which gives the index directly.
         let at = key.wrapping_sub(first.key) as usize;
         match self.slots.get(at) {
             Some(slot) if slot.key == key => Ok(at),
@@ -163,7 +164,7 @@ impl<P> Lane<P> {
         }
     }
 
-    /// The last wave before which nobody waits for anything here.
+    /// The last wave up to which nothing here is waited for.
     pub(crate) fn gone_upto(&self) -> Option<u64> {
         match self.slots.iter().find(|slot| !slot.is_ready) {
             Some(open) => open.key.checked_sub(1),

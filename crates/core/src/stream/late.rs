@@ -1,8 +1,8 @@
-//! What comes for waves that have gone, and how whoever sends that is told where the others are.
+//! Pieces that arrive after their wave has gone, and how their senders learn where to continue.
 //!
-//! Where everyone is waited for, only those are late who have just come back; where waves time out, whoever was held up
-//! for a moment would be for ever: he is told to go on with the foremost. What a lost node's filter may have kept is
-//! another thing that comes late, and is wanted.
+//! With `WaitForAll`, only an endpoint that has just come back can be late. With time-outs, an endpoint that
+//! was held up once would stay late for ever, so it is told to continue with the newest wave. Pieces that a
+//! lost node's filter may have kept also come late, and are wanted.
 
 use super::error::StreamError;
 use super::gather::{Address, make_ready};
@@ -20,12 +20,12 @@ use crate::seat::{Parent, Standing};
 use crate::wave::contributors::Part;
 use alloc::vec::Vec;
 
-/// What has become of a piece's wave.
+/// The state of a piece's wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Past {
     /// It has not gone yet.
     New,
-    /// It has gone without this.
+    /// The wave has gone without this piece.
     Lacking,
     /// It has gone, with some of this or all.
     Had,
@@ -33,7 +33,7 @@ pub(crate) enum Past {
     Settled,
 }
 
-/// Whether a wave has been sent already, and this piece with it.
+/// Whether a wave has been sent already, and whether this piece was in it.
 pub(crate) fn past_of<P: Payload>(
     share: &Share<P>,
     address: Address,
@@ -55,15 +55,17 @@ pub(crate) fn past_of<P: Payload>(
 }
 
 impl<P: Payload> Share<P> {
-    /// The child that is this source. Sources are counted as children are asked, so they ascend until the count begins again.
+    /// The index of the child with this source. Sources ascend until their count wraps around.
     fn child_of(&self, source: u32) -> Option<usize> {
         let row = self.seat.children.iter().as_slice();
         let found = row.binary_search_by_key(&source, |child| child.more.source).ok();
         found.or_else(|| row.iter().position(|child| child.more.source == source))
     }
 
-    /// A piece of a wave that has gone and needs none, or of one that is settled. What a lost node's filter may have
-    /// kept is for the filter here all the same, with the next wave. An endpoint need not wait for what is settled.
+    /// Drops a piece of a wave that has gone and needs none, or that is settled.
+    ///
+    /// Pieces that a lost node's filter may have kept still go to the filter here, with the next wave. If the
+    /// wave is settled, an endpoint need not wait for its packet.
     pub(crate) fn drop_piece(
         &mut self,
         cx: &mut Context<P>,
@@ -96,8 +98,9 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Where waves time out, those that are settled may be far behind those that others send by now: it is said above
-    /// that somebody here is late, by a part that nobody is in, so that he is told where to go on.
+    /// Asks the nodes above where an endpoint here is to continue, with a part without contributors.
+    ///
+    /// With time-outs, the settled waves may be far behind the waves that others send by now.
     pub(crate) fn ask_where(&mut self, cx: &mut Context<P>, key: u64) {
         if !matches!(self.terms.spec.synchronisation, Synchronisation::TimeOut(_)) {
             return;
@@ -121,9 +124,11 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Whoever sends pieces for waves that are gone would for ever be behind. So it is told where to go on: where waves
-    /// time out, with the foremost, for those before it would have gone by the time that it comes; where they wait,
-    /// with the first that is not gone, lest it skip one that waits for it.
+    /// Tells a late sender with which wave to continue; otherwise it would be behind for ever.
+    ///
+    /// With time-outs it continues after the newest wave, because earlier ones will have gone by the time its
+    /// pieces arrive. With `WaitForAll` it continues with the first wave that has not gone, so that it skips
+    /// no wave that waits for it.
     pub(crate) fn tell_ahead(&mut self, cx: &mut Context<P>, source: Option<Source>, key: u64) {
         let gone_upto = match self.terms.spec.synchronisation {
             Synchronisation::TimeOut(_) => Some(self.row.tag_max),
@@ -145,7 +150,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The parent says that waves have gone without this subtree, or part of it.
+    /// Takes the parent's word that waves have gone without this subtree, or a part of it.
     pub(crate) fn take_ahead(
         &mut self,
         cx: &mut Context<P>,
@@ -156,8 +161,9 @@ impl<P: Payload> Share<P> {
             return Ok(());
         }
         skip_to(self, tag);
-        // Those below may skip waves that these wait for. Where waves time out, they do so in any case, and those that are
-        // in time are not to be sent without who is.
+        // Nodes below may skip waves that slots here wait for, so these slots go as they are. With time-outs
+        // they go by themselves, and slots that are in time must not be sent without endpoints that are in
+        // time.
         let slots = match (self.terms.spec.synchronisation, self.row.lanes.get(&GATHERED)) {
             (Synchronisation::WaitForAll, Some(lane)) => lane.slots.partition_point(|slot| slot.key <= tag),
             _ => 0,
@@ -179,7 +185,7 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// Endpoints here that count their packets go on after this wave.
+/// Lets endpoints here that count their packets continue after this wave.
 fn skip_to<P>(share: &mut Share<P>, tag: u64) {
     share.own.iter_mut().for_each(|own| own.next_tag = own.next_tag.max(tag.saturating_add(1)));
 }

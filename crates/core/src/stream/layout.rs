@@ -1,8 +1,9 @@
-//! The front-end's layout: who sits below whom in a stream, and since when.
+//! The front-end's layout: the parent, the children and the age of every seat in a stream.
 //!
-//! It is the one authority on places. Whoever loses a child or hears of it again reports that, and waits for what the next
-//! epoch says; no other node gives anybody a place. Each change is an epoch, and a seat's number is the epoch that gave it
-//! its place: so what anybody says of an earlier place is told from what is so now.
+//! The layout is the only authority on places. A node that loses a child or hears it again reports that, and
+//! waits for the next epoch; no other node assigns places. Each change is an epoch, and a seat's number is
+//! the epoch that gave it its place. So a message about an earlier place can be distinguished from one about
+//! the current place.
 //!
 //! ```text
 //!      front-end: the layout, epoch 41 ─▶ 42
@@ -18,7 +19,7 @@ use crate::tree::{Seat, Tree};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Who sits where.
+/// The seats of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// Counts the changes, from 1.
@@ -59,12 +60,12 @@ impl Layout {
         self.epoch
     }
 
-    /// True when a node sits here, and is to account for some of these.
+    /// True if a node has a seat and is to account for some of these endpoints.
     pub(crate) fn holds(&self, node: NodeId, endpoints: &PartitionSet) -> bool {
         self.places.get(&node).is_some_and(|place| place.endpoints.intersects(endpoints))
     }
 
-    /// True when a node sits here.
+    /// True if a node has a seat.
     pub(crate) fn seats(&self, node: NodeId) -> bool {
         self.places.contains_key(&node)
     }
@@ -74,7 +75,7 @@ impl Layout {
         self.places.get(&node).map(|place| place.number.place)
     }
 
-    /// Which endpoints a node is to account for itself.
+    /// The endpoints that a node is to account for itself.
     pub(crate) fn endpoints_of(&self, node: NodeId) -> Option<&PartitionSet> {
         self.places.get(&node).map(|place| &place.endpoints)
     }
@@ -84,7 +85,7 @@ impl Layout {
         self.tops.iter().map(|&top| self.subtree(top)).collect()
     }
 
-    /// A walk in preorder, without recursion: no chain is too deep for a stack.
+    /// Walks the subtree in preorder, without recursion, so that a deep chain cannot exhaust the stack.
     fn subtree(&self, top: NodeId) -> Places {
         let (mut row, mut numbers) = (Vec::new(), Vec::new());
         let mut path: Vec<(&Place, usize, usize)> = Vec::new();
@@ -109,8 +110,9 @@ impl Layout {
         Places::new(tree, numbers).expect("invariant: each seat has its number, and no life is later")
     }
 
-    /// A node is lost to its parent: those below become the parent's. `anew`: the node itself is to begin again, as a leaf.
-    /// False when nothing has changed: what is said is of another place, or was known.
+    /// Gives the children of a lost node to its parent. With `anew`, the lost node begins again as a leaf.
+    ///
+    /// Returns false if nothing changes: the report is about another place, or the loss is known.
     pub(crate) fn lose(&mut self, node: NodeId, place: u64, anew: bool) -> bool {
         let Some(lost) = self.places.get_mut(&node).filter(|lost| lost.number.place == place) else {
             return false;
@@ -131,7 +133,7 @@ impl Layout {
         let at = row.iter().position(|&child| child == node).map_or(row.len(), |at| at + 1);
         row.splice(at..at, orphans);
         if is_relay {
-            // It only passed on what others sent: nobody misses it.
+            // A relay has no endpoints, so no wave misses it.
             self.remove(node);
         } else if anew {
             self.begin_anew(node);
@@ -139,7 +141,7 @@ impl Layout {
         true
     }
 
-    /// A leaf is to begin again where it sits. False when it has children, or no seat.
+    /// Lets a leaf begin again at its place. Returns false if the node has children, or no seat.
     pub(crate) fn renew(&mut self, node: NodeId) -> bool {
         let is_leaf = self.places.get(&node).is_some_and(|place| place.children.is_empty());
         if is_leaf {
@@ -149,7 +151,9 @@ impl Layout {
         is_leaf
     }
 
-    /// These endpoints are nobody's; whoever has none left and nobody below has no seat. False when they were nobody's.
+    /// Takes these endpoints from their nodes, and removes nodes left without endpoints and children.
+    ///
+    /// Returns false if no node had any of them.
     pub(crate) fn release(&mut self, endpoints: &PartitionSet) -> bool {
         let held = self.places.iter_mut().filter(|(_, place)| place.endpoints.intersects(endpoints));
         let mut idle = Vec::new();
@@ -166,7 +170,7 @@ impl Layout {
         is_changed
     }
 
-    /// Gives a node endpoints that are nobody's: where it sits, or else as a leaf below `parent`.
+    /// Gives a node endpoints that no node has: at its seat, or else as a leaf below `parent`.
     pub(crate) fn give(&mut self, node: NodeId, endpoints: &PartitionSet, parent: Option<NodeId>) {
         self.epoch += 1;
         match self.places.get_mut(&node) {
@@ -187,7 +191,7 @@ impl Layout {
         }
     }
 
-    /// Removes a leaf, and those above it that fold nothing then.
+    /// Removes a leaf, and the nodes above it that then fold nothing.
     fn remove(&mut self, leaf: NodeId) {
         let mut next = Some(leaf);
         while let Some(node) = next {
@@ -227,7 +231,7 @@ mod tests {
         Tree::join(node(number), set(u32::from(number)), children)
     }
 
-    /// Of each seat in preorder: the node, how many sit there, its place and its life.
+    /// For each seat in preorder: the node, the size of its subtree, its place and its life.
     fn rows(layout: &Layout) -> Vec<Vec<(u16, u32, u64, u64)>> {
         let row = |places: &Places| {
             let seats = places.tree().seats().iter().zip(places.numbers());
@@ -248,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn who_sat_below_a_lost_node_sits_below_its_parent_and_goes_on() {
+    fn children_of_a_lost_node_keep_their_life_under_its_parent() {
         let mut layout = two_levels();
         assert!(layout.lose(node(2), 1, true));
         let first = alloc::vec![(1, 5, 1, 1), (2, 1, 2, 2), (3, 1, 2, 1), (4, 1, 2, 1), (5, 1, 1, 1)];
         assert_eq!(rows(&layout)[0], first);
-        assert!(!layout.lose(node(2), 1, true), "what is said of its former place is stale");
-        assert!(!layout.lose(node(2), 2, false), "that a leaf is away changes no place");
+        assert!(!layout.lose(node(2), 1, true), "a report about its former place is stale");
+        assert!(!layout.lose(node(2), 2, false), "the absence of a leaf changes no place");
         assert_eq!(layout.epoch(), 2);
     }
 
@@ -267,12 +271,12 @@ mod tests {
         assert_eq!(
             rows(&layout)[0],
             [(1, 1, 1, 1)],
-            "it is away, and has its old place until it is asked again"
+            "it is away, and keeps its old place until it is asked again"
         );
     }
 
     #[test]
-    fn who_is_left_without_endpoints_and_children_has_no_seat() {
+    fn node_without_endpoints_and_children_loses_its_seat() {
         let relay = Tree::join(node(9), PartitionSet::new(), &[inner(1, &[]), inner(2, &[])]);
         let mut layout = Layout::new(&[relay]);
         assert!(layout.release(&set(1)));

@@ -1,5 +1,7 @@
-//! What nodes say to each other about a stream. A stream's messages keep their order on a connection, but for
-//! [`Beat`](StreamMessage::Beat) and [`Report`](StreamMessage::Report), which may overtake the others.
+//! Messages between nodes about a stream.
+//!
+//! The messages of a stream keep their order on a connection, except [`Beat`](StreamMessage::Beat) and
+//! [`Report`](StreamMessage::Report), which may overtake the others.
 
 use super::places::Places;
 use super::tags::TagRuns;
@@ -11,56 +13,66 @@ use crate::partitions::PartitionSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Parent to child: take part in this stream; or, to one that does, this is your place now, and your subtree.
+/// Parent to child: take part in this stream. To a child that already does: its current place and subtree.
 ///
-/// The front-end alone gives places. A parent passes on what it is told of a child, and adds what concerns only the two.
+/// Only the front-end assigns places. A parent passes on the places of a child, and adds the fields that
+/// concern only the two of them.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamOpen<P> {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// What it is.
+    /// The description of the stream.
     pub spec: Arc<StreamSpec<P>>,
-    /// The child's subtree, itself at the root, with the number of each seat. If the root's place is later than the child's
-    /// own, the child answers to whoever sends this; if the root's life is later too, it begins anew.
+    /// The child's subtree, with the child at its root, and the number of each seat.
+    ///
+    /// If the root's place is later than the child's current place, the sender becomes the child's parent. If
+    /// the root's life is later too, the child begins anew.
     pub places: Places,
-    /// The layout that the places are of: the front-end counts its changes.
+    /// The epoch of the layout that contains the places. The front-end counts the changes of its layout.
     pub epoch: u64,
-    /// Levels of the whole tree below the front-end, for time-outs that are staged.
+    /// Levels of the whole tree below the front-end. Staged time-outs need it.
     pub levels: u32,
-    /// Bytes that the child may have sent up and not been told to be settled.
+    /// Bytes that the child may have sent up and that are not yet settled.
     pub window_bytes: u64,
-    /// Endpoints that are new begin with this tag, or a later one.
+    /// First tag for new endpoints; they begin with this tag or a later one.
     pub first_tag: u64,
-    /// Packets that the front-end had sent when it made the layout, or that had come to the parent by then, counted from 1. A
-    /// child that knows nothing of the stream is given those after them: its endpoints may have taken the others in a former
-    /// life.
+    /// Last down-sequence number that the front-end had sent when it made the layout, or that the parent had
+    /// received by then.
+    ///
+    /// A child that does not know the stream receives only the packets after it: its endpoints may have taken
+    /// the earlier ones in a former life.
     pub packets_before: u64,
 }
 
-/// Child to parent: what my subtree gives to one wave. There may be several, of disjoint contributors.
+/// Child to parent: the contribution of the child's subtree to one wave.
+///
+/// A child may send several for one wave, with disjoint contributors.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamUp<P> {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// 0 where endpoints are waited for; else the endpoint that sent it, plus one.
+    /// 0 if waves gather all endpoints; otherwise the number of the endpoint that sent the packet, plus one.
     pub lane: u32,
-    /// Which wave.
+    /// The tag of the wave.
     pub tag: u64,
-    /// In a lane other than 0: the how-manieth packet of its endpoint.
+    /// In a lane other than 0: sequence number of the packet at its endpoint.
     pub serial: u64,
-    /// A packet; `None` when there is none, or no more.
+    /// A packet; `None` if the part has no packet.
     pub payload: Option<P>,
-    /// True when further packets of the same part follow; the last frame has what concerns them all.
+    /// True if further frames of the same part follow. The last frame has the fields that concern the whole
+    /// part.
     pub more: bool,
-    /// True when it ends a quarter of a window of someone below: once the front-end's user has it, what he has is settled.
+    /// True if a sender below has filled a quarter of its window since its last mark.
+    ///
+    /// The front-end settles at once when its user has taken this wave.
     pub urgent: bool,
-    /// Whose packets went into these.
+    /// Endpoints whose packets are in this part.
     pub contributors: PartitionSet,
-    /// Who of the subtree will not be in this wave, and why.
+    /// Endpoints of the subtree that will not be in this wave, with reasons.
     pub missing: Vec<Missing>,
-    /// The oldest tag that the sender's filter has not given all of.
+    /// Oldest tag of which the sender's filter still holds something.
     pub holds_from: Option<u64>,
 }
 
@@ -68,59 +80,63 @@ pub struct StreamUp<P> {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamDown<P> {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// The front-end's count of its packets, from 1.
+    /// Sequence number at the front-end, from 1.
     pub sequence: u64,
-    /// The tag that it gave it.
+    /// The tag that the front-end gave the packet.
     pub tag: u64,
-    /// For these endpoints; `None` for all.
+    /// Endpoints that receive the packet; `None` for all.
     pub to: Option<PartitionSet>,
-    /// The packet; `None` when the filter on its way made it into none.
+    /// The packet; `None` if a filter on its way dropped it.
     pub payload: Option<P>,
-    /// True when the filter on its way made several of it and more follow.
+    /// True if a filter on its way made several packets of it and more follow.
     pub more: bool,
 }
 
-/// Parent to child: the front-end has these; nobody need keep them any longer.
+/// Parent to child: the front-end's user has taken these waves, so no node needs to keep them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamSettled {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// By lane, ascending: tags in lane 0, serials in the others.
+    /// By lane, ascending: tags in lane 0, sequence numbers in the others.
     pub lanes: Vec<(u32, TagRuns)>,
 }
 
-/// Child to parent: I have opened it, or who takes part below me has changed.
+/// Child to parent: the child has opened its share, or the endpoints that take part below it have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamNews {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// The place that the sender speaks from. What it says from another than its parent gave it is no answer.
+    /// The place from which the sender speaks.
+    ///
+    /// The parent ignores news from another place than the one it last gave.
     pub place: u64,
-    /// The epoch of the last [`StreamOpen`] that it has had there: of what came later it knows nothing yet.
+    /// Epoch of the last [`StreamOpen`] received for this place. The sender does not know later changes yet.
     pub epoch: u64,
-    /// The last packet that has come from above.
+    /// Last down-sequence number received from the parent.
     pub received: u64,
-    /// Endpoints that begin with some tag; 0 for those who have been there all along.
+    /// Endpoints and the tag with which each set begins; 0 for endpoints that have been there from the start.
     pub joined: Vec<(PartitionSet, u64)>,
-    /// Endpoints of the subtree that give nothing now, and why.
+    /// Endpoints of the subtree that give nothing now, with reasons.
     pub away: Vec<Missing>,
 }
 
-/// Child to parent, and on to the front-end: a child is lost, or may be called back. May overtake other messages.
+/// Child to parent, forwarded to the front-end: a child is lost, or may be called back.
+///
+/// A report may overtake other messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamReport {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
-    /// Whom this is about.
+    /// The node that the report is about.
     pub node: NodeId,
-    /// The place that it had. The report says nothing of any other.
+    /// The place that the node had. The report is valid only for this place.
     pub place: u64,
-    /// True when it is to be called back at once: it took part until now, or has been heard again.
+    /// True if the node is to be called back at once: it took part until now, or has been heard again.
     pub at_once: bool,
 }
 
@@ -136,57 +152,60 @@ pub enum StreamMessage<P> {
     Down(StreamDown<P>),
     /// See [`StreamSettled`].
     Settled(StreamSettled),
-    /// Child to parent: my endpoints have taken all packets up to this one.
+    /// Child to parent: the endpoints below have taken all packets up to this one.
     Taken {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Counts as [`StreamDown::sequence`].
+        /// A [`StreamDown::sequence`].
         upto: u64,
     },
     /// See [`StreamNews`].
     News(StreamNews),
     /// See [`StreamReport`].
     Report(StreamReport),
-    /// Parent to child: waves up to this one have gone without you; begin after it.
+    /// Parent to child: waves up to this one have gone without this child; its endpoints continue after it.
     Ahead {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// The last of them.
+        /// The last of these waves.
         tag: u64,
     },
-    /// Child to parent: I am alive. Sent in every [`stream_beat`](crate::config::Tuning::stream_beat).
+    /// Child to parent: a sign of life. Sent every [`stream_beat`](crate::config::Tuning::stream_beat).
     Beat {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
     },
-    /// Whoever can't open its filter to its parent: give me this operator. Parent to child: have you, or has anybody
-    /// below you?
+    /// A request for an operator.
+    ///
+    /// A child that can't open its filter sends it to its parent. A parent without the operator sends it to
+    /// its children, to find a node below that has it.
     WantOperator {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which operator.
+        /// The operator.
         id: OperatorId,
     },
-    /// The answer.
+    /// The answer to [`WantOperator`](Self::WantOperator).
     Operator {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which operator.
+        /// The operator.
         id: OperatorId,
-        /// What it is; `None`, said by children only, when nobody there has it.
+        /// The operator itself. A child sends `None` if neither it nor a node below has it.
         payload: Option<P>,
     },
-    /// Parent to child: it is over. Child to parent: I can't take part, or no longer.
+    /// Parent to child: the stream is over. Child to parent: the child can't take part, or no longer takes
+    /// part.
     Close {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Why.
+        /// The reason.
         reason: StreamError,
     },
 }
 
 impl<P> StreamMessage<P> {
-    /// The stream it is about.
+    /// The stream that the message is about.
     pub fn stream(&self) -> StreamId {
         match self {
             Self::Open(open) => open.stream,
@@ -206,7 +225,7 @@ impl<P> StreamMessage<P> {
 }
 
 impl<P: Payload> StreamUp<P> {
-    /// What tells it from others of its lane.
+    /// The key that identifies the wave or packet within its lane.
     pub fn key(&self) -> u64 {
         if self.lane == 0 { self.tag } else { self.serial }
     }

@@ -1,9 +1,9 @@
-//! Streams: a tree that stays, packets multicast down it, wave after wave up (MRNet §2).
+//! Streams: a tree that stays, with packets multicast down it and waves coming up it (MRNet §2).
 //!
-//! A stream's *endpoints* are partitions of a service. Its front-end is the root of a tree over the nodes that they
-//! live on; each node has a `share::Share` of the stream. Waves are told apart by their tag, and what belongs to one
-//! by its contributors, as in a call: a wave at a node is the very `Parts` that a call's
-//! is, complete when everyone below is in it or known to be missing from it.
+//! The *endpoints* of a stream are partitions of a service. The front-end is the root of a tree over the
+//! nodes that host them; each node has a `share::Share` of the stream. A tag identifies a wave, and
+//! contributors identify the parts of a wave, as in a call: a wave at a node is the same `Parts` type that a
+//! call uses. It is complete when every endpoint below is in it or is known to be missing from it.
 //!
 //! ```text
 //!   endpoint / child ──piece──▶ slot of its tag ──complete, timed out, or at once──▶ ready
@@ -11,26 +11,28 @@
 //!   settled ◀── front-end's user took it ◀── sent, and kept until settled ◀── filter ◀┘ filter is idle
 //! ```
 //!
-//! - **Nothing is mixed.** Nobody is in a wave twice, and no packet is in a wave of another tag, whatever died
-//!   meanwhile: what comes too late is dropped and counted.
-//! - **Nothing is lost because a node in between dies.** A node keeps what it sent until the front-end's user has it
-//!   ([`message::StreamSettled`]). Should its parent die, whose child it becomes gets all of that again, and drops what
-//!   it has. Only what comes for a gathered wave after that has reached the front-end is dropped there, and was missing
-//!   from it by name.
-//! - **Nobody is flooded.** What is sent and not settled is bounded by a window of bytes, at each node and each
-//!   endpoint, and so is what the front-end sent down and its endpoints have not taken. Whoever stops reading stops
-//!   those who send.
-//! - **Nobody blocks the others for long.** A child that gives no sign of life is given up, its children are given to its
-//!   parent, and its endpoints are missing until it is back (`repair`).
-//! - **One node gives places.** The front-end numbers them, and of two places the later counts (`layout`). All others
-//!   report whom they have lost or heard again, and take the place that is sent to them.
+//! - **Waves are not mixed.** No endpoint counts twice in a wave, and no packet is in a wave of another tag,
+//!   also after failures. A packet that arrives too late is dropped and counted.
+//! - **Nothing is lost when an inner node dies.** A node keeps what it sent until the front-end's user has it
+//!   ([`message::StreamSettled`]). If its parent dies, the node sends all of that again to its new parent,
+//!   which drops what it already has. If such a packet arrives after its gathered wave has reached the
+//!   front-end, the front-end drops it; that wave already listed the endpoint as missing.
+//! - **Memory is bounded.** A window of bytes at each node and each endpoint bounds what is sent and not
+//!   settled. It also bounds packets that the front-end sent down until the endpoints acknowledge them. A
+//!   receiver that stops reading therefore stops its senders.
+//! - **A silent node blocks the others only for a short time.** If a child gives no sign of life, its parent
+//!   gives it up and adopts its children. Its endpoints are missing until it is back (`repair`).
+//! - **Only the front-end assigns places.** It numbers them; if a node is offered two places, the later one
+//!   is valid (`layout`). All other nodes report which children they have lost or heard again, and accept the
+//!   places sent to them.
 //!
-//! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
-//! with `child`, `lane` and `roll` for who and what is in it; [`places`], `layout`, `seating` and `given`, who sits where;
-//! `desk`, where everything arrives; `open`, `reseat`, `news` and `close`, how a share comes to be, changes and ends;
-//! `gather`, `late`, `filtering`, `emit` and `settle`, the way up; `down`, the way down; `repair` and `report`, who is
-//! lost and who comes back; `front` and `endpoint`, the two ends; [`operator`], filters that come while the cluster runs; [`tags`], sets of tags;
-//! [`work`], how much there is of it all.
+//! Modules: [`spec`] and [`error`] say what a stream is and why it ends; [`message`] has the messages between
+//! nodes; `share` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
+//! [`places`], `layout`, `seating` and `given` lay out the tree; every input arrives at `desk`; `open`,
+//! `reseat`, `news` and `close` begin, change and end a share; `gather`, `late`, `filtering`, `emit` and
+//! `settle` are the way up; `down` is the way down; `repair` and `report` handle lost and returning nodes;
+//! `front` and `endpoint` are the two ends; [`operator`] fetches filters that a node was not built with;
+//! [`tags`] has sets of tags; [`work`] reports the sizes of a share.
 
 mod child;
 mod close;
@@ -70,7 +72,7 @@ pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisati
 
 use core::fmt;
 
-/// A stream: who opened it (its generation), and the how-manieth of that front-end.
+/// Identifies a stream: the generation of its front-end, and its sequence number at that front-end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamId {

@@ -1,4 +1,4 @@
-//! What a child says of who takes part below it, and what this node says of its own.
+//! News of the endpoints that take part: taken from children, and sent to the parent.
 
 use super::child::Child;
 use super::error::StreamError;
@@ -18,7 +18,7 @@ use crate::tree::Tree;
 use alloc::vec::Vec;
 
 impl<P: Payload> Share<P> {
-    /// A child has opened its part, or who takes part below it has changed.
+    /// Takes a child's news: it has opened its share, or the endpoints that take part below it have changed.
     pub(crate) fn take_news(
         &mut self,
         cx: &mut Context<P>,
@@ -40,7 +40,7 @@ impl<P: Payload> Share<P> {
             self.hear_again(cx, now, at);
             return Ok(());
         }
-        // What was said from another place is no answer.
+        // News from another place is no answer.
         if news.place != child.more.place.places.number().place {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl<P: Payload> Share<P> {
             child.more.place.first_tag = self.down.tag_max.saturating_add(1);
         }
         self.seat.children.set_standing(at, Standing::There);
-        // Who is away stays so until the child says otherwise of its latest subtree, which it will.
+        // Absent endpoints stay absent until the child reports on its latest subtree, which it will.
         if has_heard_all || is_first {
             self.take_roll(at, news, has_heard_all);
         }
@@ -63,9 +63,11 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// Brings the roll up to date with who a child says is away, or has come. Nothing is changed but what concerns the child's
-    /// endpoints: while a stream opens, every child has news. Who has come to it is believed only of a child that
-    /// `has_heard_all` of its subtree: it may be somebody else's by now.
+    /// Updates the roll with the endpoints that a child reports as away or as joined.
+    ///
+    /// Only the child's own endpoints are updated, because every child sends news while a stream opens.
+    /// Joined endpoints are accepted only if the child `has_heard_all` of its subtree: before that, they may
+    /// already belong to another node.
     fn take_roll(&mut self, at: usize, news: &StreamNews, has_heard_all: bool) {
         let before = self.attendance(&self.seat.children[at].answers_for);
         let child = &mut self.seat.children[at];
@@ -91,7 +93,8 @@ impl<P: Payload> Share<P> {
         self.roll.news_due = true;
     }
 
-    /// Tells a child that has just come what is settled: it may have sent that to somebody who told it no more.
+    /// Tells a child that has just joined what is settled. Its former parent may have been lost before it
+    /// could say so.
     fn tell_settled(&self, cx: &mut Context<P>, at: usize) {
         let child = &self.seat.children[at];
         let mut lanes: Vec<(u32, TagRuns)> = Vec::new();
@@ -113,7 +116,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Says that everyone below takes part, once that is so.
+    /// Notes that the stream is open once all below take part.
     pub(crate) fn look_whether_opened(&mut self) {
         let is_waiting = matches!(self.filtering.state, Filter::Opening)
             || self.seat.children.any_again(Child::is_awaited);
@@ -125,7 +128,7 @@ impl<P: Payload> Share<P> {
         self.roll.news_due = true;
     }
 
-    /// Tells the parent, or the front-end's user, how the subtree is now.
+    /// Tells the parent, or the front-end's user, the current state of the subtree.
     pub(crate) fn tell_news(&mut self, cx: &mut Context<P>) {
         self.roll.news_due = false;
         let away = self.all_away(cx.config.limits.missing_max);
@@ -140,7 +143,7 @@ impl<P: Payload> Share<P> {
                     away,
                 };
                 cx.send_stream(parent, StreamMessage::News(news));
-                // The parent does not know which packets nobody here is to be given.
+                // The parent does not know that packets before this node joined concern no endpoint here.
                 if self.down.told_taken < self.down.packets_before {
                     self.tell_taken_again(cx);
                 }

@@ -1,8 +1,8 @@
-//! How a node comes to have a share of a stream, and asks others to.
+//! How a node gets its share of a stream, and asks its children to take part.
 //!
-//! The parent sends each child its subtree; the child opens it the same way, and says so when everyone below has
-//! ([`super::message::StreamNews`]): opening is itself a wave. Later a node is sent its part again whenever the layout has
-//! changed there (`reseat`).
+//! The parent sends each child its subtree. The child opens its share in the same way, and answers when
+//! everyone below it has answered ([`super::message::StreamNews`]), so opening is itself a wave. If the
+//! layout changes later, the parent sends a node its new place (`reseat`).
 
 use super::child::{Child, Flow, Half, Own, Placed};
 use super::error::StreamError;
@@ -26,16 +26,19 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Packets of one life of an endpoint that are told apart from those of the next.
+/// Bits of a sequence number that count the packets of one life of an endpoint. The bits above them hold the
+/// life.
 const LIFE_BITS: u32 = 44;
-/// No epoch is so much later than the latest heard of. They rise by one with each change: one that leaps is made up, and
-/// would leave no room for those that follow.
+/// Largest accepted step from the latest known epoch to a new one.
+///
+/// Epochs rise by one with each change. A larger step is made up, and would leave no numbers for later
+/// changes.
 pub(crate) const EPOCH_LEAP_MAX: u64 = 1 << 32;
-/// No child is given a smaller window than this, unless the whole stream's is.
+/// Smallest window of a child, unless the whole stream's window is smaller.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 
 impl<P: Payload> Streams<P> {
-    /// Takes part in a stream that this node knows nothing of.
+    /// Begins a share of a stream that this node does not know yet.
     pub(crate) fn begin_share(
         &mut self,
         cx: &mut Context<P>,
@@ -46,8 +49,7 @@ impl<P: Payload> Streams<P> {
         let refusal = if open.places.node() != cx.me {
             return cx.note_bad_message(from, "open.tree: its root is another node");
         } else if open.epoch > u64::MAX >> 1 || open.places.number().place > open.epoch {
-            return cx
-                .note_bad_message(from, "open.epoch: beyond all that there can be, or before the place");
+            return cx.note_bad_message(from, "open.epoch: above u64::MAX / 2, or before the place");
         } else if open.window_bytes == 0 {
             Some(StreamError::bad_field("window_bytes", 0, "at least 1"))
         } else if let Err(error) = open.places.tree().check_seats() {
@@ -86,7 +88,8 @@ impl<P: Payload> Streams<P> {
         share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
     }
 
-    /// Endpoints that lived here do so no longer: later ones don't take up their count.
+    /// Closes an endpoint of this node. Records its packet count, so that a later endpoint does not reuse its
+    /// numbers.
     pub(crate) fn close_own(
         &mut self,
         cx: &mut Context<P>,
@@ -125,14 +128,14 @@ impl<P: Payload> Share<P> {
         self.regroup();
     }
 
-    /// So many children can each be given so large a window.
+    /// The window of each child if this node has so many children.
     pub(crate) fn window_for(&self, cx: &Context<P>, children: usize) -> usize {
         let account_id = cx.queue.accounts.of_service(&self.terms.spec.service);
         let fair = cx.credit.room_of(account_id) / children.max(1);
         self.terms.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
     }
 
-    /// Opens endpoints that live here.
+    /// Opens endpoints hosted by this node.
     pub(crate) fn open_own(
         &mut self,
         desk: &mut StreamDesk<'_, P>,
@@ -142,7 +145,8 @@ impl<P: Payload> Share<P> {
         let card = desk.cx.config.card.services.get(&*self.terms.spec.service);
         let hosted = card.map(|card| card.partitions.clone()).unwrap_or_default();
         let absent = endpoints.difference(&hosted);
-        // Those of a former process are told from these by the life, those of this process by counting on.
+        // The life distinguishes these numbers from those of a former process. Counting on from
+        // `serials_used` distinguishes them from those of earlier endpoints of this process.
         let life = self.order.epoch & ((1 << (u64::BITS - LIFE_BITS)) - 1);
         let next_serial = (life << LIFE_BITS) + desk.streams.serials_used + 1;
         for endpoint in endpoints.intersection(&hosted).iter() {
@@ -180,7 +184,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The driver makes the filter anew; it knows nobody yet.
+    /// Has the driver create the filter again, and gives the new filter its sources.
     pub(crate) fn reopen_filter(&mut self, cx: &mut Context<P>) {
         if !self.terms.spec.has_filter() {
             return;
@@ -203,7 +207,7 @@ impl<P: Payload> Share<P> {
         for &source in &known {
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
         }
-        // What those gave who are gone may wait here yet.
+        // Pieces of sources that are gone may still wait here.
         let slots = self.row.lanes.values().flat_map(|lane| &lane.slots);
         let waiting = slots.flat_map(|slot| slot.parts.resting()).map(|part| &part.payload);
         let gone: BTreeSet<Source> = waiting.chain(&self.row.carried).map(|piece| piece.source).collect();
@@ -213,8 +217,10 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Makes a subtree a child of this node. Who begins anew, or is new, is waited for once it has said that it is there.
-    /// Gives its place in the row; it is yet to be told.
+    /// Makes a subtree a child of this node, and returns the child's index.
+    ///
+    /// If the child is new or begins anew, waves wait for it only after it has said that it is there. The
+    /// caller must send it its place.
     pub(crate) fn adopt_child(
         &mut self,
         cx: &mut Context<P>,
@@ -250,7 +256,7 @@ impl<P: Payload> Share<P> {
         self.seat.children.push(Child::asked(now, 0, tree, flow))
     }
 
-    /// Tells a child its place, as it is now.
+    /// Sends a child its current place.
     pub(crate) fn send_open(&mut self, cx: &mut Context<P>, at: usize) {
         let window_bytes = self.window_for(cx, self.seat.children.len());
         let child = &mut self.seat.children[at];

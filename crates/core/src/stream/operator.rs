@@ -1,21 +1,23 @@
-//! Operators that come while the cluster runs: who lacks one, whom it is asked of, who is given it.
+//! Operators sent while the cluster runs: how a node without one asks for it and receives it.
 //!
-//! A stream may name a filter that a node was not built with, by the hash of what it is ([`OperatorId`]). What such an
-//! operator is, core does not know: the driver keeps operators, and core carries them about as payloads.
+//! A stream may name a filter that a node was not built with, by the hash of its content ([`OperatorId`]).
+//! Core does not know what such an operator is: the driver keeps operators, and core forwards them as
+//! payloads.
 //!
 //! ```text
-//!            front-end   has it, or asks below; when nobody has it, the stream is over
-//!     Want ▲     │ Operator           ▲ Want    each node asks its parent, once for all below it, and passes on what
-//!          │     ▼                    │         comes before it has looked at it: whoever gets it looks for himself
+//!            front-end   has it, or asks its children; if no node has it, the stream is over
+//!     Want ▲     │ Operator           ▲ Want    each node asks its parent once for all below,
+//!          │     ▼                    │         and forwards the operator before checking it
 //!            a node      lacks it ────┘
 //! ```
 //!
-//! - **Up first.** Whoever lacks one asks its parent. As a tree has one way up, nobody ever waits for somebody who waits
-//!   for him; that is also why each stream asks for itself: two streams' trees together may have circles.
-//! - **Then down.** A front-end without the operator asks its children, and they theirs, so that one that was given to
-//!   any node of the stream is found. A child that has none below it either says so.
-//! - **Taken from nobody else.** An operator that comes from where it was not asked is dropped. One that is not what its
-//!   name says, or no operator, costs the stream that brought it, and nobody else.
+//! - **Up first.** A node without the operator asks its parent. A tree has one way up, so no two nodes wait
+//!   for each other. For the same reason each stream asks for itself: the trees of two streams together may
+//!   contain cycles.
+//! - **Then down.** A front-end without the operator asks its children, and they ask theirs, so an operator
+//!   that was given to any node of the stream is found. A child answers if no node below has it either.
+//! - **Accepted only from a node that was asked.** An operator from any other node is dropped. If an operator
+//!   does not match its name, or is none, only the stream that brought it ends.
 
 use super::message::StreamMessage;
 use super::share::{Filter, Share};
@@ -32,12 +34,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// So long a stream's filter waits for its operator to come and be looked at.
+/// How long a stream's filter waits for its operator to arrive and be checked.
 const FETCH_PATIENCE: Duration = Duration::from_secs(20);
-/// So many operators a stream can want: one for each way.
+/// Operators that a stream can want at most: one for each direction.
 const WANTS_PER_STREAM_MAX: usize = 2;
 
-/// What an operator is called: a hash of what it is, which is the driver's to make.
+/// The name of an operator: a hash of its content, computed by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OperatorId(pub [u8; 32]);
@@ -69,11 +71,12 @@ impl fmt::Debug for OperatorId {
     }
 }
 
-/// What the driver has to say of operators.
+/// A report of the driver about an operator.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum OperatorNews<P> {
-    /// A stream's filter can't be opened for want of this one. It is opened again when that has come.
+    /// A stream's filter can't be opened without this operator. It is opened again when the operator has
+    /// come.
     Lacking {
         /// The stream.
         stream: StreamId,
@@ -84,37 +87,37 @@ pub enum OperatorNews<P> {
     Lent {
         /// The stream.
         stream: StreamId,
-        /// The operator.
+        /// The operator; `None` if the driver does not have it.
         id: OperatorId,
-        /// What it is; `None` when it is not here.
+        /// The operator; `None` if the driver does not have it.
         payload: Option<P>,
     },
     /// The answer to [`FilterEffect::Keep`].
     Kept {
         /// The operator.
         id: OperatorId,
-        /// What is wrong with it, if it was not kept.
+        /// An error if the driver did not keep it.
         result: Result<(), Arc<str>>,
     },
 }
 
-/// The operators that this node is after.
+/// The operators that this node is looking for.
 #[derive(Debug)]
 pub(crate) struct Operators<P> {
     wants: BTreeMap<(StreamId, OperatorId), Want>,
-    /// Here, with the stream that brought it, and the driver has not said what it thinks of it.
+    /// Operators that have arrived and that the driver is checking, with the stream that brought each.
     coming: BTreeMap<OperatorId, (StreamId, P)>,
 }
 
-/// What a stream here wants.
+/// A stream's want of an operator.
 #[derive(Debug)]
 struct Want {
     since: Instant,
-    /// The filter of this node waits for it.
+    /// True if this node's filter waits for it.
     is_own: bool,
-    /// Others who do: children, and the parent when it looks for it below.
+    /// Other nodes that wait for it: children, and the parent if it looks for it below.
     waiting: BTreeSet<NodeId>,
-    /// Who has yet to answer.
+    /// The nodes that have been asked and have not answered.
     asked: BTreeSet<NodeId>,
 }
 
@@ -144,14 +147,14 @@ impl<P> Operators<P> {
             .collect()
     }
 
-    /// A stream is over.
+    /// Forgets the wants of a stream that is over.
     pub(crate) fn forget(&mut self, stream: StreamId) {
         self.wants.retain(|&(of, _), _| of != stream);
     }
 }
 
 impl<P: Payload> Streams<P> {
-    /// The driver has something to say of an operator.
+    /// Handles a report of the driver about an operator.
     pub(crate) fn handle_operator_news(&mut self, cx: &mut Context<P>, now: Instant, news: OperatorNews<P>) {
         match news {
             OperatorNews::Lacking { stream, id } => self.with_share(cx, now, stream, |share, desk| {
@@ -171,7 +174,7 @@ impl<P: Payload> Streams<P> {
         }
     }
 
-    /// The driver has looked at an operator that came: filters that wait for it are opened.
+    /// Notes that the driver has checked an operator, and opens the filters that wait for it.
     fn note_operator_kept(
         &mut self,
         cx: &mut Context<P>,
@@ -193,7 +196,7 @@ impl<P: Payload> Streams<P> {
                     Ok(())
                 }
                 Err(problem) if stream == brought_by => Err(StreamError::Filter { problem: problem.clone() }),
-                // Whom this stream would ask is somebody else.
+                // This stream asks other nodes than the stream that brought the operator.
                 Err(_) => share.seek_operator(desk, id),
             });
         }
@@ -201,7 +204,8 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// A child lacks an operator; or the parent does, and looks for it below.
+    /// Takes a request for an operator: from a child that lacks it, or from the parent that looks for it
+    /// below.
     pub(crate) fn take_operator_want(
         &self,
         desk: &mut StreamDesk<'_, P>,
@@ -211,7 +215,7 @@ impl<P: Payload> Share<P> {
     ) -> Result<(), StreamError> {
         let is_above = self.seat.parent == Parent::Node(from);
         if !is_above && self.child_at(from).is_none() {
-            // What crosses with a change of parents is no fault.
+            // A request that crosses with a change of parents is no fault.
             return Ok(());
         }
         let wanted = desk.streams.operators.wanted_by(self.terms.id);
@@ -222,14 +226,15 @@ impl<P: Payload> Share<P> {
         let want = desk.streams.operators.want(now, self.terms.id, id);
         want.waiting.insert(from);
         if is_above {
-            // Who asks has nothing to answer; it gives it to those who asked as soon as it can.
+            // The parent asks here because it lacks the operator, so it will not answer; it forwards the
+            // operator when it has it.
             want.asked.remove(&from);
         }
         desk.cx.effects.push_back(Effect::Filter(FilterEffect::Lend { stream: self.terms.id, id }));
         Ok(())
     }
 
-    /// An operator comes, or the word that nobody there has it.
+    /// Takes an operator, or the answer that no node there has it.
     pub(crate) fn take_operator(
         &mut self,
         desk: &mut StreamDesk<'_, P>,
@@ -256,8 +261,9 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Asks for an operator that is not here, unless somebody has been asked: the parent; or everyone below, at the
-    /// front-end and wherever it is the parent who asks.
+    /// Asks for an operator that is not here, unless a request is pending.
+    ///
+    /// It asks the parent; at the front-end, and if the parent itself asks, it asks all children.
     fn seek_operator(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId) -> Result<(), StreamError> {
         if desk.streams.operators.coming.contains_key(&id) || self.order.orphan_since.is_some() {
             return Ok(());
@@ -282,7 +288,7 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// Nobody below has it.
+    /// Handles the answer that no node below has the operator.
     fn note_nobody_has_operator(
         &self,
         desk: &mut StreamDesk<'_, P>,
@@ -290,7 +296,7 @@ impl<P: Payload> Share<P> {
     ) -> Result<(), StreamError> {
         let Parent::Node(parent) = self.seat.parent else {
             return Err(StreamError::Filter {
-                problem: alloc::format!("nobody has the operator {id}").into(),
+                problem: alloc::format!("no node of the stream has the operator {id}").into(),
             });
         };
         let key = (self.terms.id, id);
@@ -301,14 +307,14 @@ impl<P: Payload> Share<P> {
         }
         let Some(want) = desk.streams.operators.wants.get(&key) else { return Ok(()) };
         if want.is_own || !want.waiting.is_empty() {
-            // Now it is the parent's turn again, which may find it elsewhere.
+            // The parent is asked again: it may find the operator elsewhere.
             return self.seek_operator(desk, id);
         }
         desk.streams.operators.wants.remove(&key);
         Ok(())
     }
 
-    /// Gives an operator to whoever waits for it in a stream.
+    /// Gives an operator to the nodes of a stream that wait for it.
     fn hand_on_operator(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId, payload: &P) {
         let key = (self.terms.id, id);
         let Some(want) = desk.streams.operators.wants.get_mut(&key) else { return };
@@ -322,7 +328,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The parent has changed, or knows nothing of what it was told: it is asked again.
+    /// Asks again after the parent has changed, or has lost what it was told.
     pub(crate) fn ask_again_for_operators(&self, desk: &mut StreamDesk<'_, P>) -> Result<(), StreamError> {
         for id in desk.streams.operators.wanted_by(self.terms.id) {
             if let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) {
@@ -333,7 +339,8 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// What a stream wants is looked after every so often: nobody waits for those who are gone, nor for ever.
+    /// Checks a stream's wants periodically: it drops nodes that are gone, and fails if its own want is too
+    /// old.
     pub(crate) fn look_after_operator_wants(
         &self,
         desk: &mut StreamDesk<'_, P>,

@@ -1,24 +1,24 @@
 //! A subtree of a stream as its front-end has laid it out, with the number of each seat.
 //!
-//! Only the front-end gives places, and it numbers them: so of two nodes that both believe to be the parent of a third,
-//! the one whose place for it has the later number is.
+//! Only the front-end assigns places, and it numbers them. If two nodes both believe to be the parent of a
+//! third, the one that assigned the place with the later number is the parent.
 
 use crate::id::NodeId;
 use crate::tree::{Seat, Tree};
 use alloc::vec::Vec;
 
-/// The number of a seat: epochs of the front-end's layout, which counts its changes from 1.
+/// The number of a seat: two epochs of the front-end's layout, whose changes are counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SeatNumber {
-    /// The epoch that gave the node its parent, or let it begin anew. It names the place.
+    /// The epoch that gave the node its parent, or let it begin anew. It identifies the place.
     pub place: u64,
-    /// The epoch with which the node began, or began anew. Never later than the place.
+    /// The epoch in which the node began, or began anew. Never later than `place`.
     pub life: u64,
 }
 
 impl SeatNumber {
-    /// A place with which a node begins.
+    /// The number of a seat whose node begins in this epoch.
     pub fn beginning(epoch: u64) -> Self {
         Self { place: epoch, life: epoch }
     }
@@ -34,20 +34,21 @@ pub struct Places {
 }
 
 impl Places {
-    /// Gives the tree's seats, in their order, these numbers. `None` unless there is one for each, and no life is later
-    /// than its place.
+    /// Pairs the tree's seats, in their order, with these numbers.
+    ///
+    /// Returns `None` unless there is one number for each seat, and no life is later than its place.
     pub fn new(tree: Tree, numbers: Vec<SeatNumber>) -> Option<Self> {
         let is_sound = numbers.len() == tree.seats().len() && numbers.iter().all(|n| n.life <= n.place);
         is_sound.then_some(Self { tree, numbers })
     }
 
-    /// A tree of which all seats begin with the same epoch.
+    /// A tree whose seats all begin in the same epoch.
     pub fn beginning(tree: Tree, epoch: u64) -> Self {
         let numbers = alloc::vec![SeatNumber::beginning(epoch); tree.seats().len()];
         Self { tree, numbers }
     }
 
-    /// Who sits below whom.
+    /// The tree of seats.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -72,7 +73,7 @@ impl Places {
         self.numbers[0]
     }
 
-    /// The subtrees right below the root.
+    /// The subtrees directly below the root.
     pub fn children(&self) -> impl Iterator<Item = Self> + '_ {
         let mut at = 1;
         self.tree.children().map(move |tree| {

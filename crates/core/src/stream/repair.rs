@@ -1,11 +1,14 @@
-//! Who is lost, and who is silent.
+//! Detects lost and silent children.
 //!
-//! A child is lost when its connection breaks, or when it has been silent for [`Tuning::stream_patience`]; a node with
-//! nothing to say says so every [`Tuning::stream_beat`]. Its own endpoints are *away* from then on: missing from every
-//! wave, with the reason, until they are back. The front-end is told, and says whose its children are, and where and when
-//! it is to begin anew, with a tag that nobody has seen yet, so that it is never behind the others. Until it has said so
-//! the children are waited for: they keep what is not settled and send it again; whatever crosses on the way is told by
-//! its contributors.
+//! A child is lost when its connection breaks, or when it is silent for [`Tuning::stream_patience`]; every
+//! node sends its parent a beat each [`Tuning::stream_beat`]. From the loss on the child's own endpoints are
+//! *away*: they are missing from every wave, with the reason, until they are back.
+//!
+//! The parent reports the loss to the front-end. The front-end decides which node adopts the lost child's
+//! children, and where and when the child begins anew. A returning child begins with a tag that no node has
+//! seen yet, so that it is never behind the others. Until the front-end has decided, waves wait for the
+//! children. They keep what is not settled and send it again; the contributors show which packets arrive
+//! twice.
 //!
 //! [`Tuning::stream_patience`]: crate::config::Tuning::stream_patience
 //! [`Tuning::stream_beat`]: crate::config::Tuning::stream_beat
@@ -28,12 +31,12 @@ use crate::seat::{Parent, Patience, Standing};
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// What is left after a beat of how late this node was.
+/// The part of this node's own lateness that remains after each beat.
 const HELD_UP_KEPT: f64 = 0.875;
-/// A child that is as late as this node is late with its beat, and again with having it written.
+/// A child may be as late as this node with its beat, and as late again with writing it to the connection.
 const HELD_UP_FACTOR: f64 = 2.0;
 impl<P: Payload> Streams<P> {
-    /// A peer is gone: as a parent, as a child.
+    /// Handles the loss of a peer, as a parent and as a child.
     pub(crate) fn handle_stream_peer_gone(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
         let concerned: Vec<_> = self
             .shares
@@ -57,7 +60,7 @@ impl<P: Payload> Streams<P> {
         }
     }
 
-    /// A peer can be reached, perhaps again.
+    /// Handles the news that a peer can be reached, perhaps again.
     pub(crate) fn handle_stream_peer_seen(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
         let is_missed = |share: &Share<P>| {
             share.child_at(peer).is_some_and(|at| share.seat.children[at].standing() == Standing::Gone)
@@ -74,7 +77,7 @@ impl<P: Payload> Streams<P> {
         }
     }
 
-    /// A share's timer has fired.
+    /// Handles a share's timer.
     pub(crate) fn handle_stream_timeout(
         &mut self,
         cx: &mut Context<P>,
@@ -95,8 +98,9 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// A node that has been held up for long has heard nobody, through no fault of theirs: they have time again. It says at
-    /// once that it is there.
+    /// Resets the children's silence if this node itself was held up for long, and sends a beat at once.
+    ///
+    /// A node that was held up has heard nothing, through no fault of its children.
     pub(crate) fn note_stall(&mut self, cx: &mut Context<P>, now: Instant) {
         let held_up = Duration::from(cx.config.tuning.stream_beat)
             + Duration::from(cx.config.tuning.stream_patience).mul_f64(0.5);
@@ -111,15 +115,16 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// How late this node itself is says how late others may be without fault: on a crowded machine all are. The worst
-    /// of it is forgotten by an eighth with every beat.
+    /// Records how late this node is, which shows how late others may be without fault on a crowded machine.
+    ///
+    /// The largest value fades by an eighth with every beat.
     fn note_held_up(&mut self, cx: &Context<P>, now: Instant) {
         let Tuning { stream_beat, stream_patience, .. } = cx.config.tuning;
         let late = (self.beat.ticked_at + stream_beat.into()).until(now).min(stream_patience.into());
         self.beat.held_up = late.max(self.beat.held_up.mul_f64(HELD_UP_KEPT));
     }
 
-    /// A child is not there. `calls_back`: it may be all the same, if it was until now.
+    /// Gives up a child. `calls_back`: if the child took part until now, it may be called back at once.
     pub(crate) fn give_up(
         &mut self,
         cx: &mut Context<P>,
@@ -132,14 +137,15 @@ impl<P: Payload> Share<P> {
         self.close_ranks(cx);
     }
 
-    /// After some were lost, what hung on them is seen to.
+    /// Brings the share up to date after children or endpoints were lost.
     pub(super) fn close_ranks(&mut self, cx: &mut Context<P>) {
-        debug_assert!(self.is_grouped(), "who is lost stays in the group, away or not");
+        debug_assert!(self.is_grouped(), "a lost endpoint stays in the group, away or not");
         self.forget_taken(cx);
         self.look_at_slots();
     }
 
-    /// The first part of giving up; of many together, the rest need be done only once.
+    /// The first part of giving up a child. When several are lost together,
+    /// [`close_ranks`](Self::close_ranks) runs once.
     fn lose_child(
         &mut self,
         cx: &mut Context<P>,
@@ -181,7 +187,7 @@ impl<P: Payload> Share<P> {
         self.report(cx, now, at, calls_back && was_there);
     }
 
-    /// A child says that it is alive.
+    /// Takes a sign of life from a child.
     pub(crate) fn take_beat(
         &mut self,
         cx: &mut Context<P>,
@@ -200,14 +206,16 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// When a share wants to be looked at again.
+    /// When the share must be examined again.
     pub(crate) fn share_wakes_at(&mut self, cx: &Context<P>) -> Instant {
         let ticked_at = self.beat.ticked_at;
         let tick_at = self.patience(cx).speaks_at(ticked_at).unwrap_or(ticked_at);
         next_slot_due(self).map_or(tick_at, |due| due.min(tick_at))
     }
 
-    /// How long this node bears with a silent child, and how often it speaks itself. On a crowded machine all are late.
+    /// How long this node waits for a silent child, and how often it sends a beat itself.
+    ///
+    /// The time grows with this node's own lateness, because on a crowded machine all nodes are late.
     fn patience(&self, cx: &Context<P>) -> Patience {
         let Tuning { stream_beat: every, stream_patience, .. } = cx.config.tuning;
         Patience::Beats {
@@ -216,7 +224,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// What a share does every so often.
+    /// The periodic work of a share.
     fn tick(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) -> Result<(), StreamError> {
         if let Some(since) = self.order.orphan_since
             && since.until(now) > desk.cx.config.tuning.orphan_patience.into()
@@ -238,7 +246,7 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// Children that give no sign of life are given up.
+    /// Gives up children that have sent no sign of life for too long.
     fn lose_silent(&mut self, cx: &mut Context<P>, now: Instant) {
         let patience = self.patience(cx);
         let is_silent = |child: &Child<P>| {
@@ -256,8 +264,10 @@ impl<P: Payload> Share<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// What a lost filter may have kept is here again when its heirs have sent it: until the filter here has seen it,
-    /// nobody below is told that it is settled.
+    /// Withholds settlement from the nodes below for waves that a lost node's filter may have kept.
+    ///
+    /// The lost node's heirs send their pieces again. The nodes below must keep these until the filter here
+    /// has them.
     fn withhold(&mut self, from: u64) {
         self.row.holds_from = Some(self.row.holds_from.map_or(from, |held| held.min(from)));
         if let Some(lane) = self.row.lanes.get_mut(&GATHERED) {

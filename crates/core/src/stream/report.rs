@@ -1,7 +1,7 @@
-//! Reports: how the front-end hears whom a node has lost, or heard again.
+//! Reports, which tell the front-end which children a node has lost or heard again.
 //!
-//! A report climbs the tree as it is, and nobody on the way keeps it. One that is lost with whoever bore it is made again,
-//! for as long as somebody waits for what it brings about.
+//! A report climbs the tree unchanged, and no node on the way keeps it. A report that is lost with a node is
+//! repeated for as long as children wait for its effect.
 
 use super::error::StreamError;
 use super::message::{StreamMessage, StreamReport};
@@ -14,7 +14,7 @@ use crate::time::Instant;
 use alloc::vec::Vec;
 
 impl<P: Payload> Share<P> {
-    /// A child that was given up is heard, or may be reached: it may begin anew.
+    /// Reports a child that was given up and is heard or can be reached again, so that it may begin anew.
     pub(crate) fn hear_again(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
         let reported_at = self.seat.children[at].more.place.reported_at;
         if reported_at.is_none_or(|reported_at| reported_at.until(now) > cx.config.tuning.stream_beat.into())
@@ -32,13 +32,13 @@ impl<P: Payload> Share<P> {
         self.pass_report(cx, now, report);
     }
 
-    /// Makes reports again that may have been lost on their way, of children whose own still wait for a parent.
+    /// Repeats reports that may have been lost, for lost children whose own children still wait for a parent.
     pub(crate) fn report_again(&mut self, cx: &mut Context<P>, now: Instant) {
         let patience = cx.config.tuning.stream_patience;
         self.report_where(cx, now, |then| then.until(now) > patience.into());
     }
 
-    /// Tells a new parent of all whose children wait for one.
+    /// Reports to a new parent all lost children whose own children wait for a parent.
     pub(crate) fn report_orphans(&mut self, cx: &mut Context<P>, now: Instant) {
         self.report_where(cx, now, |_| true);
     }
@@ -57,7 +57,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Somebody below has lost a child, or heard it again.
+    /// Takes a report from a child: a node below has lost a child, or heard it again.
     pub(crate) fn take_report(
         &mut self,
         cx: &mut Context<P>,
@@ -85,12 +85,13 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The front-end decides: orphans become their grandparent's, and who was lost begins anew, now or later.
+    /// Decides at the front-end: orphans move to their grandparent, and the lost node begins anew, now or
+    /// later.
     fn judge(&mut self, cx: &mut Context<P>, now: Instant, report: StreamReport) {
         let Some(front) = self.front.as_mut() else { return };
         let StreamReport { node, place, at_once, .. } = report;
         if front.layout.place_of(node) != Some(place) {
-            // It is somewhere else by now.
+            // It has another place by now.
             return;
         }
         let (asked_at, _) = front.asked.entry(node).or_insert((now, 0));

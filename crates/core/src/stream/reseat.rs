@@ -1,8 +1,8 @@
-//! An `Open` for a stream that is known: another parent, a subtree that has grown or shrunk, a beginning anew.
+//! An `Open` for a stream that this node already has: a new parent, a changed subtree, or a new beginning.
 //!
-//! There is one rule. A node takes a place with a later number, whoever brings it; one with its own number it takes from
-//! its parent; and any other is of a layout that is over. What it is told of those below it does as it is told: it makes
-//! its children those of the layout, and passes on what has changed.
+//! There is one rule. A node accepts a place with a later number from any sender. It accepts its current
+//! number only from its parent. Every other place belongs to an old layout and is ignored. The node then
+//! makes its children those of the layout, and passes on the changes.
 
 use super::child::Child;
 use super::error::StreamError;
@@ -25,7 +25,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 impl<P: Payload> Share<P> {
-    /// An `Open` for a stream that is known.
+    /// Handles an `Open` for a stream that this node already has.
     pub(crate) fn reseat(
         &mut self,
         desk: &mut StreamDesk<'_, P>,
@@ -75,7 +75,7 @@ impl<P: Payload> Share<P> {
             self.begin_with(&opened, first_tag);
         }
         self.roll.news_due = true;
-        // The parent may take some of them for away, who are not; it knows from where on to expect them.
+        // The parent may hold some of these endpoints for away. It learns from which tag on to expect them.
         self.tell_beginnings();
         if moves && !self.roll.is_opening {
             self.attach(desk.cx, now);
@@ -84,7 +84,7 @@ impl<P: Payload> Share<P> {
         self.ask_again_for_operators(desk)
     }
 
-    /// The front-end does as its own layout says.
+    /// Applies the front-end's layout to its own share.
     pub(crate) fn follow_layout(&mut self, cx: &mut Context<P>, now: Instant) {
         let Some(front) = &self.front else { return };
         self.order.epoch = front.layout.epoch();
@@ -95,8 +95,10 @@ impl<P: Payload> Share<P> {
         self.roll.news_due = true;
     }
 
-    /// Makes the children those of the layout: who is new here or begins anew is asked, who sits elsewhere now is no child
-    /// any more, and others hear of what has changed below them.
+    /// Makes the children those of the layout.
+    ///
+    /// A child that is new here or begins anew is asked to take part. A child that sits elsewhere now is
+    /// removed. The others are told what has changed below them.
     fn seat_children(&mut self, cx: &mut Context<P>, now: Instant, subtrees: Vec<Places>) {
         let numbers: BTreeMap<NodeId, SeatNumber> =
             subtrees.iter().map(|places| (places.node(), places.number())).collect();
@@ -129,7 +131,8 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// A child of the layout that was none, or is to begin anew. An orphan has never left.
+    /// Adopts a node that was not a child, or that begins anew. An orphan keeps its life, so it does not
+    /// become away.
     fn adopt_seated(&mut self, cx: &mut Context<P>, now: Instant, places: Places, was: Option<&Child<P>>) {
         let number = places.number();
         let begins = number.life == number.place;
@@ -145,7 +148,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The layout has another subtree for a child. Gives what it has lost, if that are its own children.
+    /// Gives a child its new subtree. If the child was lost and left orphans, returns what it leaves.
     fn change_child(&mut self, at: usize, places: Places) -> Option<Bereft> {
         let child = &mut self.seat.children[at];
         let bereft = child.leaves_orphans().then(|| Bereft::of_lost(child));
@@ -154,13 +157,14 @@ impl<P: Payload> Share<P> {
         let partitions = child.answers_for.difference(&before);
         let node = Some(child.node);
         if !partitions.is_empty() {
-            // Somebody new sits below it, and is waited for once he has said that he is there.
+            // New endpoints below the child are waited for after the child has said that they are there.
             self.put_away(Missing { partitions, node, reason: Reason::Late });
         }
         bereft
     }
 
-    /// What a child gave, and its filter may have kept, is its heirs' now: those of its children that are this node's own.
+    /// Assigns what a lost child's filter may have kept to its heirs: its children that are now this node's
+    /// children.
     fn tell_heirs(&mut self, cx: &mut Context<P>, bereft: Bereft) {
         let mut heirs = Vec::new();
         let held_from = bereft.held_from.filter(|_| self.gathers() && !self.terms.spec.up_filter.is_empty());
@@ -174,14 +178,14 @@ impl<P: Payload> Share<P> {
         if bereft.is_in_filter {
             self.tell_filter_replaced(cx, Source::Child(bereft.source), heirs);
         }
-        // What it said of those who are away further down holds until its heirs say otherwise.
+        // Its reports of absent endpoints below hold until its heirs report.
         for loss in bereft.away {
             self.put_away(loss);
         }
     }
 
-    /// Gives a new parent all that it may lack: who is here first, so that it
-    /// knows whose the rest is.
+    /// Sends a new parent everything that it may lack. News goes first, so that the parent knows whose the
+    /// rest is.
     fn attach(&mut self, cx: &mut Context<P>, now: Instant) {
         self.down.half.clear();
         self.down.half_bytes = 0;
@@ -191,7 +195,7 @@ impl<P: Payload> Share<P> {
         self.report_orphans(cx, now);
     }
 
-    /// Endpoints that are no longer this node's to account for.
+    /// Removes endpoints that this node no longer accounts for.
     pub(crate) fn let_go(&mut self, desk: &mut StreamDesk<'_, P>, gone: &PartitionSet) {
         if !gone.is_empty() {
             self.forget_endpoints(desk, gone);
@@ -215,7 +219,8 @@ impl<P: Payload> Share<P> {
         self.forget_taken(desk.cx);
     }
 
-    /// This node was given up and is back: what it holds of waves that went on without it is of no use.
+    /// Begins again after this node was given up. Waves went on without it, so their pieces here are of no
+    /// use.
     fn begin_anew(&mut self, desk: &mut StreamDesk<'_, P>, keep: &PartitionSet) {
         let gone = self.roll.group.difference(keep);
         let mut former = Vec::new();
@@ -257,11 +262,11 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// What a child leaves that was lost, or moved.
+/// The state that remains of a child that was lost, or that moved.
 struct Bereft {
     source: u32,
     is_in_filter: bool,
-    /// Its children, as it was known.
+    /// Its children, as far as known.
     orphans: Vec<NodeId>,
     held_from: Option<u64>,
     away: Vec<Missing>,
@@ -287,8 +292,9 @@ impl Bereft {
     }
 }
 
-/// What endpoints have sent that are somebody else's now: they send it again there. What is settled is remembered, and
-/// the front-end forgets nothing that it has given its user.
+/// Drops packets of endpoints that have moved to another subtree; they send them again from there.
+///
+/// The settled keys are kept. The front-end keeps everything that it has given its user.
 fn forget_lanes<P: Payload>(share: &mut Share<P>) {
     if share.front.is_some() {
         return;

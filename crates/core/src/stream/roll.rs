@@ -1,9 +1,9 @@
-//! The roll of a share: who is below, who of them is away, and whom a wave waits for.
+//! The roll of a share: which endpoints are below, which of them are away, and which a wave waits for.
 //!
-//! Everyone in the group is at one place: an endpoint here, or accounted for by one child, or given up by this node.
-//! A child says who of its endpoints is there (`news`); it can't take itself others. Whoever comes to take part,
-//! again or for the first time, does so from a tag on, and sends all tags from there on: waves before it don't wait
-//! for it, and those after it wait for nobody in vain.
+//! Every endpoint of the group is at one place: hosted here, accounted for by one child, or given up by this
+//! node. A child reports which of its endpoints are there (`news`); it can't add others itself. An endpoint
+//! that joins or comes back takes part from a tag on, and sends all tags from there on. Earlier waves do not
+//! wait for it, and later waves never wait in vain.
 
 use super::lane::{GATHERED, Slot};
 use super::share::{Roll, Share};
@@ -16,19 +16,20 @@ use crate::wave::losses::{Tally, note};
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// A wave so far behind those that are settled is not waited for any more, whoever was to be in it.
+/// A wave this far behind the settled ones is not waited for any more, even if endpoints are missing from it.
 const COHORT_WAVES_MAX: u64 = 16_384;
 
-/// Endpoints that are expected from some tag on only.
+/// Endpoints that are expected only from some tag on.
 #[derive(Debug)]
 pub(crate) struct Cohort {
     pub(crate) first_tag: u64,
     pub(crate) endpoints: PartitionSet,
-    /// Where and why they are missing from earlier waves; `None` for those who were not asked for them.
+    /// Node and reason with which they are missing from earlier waves; `None` if earlier waves did not expect
+    /// them.
     pub(crate) was: Option<(Option<NodeId>, Reason)>,
 }
 
-/// The roll as it was before somebody came.
+/// The roll before endpoints joined.
 #[derive(Debug)]
 pub(crate) struct Attendance {
     group: PartitionSet,
@@ -36,12 +37,12 @@ pub(crate) struct Attendance {
 }
 
 impl Roll {
-    /// True when nobody is away, nor expected from some wave on only.
+    /// True if no endpoint is away, and all are expected in all waves.
     fn is_whole(&self) -> bool {
         self.away_set.is_empty() && self.away_below.is_empty() && self.cohorts.is_empty()
     }
 
-    /// True when a wave of lane 0 waits for somebody, as a count tells: everyone here takes part, and fewer are in it.
+    /// True if counting shows that a wave of lane 0 waits: all endpoints take part, and not all are in it.
     pub(crate) fn lacks_somebody<P: Payload>(&self, slot: &Slot<P>) -> bool {
         let waits_for_everyone = self.is_whole() && slot.excused.is_empty() && !slot.is_late;
         waits_for_everyone && slot.parts.claimed().len() < self.group.len()
@@ -49,7 +50,7 @@ impl Roll {
 }
 
 impl<P: Payload> Share<P> {
-    /// Who a wave waits for.
+    /// The endpoints that a wave waits for.
     fn expected(&self, key: u64) -> PartitionSet {
         let mut expected = self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below);
         for cohort in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag > key) {
@@ -58,20 +59,20 @@ impl<P: Payload> Share<P> {
         expected
     }
 
-    /// True when nobody more will come to a wave of lane 0.
+    /// True if no more pieces will come to a wave of lane 0.
     pub(crate) fn is_complete(&self, slot: &Slot<P>) -> bool {
         let claimed = slot.parts.claimed();
         if slot.is_late {
             return self.is_rest(slot);
         }
         if self.roll.is_whole() && slot.excused.is_empty() {
-            // Those who were here until just now may be in it, too.
+            // Endpoints that were here until recently may be in it, too.
             return self.roll.group.is_subset(claimed);
         }
         self.expected(slot.key).difference(claimed).is_subset(&slot.excused)
     }
 
-    /// The last endpoint, of those up to `from`, that a wave of lane 0 waits for.
+    /// The last endpoint up to `from` that a wave of lane 0 waits for.
     pub(crate) fn awaited_upto(&self, slot: &Slot<P>, from: u32) -> Option<u32> {
         if slot.is_late && self.terms.spec.synchronisation == Synchronisation::WaitForAll {
             return None;
@@ -90,16 +91,17 @@ impl<P: Payload> Share<P> {
         last_of_no_other(&self.roll.group, from, &others)
     }
 
-    /// The contributors of what was sent for a wave, or is in the filter.
+    /// The contributors of each result that was sent for a wave, and of the one in the filter.
     fn gone_with(&self, key: u64) -> impl Iterator<Item = &PartitionSet> {
         let sent = self.row.lanes.get(&GATHERED).into_iter().flat_map(move |lane| lane.sent.under(key));
         let at_work = self.filtering.state.wave_at_work(GATHERED, key).into_iter();
         sent.map(|sent| &sent.contributors).chain(at_work)
     }
 
-    /// True for what came after its wave was sent, when it is all that the wave lacked. Where waves time out, what is
-    /// late is put together as well, for else there would be the more to do the more is late. Where they wait there is
-    /// nothing to wait for.
+    /// True for a slot of late pieces that has all that its wave lacked.
+    ///
+    /// With time-outs, late pieces are gathered as well: otherwise the number of late parts would grow with
+    /// the number of late endpoints. With `WaitForAll`, late pieces have nothing to wait for.
     fn is_rest(&self, slot: &Slot<P>) -> bool {
         if self.terms.spec.synchronisation == Synchronisation::WaitForAll {
             return true;
@@ -111,7 +113,7 @@ impl<P: Payload> Share<P> {
         lacking.is_subset(&slot.excused)
     }
 
-    /// True when to regroup would change nothing. It looks at all children.
+    /// True if [`regroup`](Self::regroup) would change nothing. Examines all children.
     pub(crate) fn is_grouped(&self) -> bool {
         let mut group: PartitionSet = self.own.iter().map(|own| own.endpoint).collect();
         let mut away_below = PartitionSet::new();
@@ -123,7 +125,7 @@ impl<P: Payload> Share<P> {
         group == self.roll.group && away_below == self.roll.away_below
     }
 
-    /// Brings what is derived from endpoints and branches up to date.
+    /// Recomputes the sets that are derived from endpoints and children.
     pub(crate) fn regroup(&mut self) {
         self.roll.own_set = self.own.iter().map(|own| own.endpoint).collect();
         self.roll.group = self.roll.own_set.clone();
@@ -134,13 +136,14 @@ impl<P: Payload> Share<P> {
             child.more.away.iter().for_each(|loss| self.roll.away_below.union_with(&loss.partitions));
             height = height.max(child.height() as u32 + 1);
         }
-        // Whoever is away is still asked for, whether or not anybody could answer for it.
+        // Endpoints that are away stay in the group, whether or not a node here can account for them.
         self.roll.away.iter().for_each(|loss| self.roll.group.union_with(&loss.partitions));
         self.row.height = height;
         self.recount_away();
     }
 
-    /// Drops from those away whoever is no longer in the group or has come back by another way.
+    /// Drops empty losses, recomputes the set of absent endpoints, and drops endpoints of cohorts that left
+    /// the group.
     fn recount_away(&mut self) {
         self.roll.away.retain(|loss| !loss.partitions.is_empty());
         self.roll.away_set = PartitionSet::new();
@@ -152,7 +155,7 @@ impl<P: Payload> Share<P> {
         self.roll.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
     }
 
-    /// Everyone below who gives nothing now, and why, as far as this node has been told.
+    /// All endpoints below that give nothing now, with reasons, as far as this node knows.
     pub(crate) fn all_away(&self, losses_max: usize) -> Vec<Missing> {
         let mut all = Vec::new();
         self.roll.away.iter().for_each(|loss| note(&mut all, loss.clone(), losses_max));
@@ -163,12 +166,12 @@ impl<P: Payload> Share<P> {
         all
     }
 
-    /// Everyone below who takes part now.
+    /// All endpoints below that take part now.
     pub(crate) fn present(&self) -> PartitionSet {
         self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below)
     }
 
-    /// Who of these endpoints is in the group now, and who of them gives nothing.
+    /// Which of these endpoints are in the group now, and which of them give nothing.
     pub(crate) fn attendance(&self, endpoints: &PartitionSet) -> Attendance {
         let group = self.roll.group.intersection(endpoints);
         let mut away = group.intersection(&self.roll.away_set);
@@ -176,7 +179,7 @@ impl<P: Payload> Share<P> {
         Attendance { group, away }
     }
 
-    /// Some endpoints give nothing until further notice.
+    /// Marks endpoints as away until further notice.
     pub(crate) fn put_away(&mut self, loss: Missing) {
         let fresh = loss.partitions.difference(&self.roll.away_set);
         if !fresh.is_empty() {
@@ -186,16 +189,18 @@ impl<P: Payload> Share<P> {
         self.roll.news_due = true;
     }
 
-    /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then;
-    /// `before` need tell of no others than these endpoints.
+    /// Lets endpoints take part from `first_tag` on.
+    ///
+    /// Endpoints that were in the group before are missing from the waves until then. `before` must cover
+    /// these endpoints, and may omit all others.
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, before: &Attendance, first_tag: u64) {
         let mut rest = endpoints.intersection(&self.roll.group);
         if self.is_past(first_tag) {
-            // For those who were not away that is no news: no wave is older.
+            // No older wave is open, so this changes nothing for endpoints that were not away.
             rest = rest.intersection(&before.away);
         }
         for known in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
-            // What they were before stands.
+            // Endpoints that already begin with this tag keep their entry, unless they were away.
             rest = rest.difference(&rest.intersection(&known.endpoints).difference(&before.away));
         }
         if rest.is_empty() {
@@ -205,7 +210,7 @@ impl<P: Payload> Share<P> {
             self.roll.joined.push((rest.clone(), first_tag));
         }
         self.roll.news_due = true;
-        // Of two beginnings the later one counts.
+        // A new beginning replaces an earlier one.
         for cohort in self.roll.cohorts.iter_mut().filter(|cohort| cohort.endpoints.intersects(&rest)) {
             cohort.endpoints = cohort.endpoints.difference(&rest);
         }
@@ -219,7 +224,8 @@ impl<P: Payload> Share<P> {
             let was = Some((loss.node, loss.reason.clone()));
             self.roll.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
-        // Of those whom others had given up, the reason was theirs to tell. Of those whom nobody had, there is none.
+        // If another node gave an endpoint up, only that node knows the reason. An endpoint that is new has
+        // no reason.
         let returned = rest.intersection(&before.group);
         for (endpoints, was) in [(rest.difference(&returned), None), (returned, Some((None, Reason::Late)))] {
             if !endpoints.is_empty() {
@@ -229,15 +235,18 @@ impl<P: Payload> Share<P> {
         self.recount_away();
     }
 
-    /// Endpoints here begin with this tag, whatever was said of them before. Nobody has missed those who were not away:
-    /// they are new here, or what came before is gone.
+    /// Lets endpoints here begin with this tag, regardless of earlier reports.
+    ///
+    /// Endpoints that were not away are missing from no wave: they are new here, or the earlier waves were
+    /// dropped.
     pub(crate) fn begin_with(&mut self, endpoints: &PartitionSet, first_tag: u64) {
         let away = self.roll.away_set.clone();
         self.bring_back(endpoints, &Attendance { group: away.clone(), away }, first_tag);
     }
 
-    /// Says in the next news who is here, and with which tag they began; those who have been here for all waves that
-    /// somebody may still wait for, with none.
+    /// Lists all present endpoints and their first tags in the next news.
+    ///
+    /// The first tag is 0 for endpoints that have been here for all waves that may still be waited for.
     pub(crate) fn tell_beginnings(&mut self) {
         let present = self.present();
         let mut rest = present.clone();
@@ -254,7 +263,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Cohorts that no wave is older than are like everyone else.
+    /// Drops cohorts that all open waves include: their endpoints are like all others.
     pub(crate) fn forget_cohorts(&mut self) {
         if self.roll.cohorts.is_empty() {
             return;
@@ -264,7 +273,7 @@ impl<P: Payload> Share<P> {
         self.roll.cohorts = cohorts;
     }
 
-    /// True when no wave before this one is waited for: all are settled, or so old that they have gone as they were.
+    /// True if no earlier wave is waited for: all are settled, or so old that they have gone as they were.
     fn is_past(&self, first_tag: u64) -> bool {
         let settled = self.row.lanes.get(&GATHERED).map(|lane| &lane.settled);
         let (gap, last) =
@@ -272,11 +281,12 @@ impl<P: Payload> Share<P> {
         !self.gathers() || first_tag <= gap || first_tag.saturating_add(COHORT_WAVES_MAX) <= last
     }
 
-    /// Who is not in a wave, with the reasons.
+    /// Endpoints that are not in a wave, with reasons.
     pub(crate) fn missing_from(&self, me: NodeId, slot: &Slot<P>, losses_max: usize) -> Vec<Missing> {
         let claimed = slot.parts.claimed();
         if !self.gathers() {
-            // One endpoint's: what was said of it on one way counts for nothing when it has come on another.
+            // The wave has one endpoint. If its packet came from one child, a loss reported by another does
+            // not count.
             return if claimed.is_empty() { slot.missing.to_vec() } else { Vec::new() };
         }
         if slot.is_late || (slot.missing.is_empty() && *claimed == self.roll.group) {
@@ -306,7 +316,7 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// The last of a set, of those up to `from`, that is in none of the others. It passes each of their runs once.
+/// The last member of `set` up to `from` that is in none of the others. Visits each of their runs once.
 fn last_of_no_other(set: &PartitionSet, from: u32, others: &[&PartitionSet]) -> Option<u32> {
     let mut last = last_upto(set, from)?;
     while let Some(start) = others.iter().find_map(|other| start_of_run(other, last)) {
@@ -315,12 +325,12 @@ fn last_of_no_other(set: &PartitionSet, from: u32, others: &[&PartitionSet]) -> 
     Some(last)
 }
 
-/// The last of a set, of those up to `upto`.
+/// The last member of a set up to `upto`.
 fn last_upto(set: &PartitionSet, upto: u32) -> Option<u32> {
     set.last_run_from(upto).map(|(_, end)| upto.min(end - 1))
 }
 
-/// Where the run of a set begins that holds this one, if one does.
+/// The start of the run that contains `one`, if the set contains it.
 fn start_of_run(set: &PartitionSet, one: u32) -> Option<u32> {
     set.last_run_from(one).filter(|&(_, end)| end > one).map(|(start, _)| start)
 }
@@ -333,7 +343,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_last_of_no_other_is_that_of_sets_of_numbers(
+        fn last_of_no_other_matches_a_model_of_number_sets(
             set in proptest::collection::btree_set(0u32..80, 0..60),
             others in proptest::collection::vec(proptest::collection::btree_set(0u32..80, 0..40), 0..4),
             from in prop_oneof![0u32..90, Just(u32::MAX)],

@@ -1,8 +1,9 @@
-//! Where newcomers to a stream sit.
+//! The places of newcomers to a stream.
 //!
-//! The tree was laid out for those who were there when the stream was opened. Whoever comes later is a leaf of it: its
-//! rack's relay folds its packets too, if it folds others' already, and without one the tree grows as its shape allows.
-//! Nobody is moved for a newcomer's sake, and no relay is brought in: packets are on their way.
+//! The tree was laid out for the nodes present when the stream was opened. A node that comes later becomes a
+//! leaf. If a relay of its rack already folds for this stream, the leaf sits below it; otherwise the tree
+//! grows as its shape allows. No node moves and no relay is added for a newcomer, because packets are in
+//! flight.
 
 use super::child::Child;
 use super::share::Share;
@@ -17,7 +18,7 @@ use crate::time::Instant;
 use crate::tree::{Seat, Tree};
 
 impl<P: Payload> Share<P> {
-    /// Gives endpoints that nobody answers for their place in the tree, at a node that has them.
+    /// Gives endpoints that no node accounts for a place in the tree, at a node that hosts them.
     pub(crate) fn give_places(
         &mut self,
         desk: &mut StreamDesk<'_, P>,
@@ -35,7 +36,7 @@ impl<P: Payload> Share<P> {
         }
         let times = asked.map_or(0, |(_, times)| times).saturating_add(1);
         front.asked.insert(node, (now, times));
-        // Every other time another parent may have more luck with it.
+        // Every second attempt uses another parent, which may reach the node.
         let is_absent = front.layout.endpoints_of(node).is_some_and(|its| !its.intersects(&present));
         if is_absent && times % 2 == 1 && front.layout.renew(node) {
             return self.follow_layout(desk.cx, now);
@@ -49,7 +50,7 @@ impl<P: Payload> Share<P> {
         self.follow_layout(desk.cx, now);
     }
 
-    /// Whoever answered for these endpoints until now does so no longer.
+    /// Removes these endpoints from the nodes that accounted for them.
     pub(crate) fn take_from_others(
         &mut self,
         desk: &mut StreamDesk<'_, P>,
@@ -62,14 +63,17 @@ impl<P: Payload> Share<P> {
         self.let_go(desk, fresh);
     }
 
-    /// Below whom a new leaf sits: a relay where the node stands, if one folds for this stream; else the front-end while it
-    /// has fewer children than the shape says; else the smallest subtree.
+    /// The parent of a new leaf.
+    ///
+    /// It is a relay of the leaf's rack or zone that folds for this stream. Without one it is the front-end
+    /// while that has fewer children than the shape says, and then a node of the smallest subtree.
     fn parent_for(&self, cx: &Context<P>, leaf: &Tree) -> Option<NodeId> {
         self.relay_for(cx, leaf).or_else(|| below_smallest(self))
     }
 
-    /// The relay that takes the leaf in: one of the leaf's rack, or else one where its zone's racks meet; of several the one
-    /// with least below it.
+    /// The relay that takes the leaf in: one of the leaf's rack, or else one of its zone that is in no rack.
+    ///
+    /// Of several, it is the one with the smallest subtree.
     fn relay_for(&self, cx: &Context<P>, leaf: &Tree) -> Option<NodeId> {
         let view = cx.sight.view();
         let MemberCard { zone, rack, .. } = &**view.card(&leaf.root().node)?;
@@ -86,12 +90,12 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// The children that give something.
+/// The children that take part.
 fn there<P: Payload>(share: &Share<P>) -> impl Iterator<Item = &Child<P>> {
     share.seat.children.iter().filter(|child| child.standing() == Standing::There)
 }
 
-/// Once this node has as many children as the shape says, a node of the smallest subtree that has fewer.
+/// If the front-end has as many children as the shape says, a node of the smallest subtree that has fewer.
 fn below_smallest<P: Payload>(share: &Share<P>) -> Option<NodeId> {
     let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
     let smallest = there(share).min_by_key(|child| child.tree().root().size)?;
@@ -99,8 +103,10 @@ fn below_smallest<P: Payload>(share: &Share<P>) -> Option<NodeId> {
     is_full.then(|| smallest.tree().seats()[free_seat(smallest.tree(), fan_out)].node)
 }
 
-/// The place of the seat that may have another child, nearest to the root of the smallest subtree, and of that the
-/// smallest. A walk down the row of seats: no chain is too deep for it.
+/// The index of the seat that may have another child.
+///
+/// It is the seat nearest to the root; at each level the search goes on in the smallest subtree. It walks the
+/// row of seats, so no chain is too deep for it.
 fn free_seat(tree: &Tree, fan_out: usize) -> usize {
     let row = tree.seats();
     let mut at = 0;
@@ -132,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_leaf_takes_the_free_place_nearest_to_the_root_of_the_smallest_subtree() {
+    fn a_new_leaf_takes_the_top_free_place_of_the_smallest_subtree() {
         let place = |tree: &Tree, fan_out| tree.seats()[free_seat(tree, fan_out)].node.addr.port();
         assert_eq!(place(&leaf(1), 2), 1);
         let tree = inner(1, &[inner(2, &[leaf(3)]), leaf(4)]);

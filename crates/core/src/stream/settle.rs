@@ -1,9 +1,11 @@
-//! What the front-end's user has taken is settled: whoever kept it for repair can forget it, and may send more.
+//! Settlement: waves that the front-end's user has taken, which nodes can forget so that senders may send
+//! more.
 //!
-//! Settlement goes down the tree in batches. It is given when a quarter of the front-end's window has been taken; when
-//! a wave has that somebody has marked as `urgent`, which everyone does once in each quarter of his own window, so that
-//! whoever has filled his waits for one that bears his mark; and else with the next tick. A node whose filter still
-//! holds something of a wave does not pass its settlement on to those below: should it die, they must have it yet.
+//! Settlement goes down the tree in batches. A batch is sent when the user has taken a quarter of the
+//! front-end's window, or a wave marked as `urgent`, and otherwise with the next tick. Every sender marks one
+//! packet in each quarter of its own window, so a sender with a full window always waits for a wave with its
+//! mark. While a node's filter still holds something of a wave, the node does not pass the settlement on: if
+//! it dies, the nodes below must still have the wave.
 
 use super::StreamError;
 use super::gather::take_slot;
@@ -22,7 +24,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 impl<P: Payload> Streams<P> {
-    /// The front-end's user has taken so many waves.
+    /// Notes that the front-end's user has taken so many waves.
     pub(crate) fn take_waves(&mut self, cx: &mut Context<P>, now: Instant, request: RequestId, waves: u32) {
         let Some(&stream) = self.fronts.get(&request) else { return };
         self.with_share(cx, now, stream, |share, desk| {
@@ -43,7 +45,7 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P: Payload> Share<P> {
-    /// Says what the user has taken.
+    /// Tells the nodes below which waves the user has taken.
     pub(crate) fn settle_taken(&mut self, cx: &mut Context<P>) {
         let Some(front) = self.front.as_mut() else { return };
         front.to_settle_bytes = 0;
@@ -53,7 +55,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The parent says what is settled.
+    /// Takes a settlement from the parent.
     pub(crate) fn take_settled(
         &mut self,
         cx: &mut Context<P>,
@@ -76,7 +78,7 @@ impl<P: Payload> Share<P> {
                 continue;
             }
             if number == GATHERED {
-                // Waves that this node has no part in are gone all the same: nobody here begins before them.
+                // Waves without packets from this node count too: no endpoint here may begin before them.
                 self.row.tag_max = self.row.tag_max.max(runs.last().unwrap_or(0));
             }
             self.settle_own(cx, number, &runs);
@@ -100,7 +102,7 @@ impl<P: Payload> Share<P> {
         self.settle_below(cx, &below);
     }
 
-    /// The filter has given up what it held: those below hear of it.
+    /// Passes on the settlement of waves that the filter no longer holds.
     pub(crate) fn release_withheld(&mut self, cx: &mut Context<P>) {
         let holds_from = self.row.holds_from;
         let mut below = Vec::new();
@@ -128,7 +130,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Endpoints here may send more.
+    /// Tells endpoints here that they may send more.
     pub(crate) fn settle_own(&mut self, cx: &mut Context<P>, lane: u32, runs: &TagRuns) {
         let range = match lane.checked_sub(1) {
             None => 0..self.own.len(),
@@ -146,18 +148,21 @@ impl<P: Payload> Share<P> {
     }
 }
 
-/// The front-end drops what it takes for settled. Where that is because a gap so old was closed ([`TagRuns`]), nobody
-/// below has been told so, and would keep it for ever.
+/// Settles once more a wave that the front-end drops because it counts as settled.
+///
+/// If it counts as settled because an old gap was closed ([`TagRuns`]), the nodes below were not told, and
+/// would keep the wave for ever.
 pub(crate) fn settle_again<P>(share: &mut Share<P>, lane: u32, key: u64) {
     let Some(front) = share.front.as_mut() else { return };
     let tags = front.to_settle.entry(lane).or_default();
-    // No gap is to be closed here, too.
+    // This set must not close a gap itself.
     if tags.runs().len() < RUNS_MAX / 2 {
         tags.insert(key);
     }
 }
 
-/// True once in every quarter of a window that is sent: when what bears the mark is taken, all that was is settled.
+/// True once for each quarter of a window that is sent. When the marked packet is settled, so are all before
+/// it.
 pub(crate) fn marks_quarter(unmarked_bytes: &mut usize, bytes: usize, window_bytes: usize) -> bool {
     *unmarked_bytes = unmarked_bytes.saturating_add(bytes);
     let is_due = *unmarked_bytes >= window_bytes / 4;
@@ -167,7 +172,7 @@ pub(crate) fn marks_quarter(unmarked_bytes: &mut usize, bytes: usize, window_byt
     is_due
 }
 
-/// What still came together for waves that the front-end has had is of no use to anybody.
+/// Drops pieces that are still coming together for waves that the front-end already has.
 fn drop_slots<P: Payload>(share: &mut Share<P>, lane: u32, runs: &TagRuns) {
     let Some(waves) = share.row.lanes.get(&lane) else { return };
     let Some(last) = runs.last() else { return };

@@ -1,4 +1,4 @@
-//! A node's share of a stream: what it knows of parent, children and endpoints, and the waves that are here.
+//! A node's share of a stream: its parent, children and endpoints, and the waves that are at this node.
 
 use super::StreamId;
 use super::child::{Child, Flow, Own};
@@ -25,22 +25,22 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// Where the filter is.
+/// The state of a share's filter.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a share has one, and a box for each run would cost each wave")]
 pub(crate) enum Filter<P> {
-    /// There is none.
+    /// The stream has no filter.
     None,
-    /// The driver makes it.
+    /// The driver is creating the filter.
     Opening,
-    /// It has nothing to do.
+    /// The filter is idle.
     Idle,
-    /// It is at work.
+    /// The filter is running.
     Busy(Busy<P>),
 }
 
 impl<P: Payload> Filter<P> {
-    /// Who is in the wave that the filter is at, if it is this one.
+    /// Contributors of the wave in the filter, if that wave is `key` of `lane`.
     pub(crate) fn wave_at_work(&self, lane: u32, key: u64) -> Option<&PartitionSet> {
         match self {
             Self::Busy(Busy { what: AtWork::Wave(at, slot), .. }) if *at == lane && slot.key == key => {
@@ -51,24 +51,24 @@ impl<P: Payload> Filter<P> {
     }
 }
 
-/// What a filter is at.
+/// A run of the filter.
 #[derive(Debug)]
 pub(crate) struct Busy<P> {
     pub(crate) run: u64,
-    /// What the driver is to be given once it is its turn; `None` when the driver has it.
+    /// The run for the driver, until its turn comes; `None` once the driver has it.
     pub(crate) queued: Option<FilterRun<P>>,
-    /// What its application was charged, where it had to wait for a turn.
+    /// The charge to its application, if the run had to wait for a turn.
     pub(crate) charge: Option<Charge>,
     pub(crate) inline: bool,
     pub(crate) started_at: Instant,
     pub(crate) what: AtWork<P>,
 }
 
-/// What will be done with what the filter gives.
+/// The wave or packet to which a run's result belongs.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a share has one")]
 pub(crate) enum AtWork<P> {
-    /// A wave on its way up.
+    /// A wave on its way up, with its lane.
     Wave(u32, Slot<P>),
     /// A packet on its way down.
     Packet(Descent<P>),
@@ -80,49 +80,53 @@ pub(crate) struct Descent<P> {
     pub(crate) sequence: u64,
     pub(crate) tag: u64,
     pub(crate) to: Option<PartitionSet>,
-    /// What it weighed when it came.
+    /// Weight of the packet on arrival.
     pub(crate) bytes: usize,
-    /// What came and the filter is not through with, the last first: the parent's filter may have made several of one,
-    /// or none.
+    /// Received packets that the filter has not finished, in reverse order.
+    ///
+    /// The parent's filter may have made several packets of one, or none.
     pub(crate) left: SmallVec<[P; 1]>,
-    /// What the filter has made of that so far.
+    /// Packets that the filter has made so far.
     pub(crate) made: SmallVec<[P; 1]>,
 }
 
-/// A packet on its way down, kept until all below have taken it.
+/// A packet on its way down, kept until every endpoint and child below has taken it.
 #[derive(Debug)]
 pub(crate) struct Descending<P> {
     pub(crate) sequence: u64,
     pub(crate) tag: u64,
     pub(crate) to: Option<PartitionSet>,
     pub(crate) packets: SmallVec<[P; 1]>,
-    /// What it weighed when it came, whatever the filter has made of it: that is what the front-end's user counts.
+    /// Weight of the packet on arrival, before the filter changed it: the front-end's user counts these
+    /// bytes.
     pub(crate) bytes: usize,
 }
 
 /// The way down at one node.
 ///
-/// Twelve fields, because a packet passes through all of them: what has come, what waits, what is kept until it is
-/// taken, and what has been said of that.
+/// Twelve fields, because a packet passes through all of them: packets that have arrived, packets that wait,
+/// packets kept until they are taken, and what the parent has been told about them.
 #[derive(Debug)]
 pub(crate) struct Down<P> {
-    /// Packets on the way down that were sent before this node was asked to take part.
+    /// Last down-sequence number sent before this node joined.
     pub(crate) packets_before: u64,
-    /// Packets that the front-end had sent when it made the layout that this node knows. Not all need have come here.
+    /// Last down-sequence number that the front-end had sent when it made the layout that this node knows.
+    ///
+    /// This node need not have received all packets up to it.
     pub(crate) before_layout: u64,
-    /// The last packet that came from above, or that the front-end's user sent.
+    /// Last down-sequence number received from the parent, or sent by the front-end's user.
     pub(crate) received: u64,
-    /// Packets of a frame whose last has not come.
+    /// Frames of a packet whose last frame has not arrived.
     pub(crate) half: SmallVec<[P; 1]>,
     pub(crate) half_bytes: usize,
-    /// Waiting for the filter.
+    /// Packets that wait for the filter.
     pub(crate) waiting: VecDeque<Descent<P>>,
     pub(crate) kept: VecDeque<Descending<P>>,
-    /// What those that wait or are kept weighed when they came.
+    /// Bytes of waiting and kept packets, by their weight on arrival.
     pub(crate) held_bytes: usize,
-    /// What the parent has been told.
+    /// Last down-sequence number acknowledged to the parent.
     pub(crate) told_taken: u64,
-    /// Taken by all and not told yet.
+    /// Bytes that all below have taken and that have not been acknowledged yet.
     pub(crate) untold_bytes: usize,
     pub(crate) untold_packets: usize,
     /// The largest tag that went down.
@@ -148,33 +152,35 @@ impl<P> Default for Down<P> {
     }
 }
 
-/// What only the front-end's share has.
+/// State that only the front-end's share has.
 ///
-/// Twelve fields, because its user meets all of them: what the user wants and has been given, and who has been asked to
-/// take part.
+/// Twelve fields, because the front-end's user depends on all of them: what the user wants and has been
+/// given, and which nodes have been asked to take part.
 #[derive(Debug)]
 pub(crate) struct FrontEnd {
-    /// Its user's name for the stream.
+    /// The number that the user gave the stream.
     pub(crate) request: RequestId,
-    /// True when all endpoints of the service are meant, also those to come.
+    /// True if the stream has all endpoints of the service, also future ones.
     pub(crate) all: bool,
     pub(crate) wanted: PartitionSet,
     pub(crate) is_opened: bool,
     pub(crate) layout: Layout,
     pub(crate) fan_out: u32,
-    /// Who was lost, or has been given a place, and may not have said yet that it is there: when, and how often.
+    /// Nodes that were lost or were given a place and may not have answered: when, and how often they were
+    /// asked.
     pub(crate) asked: BTreeMap<NodeId, (Instant, u32)>,
-    /// Who was not there when it was last looked.
+    /// Wanted endpoints that were absent at the last check.
     pub(crate) missed: PartitionSet,
     pub(crate) looked_at: Instant,
-    /// Waves that its user has been given and has not taken: lane, key, bytes, whether somebody waits for it.
+    /// Waves that the user has been given and has not taken: lane, key, bytes, and whether a sender waits for
+    /// settlement.
     pub(crate) delivered: VecDeque<(u32, u64, usize, bool)>,
-    /// Taken, and not yet said to be settled.
+    /// Waves that the user has taken and that the nodes below have not been told to be settled.
     pub(crate) to_settle: BTreeMap<u32, TagRuns>,
     pub(crate) to_settle_bytes: usize,
 }
 
-/// What a share is part of; it never changes.
+/// The terms of a stream. They never change.
 #[derive(Debug)]
 pub(crate) struct Terms<P> {
     pub(crate) id: StreamId,
@@ -184,107 +190,109 @@ pub(crate) struct Terms<P> {
     pub(crate) window_bytes: usize,
 }
 
-/// Which place of the layout a node has.
+/// A node's place in the layout.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// Its number: a later one counts, whoever brings it.
+    /// The number of the place. A place with a later number replaces it, no matter which node sends it.
     pub(crate) number: SeatNumber,
-    /// The epoch that it was last told of. An endpoint's packets are counted from here, so that those of a former life of
-    /// it are told from later ones.
+    /// The latest epoch that this node has received.
+    ///
+    /// An endpoint's sequence numbers begin with it, which distinguishes its packets from those of a former
+    /// life.
     pub(crate) epoch: u64,
-    /// Since when it is without a parent.
+    /// The time since which the node has had no parent.
     pub(crate) orphan_since: Option<Instant>,
 }
 
-/// The beats of a share.
+/// The heartbeat of a share.
 #[derive(Debug)]
 pub(crate) struct Beat {
     pub(crate) ticked_at: Instant,
-    /// How late this node was with its beats, of late: see `note_held_up`.
+    /// How late this node's recent ticks were; see `note_held_up`.
     pub(crate) held_up: Duration,
     pub(crate) armed: Option<Instant>,
 }
 
-/// Everyone below, and who of them is away.
+/// All endpoints below a node, and which of them are away.
 #[derive(Debug)]
 pub(crate) struct Roll {
     pub(crate) own_set: PartitionSet,
-    /// Own endpoints and all children's, and those away.
+    /// Endpoints of this node, of all its children, and those away.
     pub(crate) group: PartitionSet,
-    /// Those of them whom this node has given up, and why.
+    /// Endpoints of the group that this node has given up, with reasons.
     pub(crate) away: Vec<Missing>,
     pub(crate) away_set: PartitionSet,
-    /// Those whom nodes below have given up.
+    /// Endpoints that nodes below have given up.
     pub(crate) away_below: PartitionSet,
     pub(crate) cohorts: Vec<Cohort>,
-    /// Newly come, for the next news.
+    /// Endpoints that have joined, with their first tags, for the next news.
     pub(crate) joined: Vec<(PartitionSet, u64)>,
-    /// With which tag its endpoints began.
+    /// The tag with which this node's endpoints began.
     pub(crate) first_tag: u64,
-    /// True until everyone below has said that it takes part, or can't.
+    /// True until every child has said that it takes part, or that it can't.
     pub(crate) is_opening: bool,
-    /// True when the subtree has changed and the parent is to hear of it.
+    /// True if the subtree has changed and the parent must be told.
     pub(crate) news_due: bool,
 }
 
-/// Waves that are here.
+/// The waves at a node.
 #[derive(Debug)]
 pub(crate) struct Row<P> {
     pub(crate) lanes: BTreeMap<u32, Lane<P>>,
     pub(crate) ready: VecDeque<(u32, u64)>,
-    /// Waves of lane 0 in the order they were begun; some of them are ready by now, or gone.
+    /// Waves of lane 0 in the order in which they began. Some of them may be ready, or gone.
     pub(crate) opened: VecDeque<(Instant, u64)>,
-    /// What lost nodes' filters may have kept, for the filter's next run.
+    /// Pieces that filters of lost nodes may have kept, for the next run of the filter here.
     pub(crate) carried: Vec<Piece<P>>,
-    /// The largest tag that a piece has borne.
+    /// The largest tag of a piece received here.
     pub(crate) tag_max: u64,
-    /// The oldest tag that the filter here has not given all of.
+    /// Oldest tag of which the filter here still holds something.
     pub(crate) holds_from: Option<u64>,
-    /// Counts the sources of pieces: children, each time that one is asked to begin.
+    /// Number of the last child source; raised each time a child is asked to begin.
     pub(crate) sources: u32,
-    /// Levels below this node, by which its patience with a wave is staged.
+    /// Levels below this node. They stage how long it waits for a wave.
     pub(crate) height: u32,
 }
 
-/// Bytes that were sent up, or wait here to be.
+/// Bytes that were sent up, or that wait here.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) unsettled_bytes: usize,
-    /// What was sent up since the last part that was marked as urgent.
+    /// Bytes sent up since the last part that was marked as urgent.
     pub(crate) unmarked_bytes: usize,
-    /// Bytes of pieces that wait here, and of them each child's, by its source.
+    /// Bytes of pieces that wait here, and the part of each child, by its source.
     pub(crate) held_bytes: usize,
     pub(crate) held_of: BTreeMap<u32, usize>,
 }
 
-/// The filter of a share, and what it costs.
+/// The filter of a share, and its cost.
 #[derive(Debug)]
 pub(crate) struct Filtering<P> {
     pub(crate) state: Filter<P>,
     pub(crate) placement: Placement,
     pub(crate) cost: Ewma,
-    /// Where its last run was.
+    /// True if its last run was on the driver's loop.
     pub(crate) is_inline: bool,
 }
 
 /// A node's share of a stream.
 ///
-/// Eleven fields, because each is a part with methods of its own, and a share is all of them: what it is part of, its
-/// place, who is below, what is here, and how that goes up and down.
+/// Eleven fields, because each is a part with methods of its own, and a share is all of them: its terms, its
+/// place, the nodes below it, the waves that are here, and how packets go up and down.
 #[derive(Debug)]
 pub(crate) struct Share<P> {
     pub(crate) terms: Terms<P>,
     pub(crate) seat: Seat<Flow<P>>,
     pub(crate) order: Order,
     pub(crate) beat: Beat,
-    /// Endpoints that live here, ascending.
+    /// Endpoints hosted by this node, ascending.
     pub(crate) own: Vec<Own>,
     pub(crate) roll: Roll,
     pub(crate) row: Row<P>,
     pub(crate) window: Window,
     pub(crate) filtering: Filtering<P>,
     pub(crate) down: Down<P>,
-    /// What only the front-end has.
+    /// State that only the front-end has.
     pub(crate) front: Option<FrontEnd>,
 }
 
@@ -337,7 +345,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Tells the front-end's user.
+    /// Sends an event to the front-end's user.
     pub(crate) fn tell_user(&self, cx: &mut Context<P>, event: StreamEvent<P>) {
         if let Some(front) = &self.front {
             let event = Box::new(event);
@@ -353,29 +361,37 @@ impl<P: Payload> Share<P> {
         self.own.binary_search_by_key(&endpoint, |own| own.endpoint).ok()
     }
 
-    /// Endpoints are in a wave together, and not each in its own.
+    /// True if waves gather all endpoints; false if each endpoint has waves of its own.
     pub(crate) fn gathers(&self) -> bool {
         self.terms.spec.synchronisation != Synchronisation::DoNotWait
     }
 
-    /// True for the lane of an endpoint that has left this subtree. It sends its unsettled packets again from its new place.
+    /// True for the lane of an endpoint that has left this subtree.
+    ///
+    /// The endpoint sends its unsettled packets again from its new place.
     pub(crate) fn has_moved(&self, lane: u32) -> bool {
         lane.checked_sub(1).is_some_and(|endpoint| !self.roll.group.contains(endpoint))
     }
 
-    /// The first tag that nobody here has seen.
+    /// The first tag that no node of this subtree has seen.
     pub(crate) fn next_tag(&self) -> u64 {
         self.row.tag_max.max(self.down.tag_max).saturating_add(1)
     }
 
-    /// With which tag a child begins that is sent its part now. As long as nobody has been told that the stream is open,
-    /// no wave has gone up: all who are asked meanwhile, at first or in the place of others, are in all of them.
+    /// First tag for a child that is sent its place now.
+    ///
+    /// Before this node has reported the stream as open, no wave has gone up. A child that is asked until
+    /// then, also one that replaces another, therefore begins with this node's own first tag and is in all
+    /// waves.
     pub(crate) fn first_tag_for_others(&self) -> u64 {
         if self.roll.is_opening { self.roll.first_tag } else { self.next_tag() }
     }
 
-    /// After which packets a child begins that is sent its part now, if it knows nothing of the stream. The rule is
-    /// that of `first_tag_for_others`; but where nobody is waited for, nobody need answer what a former life may have.
+    /// Last down-sequence number that a child skips if it is sent its place now and does not know the stream.
+    ///
+    /// The rule is that of `first_tag_for_others`, with one exception. With `DoNotWait`, a child that begins
+    /// anew also skips the packets that came while the stream opens: its former life may have answered them,
+    /// and no wave waits for an answer.
     pub(crate) fn packets_before_others(&self, begins_anew: bool) -> u64 {
         let may_be_answered = begins_anew && !self.gathers();
         if self.roll.is_opening && !may_be_answered {
@@ -390,12 +406,12 @@ impl<P: Payload> Share<P> {
         matches!(&self.filtering.state, Filter::Busy(busy) if busy.run == run && busy.queued.is_some())
     }
 
-    /// Children that take part, or were asked to.
+    /// Children that take part, or have been asked to.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Child<P>> {
         self.seat.children.iter_open()
     }
 
-    /// Bytes from a source wait here.
+    /// Counts bytes of a source that wait here.
     pub(crate) fn hold(&mut self, source: Source, bytes: usize) {
         self.window.held_bytes += bytes;
         if let Source::Child(number) = source {
@@ -403,7 +419,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Bytes from a source no longer wait here.
+    /// Counts bytes of a source that no longer wait here.
     pub(crate) fn release(&mut self, source: Source, bytes: usize) {
         self.window.held_bytes -= bytes;
         if let Source::Child(number) = source

@@ -1,4 +1,4 @@
-//! What a stream is, and what its front-end hears of it.
+//! The description of a stream, and the events that its two ends receive.
 
 use super::{StreamError, StreamId};
 use crate::error::Missing;
@@ -13,55 +13,63 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Synchronisation {
-    /// When everyone below has given a packet, or is known not to.
+    /// When every endpoint below has given a packet, or is known not to give one.
     #[default]
     WaitForAll,
-    /// The same, but at the front-end no later than so long after the first of its packets came; nodes below wait for
-    /// a share of that, the less the deeper they are.
+    /// As [`WaitForAll`](Self::WaitForAll), but the front-end waits at most this long after the first packet
+    /// of the wave.
+    ///
+    /// A node below waits for a share of that time; the deeper the node, the smaller the share.
     TimeOut(#[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))] Duration),
     /// At once: packets go up one by one.
     DoNotWait,
 }
 
-/// What a stream is; every node of it is told.
+/// The description of a stream. Every node of the stream receives it.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamSpec<P> {
     /// The service whose partitions are the endpoints.
     pub service: Arc<str>,
-    /// What makes a wave's packets into those that go up; empty: they go up as they are.
+    /// Name of the filter that turns a wave's packets into the packets that go up. If empty, packets go up
+    /// unchanged.
     pub up_filter: Arc<str>,
-    /// What packets pass at each node on their way down; empty: nothing. When it is the same as the up-filter, one
-    /// instance does both.
+    /// Name of the filter that packets pass at each node on their way down. If empty, they pass none.
+    ///
+    /// If it is the same as the up-filter, one instance does both.
     pub down_filter: Arc<str>,
-    /// For the filters.
+    /// Parameters for the filters.
     pub filter_params: P,
     /// When a wave is complete.
     pub synchronisation: Synchronisation,
-    /// For the endpoints.
+    /// Parameters for the endpoints.
     pub params: P,
 }
 
 impl<P> StreamSpec<P> {
-    /// True when some filter is at work at all.
+    /// True if the stream has an up-filter or a down-filter.
     pub(crate) fn has_filter(&self) -> bool {
         !self.up_filter.is_empty() || !self.down_filter.is_empty()
     }
 }
 
-/// How a stream is to be laid out.
+/// How to lay out a stream.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamOptions {
-    /// The endpoints; `None` for all that the service has now, and all that come.
+    /// The endpoints; `None` for all that the service has now or gets later.
     pub endpoints: Option<PartitionSet>,
-    /// The shape of the tree. The front-end is its root: in a `kary:K` it has K children, in a `base` or `flat` one all.
+    /// The shape of the tree, with the front-end as its root.
+    ///
+    /// In `kary:K` the front-end has K children; in `base` or `flat` all nodes are its children.
     pub shape: Shape,
-    /// The subtrees below the front-end, when whoever opens the stream knows them better: seats with endpoints, or
-    /// without any, which only fold what climbs. The shape then says nothing. Endpoints that no seat has are away.
+    /// The subtrees below the front-end, if the user lays them out by hand. [`shape`](Self::shape) is then
+    /// ignored.
+    ///
+    /// A seat without endpoints only folds what its children send. Endpoints that have no seat are away.
     #[cfg_attr(feature = "serde", serde(default))]
     pub trees: Option<Vec<Tree>>,
-    /// Bytes that each node may have sent up and that are not settled; `None` for the limit.
+    /// Bytes that each node may have sent up and that are not yet settled; `None` for the limit.
     pub window_bytes: Option<u64>,
 }
 
@@ -71,36 +79,37 @@ impl Default for StreamOptions {
     }
 }
 
-/// A wave, as the front-end's user gets it.
+/// A wave as the front-end's user receives it.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamWave<P> {
     /// Its tag.
     pub tag: u64,
-    /// What the filters made of its packets.
+    /// The packets that the filters made of the wave.
     pub packets: Vec<P>,
-    /// Whose packets went into them.
+    /// Endpoints whose packets are in the wave.
     pub contributors: PartitionSet,
-    /// Who is not in it, and why. With the contributors, everyone who was expected.
+    /// Endpoints that are not in the wave, with reasons. Contributors and missing together are all expected
+    /// endpoints.
     pub missing: Vec<Missing>,
 }
 
-/// What a stream's front-end is told.
+/// Events for the front-end's user.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum StreamEvent<P> {
-    /// Everyone who can be reached takes part.
+    /// Every endpoint that can be reached takes part.
     Opened {
         /// The stream.
         stream: StreamId,
         /// The subtrees below the front-end.
         trees: Vec<Tree>,
-        /// Who takes part.
+        /// The endpoints that take part.
         endpoints: PartitionSet,
-        /// Who does not, and why.
+        /// The endpoints that do not take part, with reasons.
         missing: Vec<Missing>,
     },
-    /// A wave, or a part of one that came late or was not waited for.
+    /// A wave; or a part of one that came late, or that was not waited for.
     Wave(StreamWave<P>),
     /// The tree has changed.
     Changed {
@@ -108,39 +117,39 @@ pub enum StreamEvent<P> {
         trees: Vec<Tree>,
         /// The endpoints that take part.
         endpoints: PartitionSet,
-        /// Those that are away, and why.
+        /// The endpoints that are away, with reasons.
         away: Vec<Missing>,
     },
-    /// So many bytes that were sent down have been taken by everyone.
+    /// All endpoints have taken this many bytes that were sent down.
     Taken {
         /// Bytes.
         bytes: u64,
     },
-    /// It is over.
+    /// The stream is over.
     Closed(StreamError),
 }
 
-/// What an endpoint's user is told.
+/// Events for an endpoint's user.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum EndpointEvent<P> {
-    /// A stream has been opened to it.
+    /// A stream has been opened to this endpoint.
     Opened {
-        /// What the stream is.
+        /// The description of the stream.
         spec: Arc<StreamSpec<P>>,
-        /// Bytes that may be on their way up.
+        /// Bytes that the endpoint may have sent and that are not yet settled.
         window_bytes: u64,
     },
     /// A packet from the front-end.
     Packet {
-        /// To be said when it has been taken.
+        /// Sequence number. The user acknowledges it when it has taken the packet.
         sequence: u64,
         /// Its tag.
         tag: u64,
-        /// What it says.
+        /// The payload.
         payload: P,
     },
-    /// So many bytes that it sent are settled.
+    /// This many bytes that the endpoint sent are settled.
     Settled {
         /// Bytes.
         bytes: u64,
@@ -149,11 +158,11 @@ pub enum EndpointEvent<P> {
     Closed(StreamError),
 }
 
-/// Where a piece comes from, as one node sees it.
+/// The source of a piece, as one node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Source {
-    /// An endpoint that lives here.
+    /// An endpoint hosted by this node.
     Endpoint(u32),
     /// A child, by a number that this node never uses again.
     Child(u32),
@@ -174,32 +183,32 @@ impl core::fmt::Display for Source {
 pub struct FilterRun<P> {
     /// The stream.
     pub stream: StreamId,
-    /// Tells its outcome from that of one that was given up.
+    /// Number of the run. It distinguishes the result from that of a run that was given up.
     pub run: u64,
     /// The tag of the wave or packet.
     pub tag: u64,
-    /// What to do.
+    /// The work.
     pub work: FilterWork<P>,
-    /// True when it takes microseconds and is to run on the driver's loop.
+    /// True if the run takes microseconds and must run on the driver's loop.
     pub inline: bool,
 }
 
-/// What a filter does.
+/// The work of a filter.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FilterWork<P> {
-    /// A wave's packets, with where they come from, into those that go up.
+    /// Turn a wave's packets, with their sources, into the packets that go up.
     Up(Vec<(Source, P)>),
-    /// A packet on its way down.
+    /// Filter a packet on its way down.
     Down(P),
 }
 
-/// What a filter gave.
+/// The result of a filter.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Filtered<P> {
     /// Any number of packets.
     pub packets: Vec<P>,
-    /// The oldest tag that it has not given all of.
+    /// Oldest tag of which the filter still holds something.
     pub holds_from: Option<u64>,
 }

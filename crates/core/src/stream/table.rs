@@ -1,4 +1,4 @@
-//! The streams that this node takes part in, and what a share may borrow while it changes.
+//! The streams that this node takes part in, and the state that a share borrows while it changes.
 
 use super::StreamId;
 use super::operator::Operators;
@@ -16,9 +16,9 @@ pub(crate) struct Streams<P> {
     pub(crate) operators: Operators<P>,
     /// Streams of which this node is the front-end.
     pub(crate) fronts: BTreeMap<RequestId, StreamId>,
-    /// Streams that this node's user has opened since its start.
+    /// Streams that this node's user has opened since the node started.
     pub(crate) opened: u64,
-    /// Packets that one endpoint of this node has sent to streams, the most of all that are closed.
+    /// Largest number of packets that one endpoint of this node sent to a stream that is closed.
     pub(crate) serials_used: u64,
 }
 
@@ -34,7 +34,7 @@ impl<P> Default for Streams<P> {
     }
 }
 
-/// What a share may borrow while it is out of its table and changes.
+/// State that a share borrows while it is out of its table and changes.
 pub(crate) struct StreamDesk<'n, P> {
     pub(crate) cx: &'n mut Context<P>,
     pub(crate) streams: &'n mut Streams<P>,

@@ -1,12 +1,13 @@
-//! Sets of tags as runs: what has been delivered, what is to be told so.
+//! Sets of tags as runs: waves that were delivered or settled.
 //!
-//! Waves are delivered about in the order of their tags, so the set of those delivered is one run that grows, and a
-//! few more while some wave is late. Tags that a user makes up (request ids) may leave gaps for ever; the runs kept
-//! are therefore bounded, and the lowest gap is closed when there are too many: a wave that old is not waited for.
+//! Waves are delivered roughly in the order of their tags. The set of delivered waves is therefore one
+//! growing run, and a few more runs while some wave is late. Tags chosen by the user (request ids) may leave
+//! gaps for ever, so the number of runs is bounded: if there are too many, the lowest gap is closed, because
+//! a wave that old is not waited for.
 
 use alloc::vec::Vec;
 
-/// Runs that a set keeps apart.
+/// Largest number of runs that a set keeps apart.
 pub const RUNS_MAX: usize = 256;
 
 /// A set of numbers as ascending, disjoint, non-adjacent runs, both ends included.
@@ -27,17 +28,17 @@ impl TagRuns {
         &self.runs
     }
 
-    /// True when it holds none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The largest tag it holds.
+    /// The largest tag in the set.
     pub fn last(&self) -> Option<u64> {
         self.runs.last().map(|&(_, last)| last)
     }
 
-    /// The first tag that it does not hold, of those from 1 on.
+    /// The smallest tag from 1 on that is not in the set.
     pub fn first_gap(&self) -> u64 {
         match self.runs.iter().find(|&&(_, last)| last > 0) {
             Some(&(first, last)) if first <= 1 => last.saturating_add(1),
@@ -45,9 +46,9 @@ impl TagRuns {
         }
     }
 
-    /// True when it holds `tag`.
+    /// True if `tag` is in the set.
     pub fn contains(&self, tag: u64) -> bool {
-        // Nearly always it is beyond all runs, or in the last.
+        // Nearly always `tag` is beyond all runs, or in the last one.
         let Some(&(first, last)) = self.runs.last() else { return false };
         if tag > last {
             return false;
@@ -75,7 +76,7 @@ impl TagRuns {
         }
     }
 
-    /// Adds `first..=last`; nothing when that is empty.
+    /// Adds `first..=last`; does nothing if that range is empty.
     pub fn insert_run(&mut self, first: u64, last: u64) {
         if first > last {
             return;
@@ -94,7 +95,7 @@ impl TagRuns {
         self.bound();
     }
 
-    /// Takes out all from `from` on.
+    /// Removes all tags from `from` on, and returns them.
     #[must_use]
     pub fn split_off(&mut self, from: u64) -> Self {
         let at = self.runs.partition_point(|&(_, last)| last < from);
@@ -108,7 +109,7 @@ impl TagRuns {
         Self { runs: rest }
     }
 
-    /// A set from runs of the wire.
+    /// Creates a set from runs that came over the wire.
     ///
     /// # Errors
     /// `None` unless they are ascending, disjoint, non-adjacent, non-empty and at most [`RUNS_MAX`].
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_the_wire_are_looked_at() {
+    fn invalid_runs_from_the_wire_are_rejected() {
         assert!(TagRuns::from_runs(vec![(0, 2), (3, 4)]).is_none(), "adjacent");
         assert!(TagRuns::from_runs(vec![(3, 2)]).is_none(), "empty");
         assert!(TagRuns::from_runs(vec![(5, 6), (0, 1)]).is_none(), "descending");

@@ -1,4 +1,4 @@
-//! How much there is of a stream at one node: for those who watch that nothing grows without bound.
+//! The sizes of a node's share of a stream, for tests and monitors that check bounds on growth.
 
 use super::StreamId;
 use super::lane::GATHERED;
@@ -11,26 +11,26 @@ use crate::message::Payload;
 pub struct StreamWork {
     /// The stream.
     pub stream: StreamId,
-    /// Children, those included that were given up and may come back.
+    /// Children, including children that were given up and may come back.
     pub children: usize,
-    /// What this node may have sent up and not been told to be settled.
+    /// Bytes that this node may have sent up and that are not yet settled.
     pub window_bytes: usize,
-    /// What it has.
+    /// Bytes that it has sent up and that are not yet settled.
     pub unsettled_bytes: usize,
-    /// Bytes of pieces that wait here for others of their wave, or for the filter.
+    /// Bytes of pieces that wait here for the rest of their wave, or for the filter.
     pub held_bytes: usize,
-    /// Waves that come together here.
+    /// Waves that are coming together here.
     pub waves_open: usize,
-    /// Beginnings of waves that are remembered, of some that have gone among them.
+    /// Remembered beginnings of waves, including some waves that have gone.
     pub waves_begun: usize,
-    /// Packets down that somebody below has not taken.
+    /// Packets down that some endpoint or child below has not taken.
     pub packets_kept: usize,
-    /// Endpoints' beginnings that waves may still be older than.
+    /// Sets of endpoints that joined with a tag that is later than waves still open.
     pub cohorts: usize,
 }
 
 impl<P: Payload> Streams<P> {
-    /// How much there is of each.
+    /// The sizes of each share.
     pub(crate) fn work(&self) -> impl Iterator<Item = StreamWork> + '_ {
         self.shares.values().map(|share| work_of(share))
     }

@@ -2,30 +2,29 @@
 //!
 //! For node i let `L` be its load, `s` its local cost and `a` its cost of one binary reduction.
 //!
-//! 1. The `n − 1` reductions are dealt one by one to the node for which `L + s + (δ + 1)·a` is least, which
-//!    raises its `δ` by one. The less loaded so fold more, and the loaded become leaves.
-//! 2. The node with the most reductions is the root (of several, the least loaded). Then the rest follow by
-//!    `δ` descending, the larger total load first among equals, each to the free slot of least depth, where
+//! 1. The `n − 1` reductions are dealt one by one to the node for which `L + s + (δ + 1)·a` is least; each
+//!    raises that node's `δ` by one. So less loaded nodes fold more, and loaded nodes become leaves.
+//! 2. The node with the most reductions is the root (of several, the least loaded). The others follow by `δ`
+//!    descending, and among equals by total load descending. Each takes the free slot of least depth, where
 //!    it opens `δ` slots of its own.
-//! 3. Breadth-first, each subtree of three or more that is a linked list is replaced by a load-aware binomial
-//!    tree: its places by out-degree descending and depth ascending, the list's nodes by `L + s` ascending,
-//!    matched in order. (A list of two is a binomial tree already.)
+//! 3. Breadth-first, each subtree of three or more nodes that is a linked list is replaced by a load-aware
+//!    binomial tree. The places are ordered by out-degree descending and depth ascending, the list's nodes by
+//!    `L + s` ascending, and matched in order. (A list of two is a binomial tree already.)
 //!
-//! Costs: O(n log n). Equal figures are decided by position in the given vector, so the same vector gives the
-//! same tree; [`shape::form`](super::shape::form) draws that order by lot.
+//! Cost: O(n log n). Equal figures are decided by position in the given vector, so the same vector gives the
+//! same tree; [`shape::form`](super::shape::form) draws that order at random.
 //!
-//! What holds, and is tested below:
-//! * `Σδ = n − 1`, and with equal `s` and `a` the less loaded of two nodes is dealt at least as many
-//!   reductions in step 1 (the paper's first property; step 3 deals the reductions of a list anew, within
-//!   that list).
+//! Properties, tested below:
+//! * `Σδ = n − 1`. With equal `s` and `a`, step 1 deals the less loaded of two nodes at least as many
+//!   reductions (the paper's first property; step 3 deals the reductions of a list again, within that list).
 //! * After step 2, of two nodes at the same depth the one with the larger `δ` has a subtree at least as deep.
-//!   The paper's second property says this of the *less loaded*, which is the same when their `δ` differ;
-//!   among nodes of equal `δ` the paper's own tie rule sets the more loaded first and so may give it the
+//!   The paper's second property says this of the *less loaded* node, which is the same if their `δ` differ.
+//!   Among nodes of equal `δ`, the paper's own tie rule puts the more loaded first, and so may give it the
 //!   longer path.
 //! * The height is at most `⌊log₂ n⌋ + 1`. Slots are filled in the order of `δ`, so the levels double in
-//!   width down to the first level, m, that holds a node of `δ ≤ 1`, and below that level there are only
-//!   lists. Of those there are at least 2ᵐ and their lengths differ by one at most, so step 3 leaves them no
-//!   higher than `log₂(n / 2ᵐ)`.
+//!   width down to the first level, m, that holds a node of `δ ≤ 1`. Below that level there are only lists:
+//!   at least 2ᵐ of them, whose lengths differ by one at most. After step 3 they are therefore no higher than
+//!   `log₂(n / 2ᵐ)`.
 
 use super::Tree;
 use super::plant::plant;
@@ -56,17 +55,18 @@ impl Ord for Ms {
 /// The load-adaptive tree of `candidates`, whose figures must be [sane](Candidate::sane).
 ///
 /// # Panics
-/// Without candidates: a tree has a root.
+/// If there are no candidates: a tree needs a root.
 pub fn form(candidates: Vec<Candidate>) -> Tree {
     let seated = seat_by_reductions(candidates);
     let parents = replace_lists(&seated);
     plant(seated.into_iter().map(|(candidate, _)| candidate).collect(), &parents)
 }
 
-/// Step 1: how many reductions (`δ`) each candidate is dealt.
+/// Step 1: the number of reductions (`δ`) that each candidate is dealt.
 pub fn reductions(candidates: &[Candidate]) -> Vec<u32> {
     let mut dealt = vec![0_u32; candidates.len()];
-    // Rounding can make two totals equal that are not; the load decides then, lest the busier be dealt more.
+    // Rounding can make unequal totals equal. The load then decides, so that the busier node is not dealt
+    // more.
     let with_one_more = |at: usize, dealt: u32| {
         let who = &candidates[at];
         Reverse((Ms(who.own_ready_ms() + f64::from(dealt + 1) * who.reduce_ms), Ms(who.load_ms), at))
@@ -81,8 +81,9 @@ pub fn reductions(candidates: &[Candidate]) -> Vec<u32> {
     dealt
 }
 
-/// Steps 1 and 2: the candidates in breadth-first order, each with its `δ`. A node's children are the next
-/// `δ` of the row that are nobody's yet.
+/// Steps 1 and 2: the candidates in breadth-first order, each with its `δ`.
+///
+/// A node's children are the next `δ` candidates of the row that have no parent yet.
 fn seat_by_reductions(candidates: Vec<Candidate>) -> Vec<(Candidate, u32)> {
     let dealt = reductions(&candidates);
     let total = |(who, dealt): &(Candidate, u32)| Ms(who.own_ready_ms() + f64::from(*dealt) * who.reduce_ms);
@@ -94,11 +95,11 @@ fn seat_by_reductions(candidates: Vec<Candidate>) -> Vec<(Candidate, u32)> {
     row
 }
 
-/// Step 2's parents with step 3 applied to them, by place in the breadth-first row.
+/// Applies step 3 to the parents of step 2, by place in the breadth-first row.
 fn replace_lists(seated: &[(Candidate, u32)]) -> Vec<Option<usize>> {
     let count = seated.len();
     let mut parents = vec![None; count];
-    // The first child of each, or where it would stand: the only one, if δ is 1.
+    // The first child of each node, or where it would be. If δ is 1, it is the only child.
     let mut first_child = Vec::with_capacity(count);
     let mut free = 1;
     for (at, &(_, dealt)) in seated.iter().enumerate() {
@@ -106,7 +107,7 @@ fn replace_lists(seated: &[(Candidate, u32)]) -> Vec<Option<usize>> {
         parents[free..free + dealt as usize].fill(Some(at));
         free += dealt as usize;
     }
-    assert_eq!(free, count, "Σδ = n − 1: every slot is taken and everyone has one");
+    assert_eq!(free, count, "Σδ = n − 1: every slot has one candidate, and every candidate one slot");
 
     let mut list_length = vec![None; count];
     for at in (0..count).rev() {
@@ -127,7 +128,7 @@ fn replace_lists(seated: &[(Candidate, u32)]) -> Vec<Option<usize>> {
     parents
 }
 
-/// Step 3 for one list, given from its head down.
+/// Step 3 for one list, whose members are given from its head down.
 fn replace_list(seated: &[(Candidate, u32)], mut members: Vec<usize>, parents: &mut [Option<usize>]) {
     let above = parents[members[0]];
     members.sort_by_key(|&member| (Ms(seated[member].0.own_ready_ms()), member));

@@ -1,4 +1,4 @@
-//! A tree as text, for people: one line per seat, boxes for the branches.
+//! A tree as text: one line per seat, with boxes for the branches.
 //!
 //! ```text
 //! 10.0.0.1:7700 {0-1}  12.3 ms
@@ -7,16 +7,16 @@
 //! └─ 10.0.0.3:7700 {3}  4.2 ms
 //! ```
 //!
-//! A seat without partitions is a relay and says so. What stands behind the partitions is the user's: a
-//! closure is asked for each seat. A chain's text grows with the square of its length, so the rows are
-//! bounded, and what is left out is counted on the last line.
+//! A seat without partitions is a relay and says so. The user's closure gives the text after the partitions
+//! of each seat. A chain's text grows with the square of its length, so the number of rows is bounded, and
+//! the last line counts the rest.
 
 use super::{Seat, Tree};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How many seats a drawing shows unless told otherwise.
+/// Default number of seats that a drawing shows.
 pub const DRAWN_ROWS_MAX: usize = 1_000;
 
 /// Displays a tree.
@@ -28,20 +28,21 @@ pub struct Drawing<'a, A = fn(usize, &Seat) -> String> {
 }
 
 impl<'a> Drawing<'a> {
-    /// The bare tree.
+    /// A drawing without notes.
     pub fn new(tree: &'a Tree) -> Self {
         Self { tree, annotate: None, rows_max: DRAWN_ROWS_MAX }
     }
 }
 
 impl<'a, A: Fn(usize, &Seat) -> String> Drawing<'a, A> {
-    /// The tree with a note behind each seat; the closure is given the seat and its place in [`Tree::seats`].
-    /// An empty note adds nothing.
+    /// A drawing with a note after each seat.
+    ///
+    /// The closure is given the seat and its index in [`Tree::seats`]. An empty note adds nothing.
     pub fn annotated(tree: &'a Tree, annotate: A) -> Self {
         Self { tree, annotate: Some(annotate), rows_max: DRAWN_ROWS_MAX }
     }
 
-    /// The same, showing `rows_max` seats at most.
+    /// Limits the drawing to `rows_max` seats.
     #[must_use]
     pub fn rows_max(self, rows_max: usize) -> Self {
         Self { rows_max, ..self }
@@ -64,7 +65,7 @@ impl<'a, A: Fn(usize, &Seat) -> String> Drawing<'a, A> {
 impl<A: Fn(usize, &Seat) -> String> fmt::Display for Drawing<'_, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seats = self.tree.seats();
-        // Where the subtrees end that the seat lies in, its root's first.
+        // The ends of the subtrees that contain the seat, the root's first.
         let mut open: Vec<usize> = Vec::new();
         for (at, seat) in seats.iter().take(self.rows_max).enumerate() {
             while open.last().is_some_and(|&end| end <= at) {
@@ -72,7 +73,7 @@ impl<A: Fn(usize, &Seat) -> String> fmt::Display for Drawing<'_, A> {
             }
             let end = at + seat.size as usize;
             open.push(end);
-            // Each ancestor below the root stands in a column, with a bar when a sibling of its follows.
+            // Each ancestor below the root has a column, with a bar if a later sibling follows.
             for (column, around) in open.windows(2).enumerate() {
                 let last_child = around[1] == around[0];
                 f.write_str(match (column + 2 == open.len(), last_child) {

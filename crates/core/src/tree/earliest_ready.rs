@@ -1,18 +1,19 @@
-//! The earliest-ready tree: the two partials that are ready first meet first. This one is Treefold's own.
+//! The earliest-ready tree: the two partials that are ready first meet first. This shape is Treefold's own.
 //!
-//! Every node's own partial is ready at `L + s`. Again and again the two nodes that are ready earliest meet
-//! at the less loaded of the two, which is ready again at `max(r₁, r₂) + a + hop`; the other becomes its
-//! child. The last one left is the root.
+//! Every node's own partial is ready at `L + s`. Repeatedly, the two nodes that are ready earliest meet at
+//! the less loaded of the two. That node is ready again at `max(r₁, r₂) + a + hop`; the other becomes its
+//! child. The last node is the root.
 //!
-//! With one cost of folding everywhere no tree is done sooner, whatever the loads: any tree's folds, in the
-//! order they happen, are a binary tree over the partials, its end is the largest `rᵢ + depthᵢ·(a + hop)`,
-//! and joining the two smallest minimises that (Golumbic's variant of Huffman's algorithm). The tests hold it
-//! against every other shape by [`makespan`](super::makespan). What it does not do is share the reductions
-//! out: on an idle cluster LAT is the same binomial tree, but under load LAT weighs *how much* each node is
-//! given and this one only *when* it is done, so it favours one call's answer over the throughput of many.
-//! The simulator says where it pays.
+//! If folding costs the same everywhere, no other tree is done sooner, for any loads: any tree's folds, in
+//! the order in which they happen, are a binary tree over the partials. Its end is the largest `rᵢ +
+//! depthᵢ·(a + hop)`, and joining the two smallest minimises that (Golumbic's variant of Huffman's
+//! algorithm). The tests compare it with every other shape by [`makespan`](super::makespan).
 //!
-//! Equal figures are decided by position, as in [`adaptive`](super::adaptive). Costs: O(n log n).
+//! This shape does not balance the number of reductions. On an idle cluster LAT is the same binomial tree.
+//! Under load, LAT considers *how much* each node is given, and this shape only *when* it is done, so it
+//! favours the answer of one call over the throughput of many. The simulator shows where it pays off.
+//!
+//! Equal figures are decided by position, as in [`adaptive`](super::adaptive). Cost: O(n log n).
 
 use super::Tree;
 use super::adaptive::Ms;
@@ -23,14 +24,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// What it costs a parent to take one partial in over a local network, beside folding it, in ms: the kernel's
-/// floor for a k-ary tree of processes is 20–29 µs of CPU per node and round trip.
+/// Cost for a parent to receive one partial over a local network, without folding it, in ms.
+///
+/// The kernel's floor for a k-ary tree of processes is 20–29 µs of CPU per node and round trip.
 pub const HOP_MS: f64 = 0.025;
 
 /// The earliest-ready tree of `candidates`, whose figures must be [sane](Candidate::sane).
 ///
 /// # Panics
-/// Without candidates: a tree has a root.
+/// If there are no candidates: a tree needs a root.
 pub fn form(candidates: Vec<Candidate>) -> Tree {
     assert!(!candidates.is_empty(), "a tree needs at least one candidate");
     let mut parents = vec![None; candidates.len()];
@@ -46,7 +48,7 @@ pub fn form(candidates: Vec<Candidate>) -> Tree {
     plant(candidates, &parents)
 }
 
-/// True when `a` is the better place to fold at: less loaded, or as loaded and quicker at it.
+/// True if `a` is the better place to fold: less loaded, or equally loaded and faster.
 fn meets_at(candidates: &[Candidate], a: usize, b: usize) -> bool {
     let rank = |at: usize| (Ms(candidates[at].load_ms), Ms(candidates[at].reduce_ms), at);
     rank(a) < rank(b)
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_hangs_right_below_the_root() {
+    fn a_late_node_is_a_leaf_directly_below_the_root() {
         let mut row = idle(9);
         row[4].load_ms = 500.0;
         let tree = form(row);
@@ -89,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nodes equally quick at folding, whose own partials are ready whenever they are.
+        /// Nodes with equal folding costs, whose own partials are ready at any time.
         #[test]
         fn no_shape_is_done_sooner(
             own in prop::collection::vec((prop_oneof![Just(0.0), 0.0..100.0], 0.0..50.0), 1..64),
@@ -105,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn every_node_hosts_only_who_is_at_least_as_loaded(row in candidates(60)) {
+        fn children_are_at_least_as_loaded_as_their_parent(row in candidates(60)) {
             let load = |seat: &crate::tree::Seat| {
                 row.iter().find(|who| who.node == seat.node).expect("seated").load_ms
             };

@@ -1,8 +1,8 @@
-//! When a tree would be done: a prediction to compare shapes by, and to annotate a drawn tree with.
+//! Predicts when a tree is done, to compare shapes and to annotate a drawn tree.
 //!
-//! The model is the one the load-aware shapes decide by. A node's own partial is ready at `L + s`. It folds
-//! its children's partials one at a time, in the order they become ready, and each takes its host `a` and one
-//! [`HOP_MS`] to take in. Contention on the links is not modelled; that is the simulator's work.
+//! The model is the one that the load-aware shapes use. A node's own partial is ready at `L + s`. The node
+//! folds its children's partials one at a time, in the order in which they become ready; each costs its `a`
+//! and one [`HOP_MS`] to receive. Contention on the links is not modelled; the simulator does that.
 
 use super::Tree;
 use super::earliest_ready::HOP_MS;
@@ -12,14 +12,15 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// When each seat's partial is ready, in ms from now, in the order of [`Tree::seats`]. A node that is not
-/// among `candidates` costs nothing.
+/// When each seat's partial is ready, in ms from now, in the order of [`Tree::seats`].
+///
+/// A node that is not among `candidates` costs nothing.
 pub fn ready_ms(tree: &Tree, candidates: &[Candidate]) -> Vec<f64> {
     let by_node: BTreeMap<NodeId, &Candidate> = candidates.iter().map(|who| (who.node, who)).collect();
     let seats = tree.seats();
     let mut ready = vec![0.0_f64; seats.len()];
     let mut arrivals: Vec<f64> = Vec::new();
-    // Children stand behind their parent in the row, so backwards they are known when it is their parent's
+    // Children come after their parent in the row. Walking backwards, they are known before their parent's
     // turn.
     for at in (0..seats.len()).rev() {
         let end = at + seats[at].size as usize;
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_tree_folds_one_after_another_and_a_binomial_tree_side_by_side() {
+    fn flat_trees_fold_in_sequence_and_binomial_trees_in_parallel() {
         for (predicted, expected) in [
             (alike(Shape::Flat, 16), folds(15)),
             (alike(Shape::Chain, 16), folds(15)),

@@ -1,11 +1,11 @@
-//! Trees: who folds whose partials.
+//! Trees: which node folds the partials of which other nodes.
 //!
-//! A [`Tree`] is a row of [`Seat`]s in preorder, each knowing how many seats its subtree holds. A subtree is
-//! then a slice of the same row: handing a child its part of the tree copies nothing.
+//! A [`Tree`] is a row of [`Seat`]s in preorder. Each seat knows the number of seats in its subtree, so a
+//! subtree is a slice of the same row, and giving a child its part of the tree copies nothing.
 //!
-//! [`shape`] says which shapes there are and forms them; [`adaptive`] and [`earliest_ready`] are the two that
-//! look at load; [`on_path`] has relays fold on the network's path; [`makespan`] predicts when a tree would be done;
-//! [`draw`] shows it to people.
+//! [`shape`] lists the shapes and forms them; [`adaptive`] and [`earliest_ready`] are the two that look at
+//! load; [`on_path`] has relays fold on the network's path; [`makespan`] predicts when a tree would be done;
+//! [`draw`] prints a tree.
 
 pub mod adaptive;
 pub mod draw;
@@ -21,14 +21,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How many nodes one tree may have, and so how many children one node.
+/// Largest number of nodes in a tree, and so of children of one node.
 pub const TREE_NODES_MAX: u32 = 16_384;
 
 /// One node's place in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Seat {
-    /// Who sits here.
+    /// The node that sits here.
     pub node: NodeId,
     /// The partitions whose locals it runs; empty for a relay.
     pub partitions: PartitionSet,
@@ -37,7 +37,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// True when a node sits here that has no partitions, and only folds.
+    /// True if the node has no partitions, and only folds.
     pub fn is_relay(&self) -> bool {
         self.partitions.is_empty()
     }
@@ -55,7 +55,7 @@ impl Tree {
     /// A tree from a row of seats in preorder.
     ///
     /// # Errors
-    /// `None` when the sizes do not describe exactly one tree.
+    /// `None` if the sizes do not describe exactly one tree.
     pub fn from_preorder(row: Vec<Seat>) -> Option<Self> {
         if row.is_empty() || row[0].size as usize != row.len() {
             return None;
@@ -80,7 +80,7 @@ impl Tree {
         Self { row: Arc::new([Seat { node, partitions, size: 1 }]), start: 0 }
     }
 
-    /// `root` over `children`, in that order.
+    /// Joins `children`, in that order, below a root.
     pub fn join(node: NodeId, partitions: PartitionSet, children: &[Tree]) -> Self {
         let size = 1 + children.iter().map(|child| child.seats().len()).sum::<usize>();
         let mut row = Vec::with_capacity(size);
@@ -113,8 +113,10 @@ impl Tree {
         })
     }
 
-    /// Checks a tree that a peer sent: each node has one seat. A tree of one seat or two is checked without allocation, a
-    /// larger one by sorting references to its seats.
+    /// Checks that each node has only one seat, in a tree that a peer sent.
+    ///
+    /// A tree of one or two seats is checked without allocation, a larger one by sorting digests of its
+    /// nodes.
     ///
     /// # Errors
     /// [`SeatedTwice`] with the least node that has more than one seat.
@@ -122,7 +124,7 @@ impl Tree {
         let twice = match self.seats() {
             [_] => None,
             [a, b] => (a.node == b.node).then_some(a.node),
-            // Numbers are sorted several times as fast as nodes.
+            // Sorting numbers is several times as fast as sorting nodes.
             seats => {
                 let mut digests: Vec<u64> = seats.iter().map(|seat| seat.node.digest()).collect();
                 digests.sort_unstable();
@@ -165,7 +167,8 @@ fn least_of_several_seats(seats: &[Seat]) -> Option<NodeId> {
     nodes.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// A node has more than one seat in a tree. Whoever took part in it could become its own parent.
+/// A node has more than one seat in a tree. A node that takes part in such a tree could become its own
+/// parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeatedTwice {
     /// The node.

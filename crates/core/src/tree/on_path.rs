@@ -1,5 +1,5 @@
-//! The tree that runs where the network path runs (NetAgg §3.1): partials are folded by relays on their way to the
-//! caller, rack by rack and zone by zone.
+//! The tree that follows the network path (NetAgg §3.1): relays fold partials on their way to the caller,
+//! rack by rack and zone by zone.
 //!
 //! ```text
 //!   caller ◀── relay of its rack ◀─┬── members of its rack
@@ -7,14 +7,16 @@
 //!                                                          └── relay of no zone ◀── relay of another zone ◀── …
 //! ```
 //!
-//! A relay stands in a rack, or, without one, where a zone's racks meet, or, without a zone either, where zones meet.
-//! Which of the relays of one place heads a tree is drawn by hashing: the *application* ranks them, the *tag* says which
-//! of the first so many of that ranking it is. So the partials of one call meet at the same relays, calls are spread
-//! over all of them, and trees of different number are disjoint wherever a place has as many relays as there are trees.
+//! A relay stands in a rack; or, without a rack, where the racks of its zone meet; or, without a zone, where
+//! zones meet. Hashing decides which relay of a place heads a tree: the *application* ranks the relays, and
+//! the *tag* chooses among the first ones of that ranking. So the partials of one call meet at the same
+//! relays, calls are spread over all relays, and different trees are disjoint wherever a place has at least
+//! as many relays as there are trees.
 //!
-//! Relays may be anywhere or nowhere: a rack without one is a load-adaptive tree of its members, a zone without one has
-//! its racks pass on to the next place above, and a relay that would have a single child is left out, since it would
-//! fold nothing. Members that name no rack are children of the next relay above them.
+//! Relays may be anywhere or nowhere. A rack without one forms a load-adaptive tree of its members. The racks
+//! of a zone without one pass their partials on to the next place above. A relay that would have a single
+//! child is left out, because it would fold nothing. Members without a rack are children of the next relay
+//! above them.
 
 use super::Tree;
 use super::adaptive;
@@ -26,7 +28,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Where a node stands. Empty names are places nobody named.
+/// The place of a node. An empty name is an unknown place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site<'a> {
     /// Its zone.
@@ -36,26 +38,27 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Where the racks of this one's zone meet.
+    /// The place where the racks of this site's zone meet.
     fn of_zone(self) -> Self {
         Self { rack: "", ..self }
     }
 
-    /// Where zones meet.
+    /// The place where zones meet.
     fn of_all() -> Self {
         Self::default()
     }
 }
 
-/// The relays of one tree: who heads it at each place that has any.
+/// The relays of one tree: the head at each place that has relays.
 #[derive(Clone, Debug)]
 pub struct Relays<'a> {
     heads: BTreeMap<Site<'a>, NodeId>,
 }
 
 impl<'a> Relays<'a> {
-    /// Of the relays that may be used those for a tree of `application` with this `tag`, one of so many `trees`; 0 is as
-    /// many as each place has relays.
+    /// Chooses the relays for the tree of `application` with this `tag`, one of so many `trees`.
+    ///
+    /// If `trees` is 0, each place uses all of its relays.
     pub fn new(
         relays: impl IntoIterator<Item = (NodeId, Site<'a>)>,
         application: &str,
@@ -63,7 +66,7 @@ impl<'a> Relays<'a> {
         trees: u32,
     ) -> Self {
         let (application, tag) = (hashed(application.bytes().map(u64::from)), hashed([tag]));
-        // By its address: one that is started again keeps its place.
+        // By address, so that a relay that starts again keeps its place.
         let rank = |relay: &NodeId| {
             let [high, low, port] = relay.addr_words();
             (hashed([application, high, low, port]), *relay)
@@ -78,19 +81,20 @@ impl<'a> Relays<'a> {
         Self { heads: at.into_iter().map(head).collect() }
     }
 
-    /// True when there is none anywhere.
+    /// True if no place has a relay.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// Who heads this tree at a place, if anybody does.
+    /// The relay that heads this tree at a place, if the place has one.
     fn head(&self, site: Site<'a>) -> Option<NodeId> {
         self.heads.get(&site).copied()
     }
 }
 
-/// What comes to a caller at `caller` from `members`, each with where it stands, largest first: one tree where a relay
-/// stands next to the caller. No member is among the relays.
+/// The trees that reach a caller at `caller` from `members`, each given with its place, largest first.
+///
+/// It is one tree if a relay stands next to the caller. No member may be one of the relays.
 pub fn form<'a>(members: Vec<(Candidate, Site<'a>)>, relays: &Relays<'a>, caller: Site<'a>) -> Vec<Tree> {
     let mut racks: BTreeMap<Site<'a>, Vec<Candidate>> = BTreeMap::new();
     members.into_iter().for_each(|(member, site)| racks.entry(site).or_default().push(member));
@@ -110,7 +114,7 @@ pub fn form<'a>(members: Vec<(Candidate, Site<'a>)>, relays: &Relays<'a>, caller
     for (zone, trees) in zones {
         elsewhere.extend(path.gathered(Site { zone, rack: "" }, trees));
     }
-    // Towards the caller, each place takes in what has come so far and what is its own.
+    // Towards the caller, each place joins the trees that have come so far with its own.
     let mut coming = path.gathered(Site::of_all(), elsewhere);
     coming.extend(own_zone);
     if !caller.zone.is_empty() {
@@ -131,7 +135,7 @@ struct Path<'r, 'a> {
 }
 
 impl<'a> Path<'_, 'a> {
-    /// What leaves a rack on its way to the caller.
+    /// The trees that leave a rack towards the caller.
     fn rack(&self, site: Site<'a>, members: Vec<Candidate>) -> Vec<Tree> {
         let is_named = !site.rack.is_empty();
         let has_head = is_named && self.relays.head(site).is_some();
@@ -140,23 +144,23 @@ impl<'a> Path<'_, 'a> {
             return alloc::vec![adaptive::form(members)];
         }
         let leaves = members.into_iter().map(|member| Tree::leaf(member.node, member.partitions)).collect();
-        // The relay of the caller's own rack heads all that comes, not its members alone.
+        // The relay of the caller's own rack heads all trees, not only those of its members.
         if has_head && site != self.caller { self.gathered(site, leaves) } else { leaves }
     }
 
-    /// True when members without a rack have a relay above them that they can be children of.
+    /// True if members without a rack have a relay above them as a parent.
     fn is_headed_above(&self, site: Site<'a>) -> bool {
         let above = [site.of_zone(), self.caller.of_zone(), Site::of_all(), self.caller];
         above.into_iter().any(|site| self.relays.head(site).is_some())
     }
 
-    /// The trees below the relay of a place, if there is one and it would fold anything.
+    /// The trees below the relay of a place, if the place has one and it would fold something.
     fn gathered(&self, site: Site<'a>, trees: Vec<Tree>) -> Vec<Tree> {
         let head = match self.relays.head(site) {
             Some(head) if trees.len() > 1 => head,
             _ => return trees,
         };
-        // Members without a zone may have met there before.
+        // Members without a zone may already be below this relay.
         let (met, mut children): (Vec<Tree>, Vec<Tree>) =
             trees.into_iter().partition(|tree| tree.root().node == head);
         children.extend(met.iter().flat_map(Tree::children));
@@ -169,7 +173,8 @@ fn largest_first(mut trees: Vec<Tree>) -> Vec<Tree> {
     trees
 }
 
-/// The same for a caller that asks one child and folds nothing: the root of the largest subtree takes the others in.
+/// Joins the trees for a caller that asks one child and folds nothing: the root of the largest tree adopts
+/// the others.
 pub fn under_one(trees: &[Tree]) -> Option<Tree> {
     let (first, others) = trees.split_first()?;
     if others.is_empty() {

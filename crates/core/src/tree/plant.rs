@@ -1,9 +1,9 @@
-//! From "who is whose parent" to the row of seats.
+//! Turns a list of parents into the row of seats.
 //!
-//! Every shape decides parents only; this lays the row out. Siblings are set by subtree size, largest first:
-//! the way down is then sent first to the child with the longest way left to go, and the rank by size that
-//! staged waiting needs (DESIGN 4.4) can be read off the order. Iterative, since a chain of ten thousand
-//! would overflow a recursive walk's stack; O(n log n) for the sorting of siblings.
+//! Every shape decides only the parents; this module lays out the row. Siblings are ordered by subtree size,
+//! largest first: the way down is then sent first to the child with the longest way left, and the order gives
+//! the rank by size that staged waiting needs (DESIGN 4.4). The code is iterative, because a recursive walk
+//! of a chain of ten thousand nodes would overflow the stack. Sorting the siblings costs O(n log n).
 
 use super::shape::Candidate;
 use super::{Seat, Tree};
@@ -18,12 +18,12 @@ pub(super) fn plant(candidates: Vec<Candidate>, parents: &[Option<usize>]) -> Tr
     plant_seats(candidates.into_iter().map(seat).collect(), parents)
 }
 
-/// As [`plant`]; the sizes that the seats come with are not looked at.
+/// As [`plant`]; the sizes in the given seats are ignored.
 pub(super) fn plant_seats(mut seats: Vec<Seat>, parents: &[Option<usize>]) -> Tree {
     assert_eq!(seats.len(), parents.len(), "each seat has its entry among the parents");
     let mut below = Below::new(parents);
     let order = below.breadth_first(parents);
-    assert_eq!(order.len(), seats.len(), "one root, and everyone is reached from it");
+    assert_eq!(order.len(), seats.len(), "one root, from which every seat is reached");
 
     let mut sizes = vec![1_u32; seats.len()];
     for &at in order.iter().rev() {
@@ -45,9 +45,9 @@ pub(super) fn plant_seats(mut seats: Vec<Seat>, parents: &[Option<usize>]) -> Tr
     Tree::from_preorder(row).expect("invariant: a preorder walk of one tree describes one tree")
 }
 
-/// Everyone's children in two flat vectors, so that a node without children costs no allocation.
+/// The children of all nodes in two flat vectors, so that a node without children costs no allocation.
 struct Below {
-    /// `children[starts[i]..starts[i + 1]]` are `i`'s.
+    /// `children[starts[i]..starts[i + 1]]` are the children of `i`.
     starts: Vec<usize>,
     children: Vec<usize>,
 }

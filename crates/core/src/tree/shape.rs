@@ -1,17 +1,17 @@
-//! Which shapes there are, and how a call's tree gets one.
+//! The shapes of trees, and how a call's tree gets its shape.
 //!
 //! A [`Shape`] is a plain value, chosen per call. [`form`] turns it and the [`Candidate`]s, the nodes that
 //! take part, into the caller's children. Sources: DAC §4.1 (base, flat, hierarchical) and §4.2
 //! (load-adaptive); chain, k-ary and binomial are the shapes of message-passing libraries, kept for
 //! comparison and for streams.
 //!
-//! Invariants: every candidate sits in exactly one seat; the result depends on the candidates, not on the
-//! order they come in, and on the generator's seed; figures that make no sense (NaN, negative, infinite) are
-//! replaced before anything is decided, so no shape has to think of them.
+//! Invariants: every candidate has exactly one seat. The result depends on the candidates and the generator's
+//! seed, not on the order of the candidates. Invalid figures (NaN, negative, infinite) are replaced first, so
+//! no shape has to handle them.
 //!
-//! Among nodes that look alike the load-aware shapes let the lot decide. Were it the least name, every caller
-//! of an idle cluster would choose the same root until the next figures arrive, which is the flocking that
-//! DAC §4.5 warns of; a random correction cannot help there, for it leaves a load of zero at zero.
+//! Among nodes that look alike, the load-aware shapes choose at random. If they chose by name, every caller
+//! of an idle cluster would choose the same root until the next figures arrive, which is the flocking of
+//! which DAC §4.5 warns. A random correction cannot help there, because it leaves a load of zero at zero.
 
 use super::plant::plant;
 use super::{TREE_NODES_MAX, Tree, adaptive, earliest_ready};
@@ -24,36 +24,38 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// The least cost of one reduction in ms. Nobody folds for nothing: at a cost of zero, one node would be
-/// given every reduction of the tree.
+/// The least cost of one reduction in ms. At a cost of zero, one node would be given every reduction of the
+/// tree.
 pub const REDUCE_MS_MIN: f64 = 0.001;
 
-/// The largest load or cost in ms that is told apart from a larger one: eleven days.
+/// The largest load or cost in ms: eleven days. Larger figures are cut to it.
 pub const COST_MS_MAX: f64 = 1e9;
 
-/// A node that takes part in a call, with what the tree's shape is decided by.
+/// A node that takes part in a call, with the figures that decide the tree's shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Who; no two candidates of a call are the same node.
+    /// The node. No two candidates of a call are the same node.
     pub node: NodeId,
     /// The partitions whose locals it runs; empty for a relay.
     pub partitions: PartitionSet,
-    /// `L`: its load index, the ms of work per processor that are queued there already.
+    /// `L`: the load index, in ms of queued work per processor.
     pub load_ms: f64,
-    /// `s`: the ms per processor that its locals for this call take, all its partitions together.
+    /// `s`: the ms per processor of the locals for this call, for all its partitions together.
     pub local_ms: f64,
-    /// `a`: the ms per processor that one binary reduction takes there.
+    /// `a`: the ms per processor of one binary reduction.
     pub reduce_ms: f64,
 }
 
 impl Candidate {
-    /// `L + s`: when its own partial is ready, in ms from now.
+    /// `L + s`: when the node's own partial is ready, in ms from now.
     pub fn own_ready_ms(&self) -> f64 {
         self.load_ms + self.local_ms
     }
 
-    /// The same candidate with figures that can be reckoned with: negative becomes zero, too large becomes
-    /// [`COST_MS_MAX`], and so does NaN, since a node with a broken estimate should not attract work.
+    /// Returns the candidate with valid figures: a negative one becomes zero, and one that is too large
+    /// [`COST_MS_MAX`].
+    ///
+    /// NaN becomes [`COST_MS_MAX`] too, because a node with a broken estimate should not attract work.
     #[must_use]
     pub fn sane(mut self) -> Self {
         let within =
@@ -65,52 +67,55 @@ impl Candidate {
     }
 }
 
-/// How a call's tree looks. Written as `auto`, `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive`,
-/// `earliest-ready`, `on-path` and `on-path:T`.
+/// The shape of a call's tree.
+///
+/// Written as `auto`, `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive`, `earliest-ready`, `on-path`
+/// and `on-path:T`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Shape {
-    /// No tree: the caller invokes all and folds itself.
+    /// No tree: the caller asks all nodes and folds their partials itself.
     Base,
-    /// A root drawn at random over all others.
+    /// A random root over all others.
     Flat,
     /// Each node below the one before it, by name.
     Chain,
     /// Each node over up to K others, filled level by level, by name.
     KAry(u32),
-    /// The binomial tree, its places drawn at random.
+    /// The binomial tree, with random places.
     Binomial,
-    /// Where relays are in sight that know the service, the on-path tree; elsewhere the load-adaptive one, or, of a
-    /// stream, `kary:8`.
+    /// The on-path tree, if this node sees relays that know the service; otherwise the load-adaptive tree, or
+    /// `kary:8` for a stream.
     #[default]
     Auto,
     /// The load-adaptive tree, LAT: see [`adaptive`].
     Adaptive,
-    /// The two that are ready first meet first: see [`earliest_ready`].
+    /// The two partials that are ready first meet first: see [`earliest_ready`].
     EarliestReady,
-    /// Folded by relays where the network path runs, in one of so many disjoint trees, or, with 0, of as many as each
-    /// place has relays: see [`on_path`](super::on_path).
+    /// Relays fold where the network path runs: see [`on_path`](super::on_path).
+    ///
+    /// The number is that of disjoint trees; with 0, as many as each place has relays.
     OnPath(u32),
 }
 
-/// The shape of a stream's tree that nobody asked to look otherwise, where there are no relays.
+/// The shape of a stream's tree if the user asks for none and there are no relays.
 pub const STREAM_SHAPE: Shape = Shape::KAry(8);
 
-/// Why a text names no [`Shape`].
+/// Why a text is not a [`Shape`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// No shape is called so.
+    /// No shape has that name.
     Unknown {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// The K of `kary:K`, or the T of `on-path:T`, is no number, or out of bounds.
+    /// The K of `kary:K`, or the T of `on-path:T`, is not a number, or is out of bounds.
     Number {
-        /// Which of them.
+        /// Which of the two it is.
         of: &'static str,
-        /// What was written for it.
+        /// The text of the number.
         text: String,
     },
 }
@@ -124,7 +129,7 @@ impl fmt::Display for ShapeError {
                  adaptive, earliest-ready, on-path and on-path:T"
             ),
             Self::Number { of, text } => {
-                write!(f, "the {of} is a whole number from 1 to {TREE_NODES_MAX}, not {text:?}")
+                write!(f, "the {of} must be a whole number from 1 to {TREE_NODES_MAX}, but is {text:?}")
             }
         }
     }
@@ -180,8 +185,9 @@ fn number(text: &str, of: &'static str) -> Result<u32, ShapeError> {
         .ok_or_else(|| ShapeError::Number { of, text: text.into() })
 }
 
-/// The caller's children: one leaf per candidate for [`Shape::Base`], else a single tree; none without
-/// candidates. Siblings stand in the order of their subtrees' size, largest first.
+/// Forms the caller's children: one leaf per candidate for [`Shape::Base`], otherwise a single tree.
+///
+/// Without candidates there are none. Siblings are ordered by the size of their subtrees, largest first.
 pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Vec<Tree> {
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(Candidate::sane).collect();
     candidates.sort_unstable_by_key(|candidate| candidate.node);
@@ -204,7 +210,7 @@ pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Ve
             random.shuffle(&mut candidates);
             plant(candidates, &binomial_parents(count))
         }
-        // Places and relays are known to callers alone; without them there is no path.
+        // Only callers know places and relays. Without them there is no path.
         Shape::Auto | Shape::OnPath(_) | Shape::Adaptive => {
             random.shuffle(&mut candidates);
             adaptive::form(candidates)
@@ -217,8 +223,10 @@ pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Ve
     vec![tree]
 }
 
-/// The children of one who is the root itself, as a stream's front-end is: where the shape says how many children a
-/// node has, the root has no more, and a flat tree has no level in between.
+/// Forms the children of a node that is the root itself, such as a stream's front-end.
+///
+/// If the shape limits a node's children, the root has no more than that. A flat tree has no level in
+/// between.
 pub fn form_below(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Vec<Tree> {
     let fan_out = match shape {
         Shape::Base | Shape::Flat => return form(Shape::Base, candidates, random),
@@ -243,13 +251,15 @@ pub fn form_below(shape: Shape, candidates: Vec<Candidate>, random: &mut Random)
     plant(seats, &parents).children().collect()
 }
 
-/// Everyone's parent when each is given up to `fan_out` children, level by level.
+/// Each node's parent if every node has up to `fan_out` children, filled level by level.
 fn k_ary_parents(count: usize, fan_out: u32) -> Vec<Option<usize>> {
     (0..count).map(|at| at.checked_sub(1).map(|before| before / fan_out as usize)).collect()
 }
 
-/// Everyone's parent in a binomial tree: the parent's number is one's own without its lowest set bit. For a
-/// count that is no power of two, the tree is the next larger one without the places that are too many.
+/// Each node's parent in a binomial tree: the parent's number is the node's number without its lowest set
+/// bit.
+///
+/// For a count that is no power of two, it is the next larger tree without the surplus places.
 pub(super) fn binomial_parents(count: usize) -> Vec<Option<usize>> {
     (0..count).map(|at| (at > 0).then(|| at & (at - 1))).collect()
 }
@@ -282,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_is_written_as_it_is_read() {
+    fn a_shape_is_written_as_it_is_parsed() {
         let written = "base flat chain kary:1 kary:3 binomial adaptive earliest-ready auto on-path on-path:2";
         for (text, shape) in written.split(' ').zip(SHAPES) {
             assert_eq!(text.parse(), Ok(shape));
@@ -293,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_shape_is_told_what_is_allowed() {
+    fn an_unknown_shape_error_lists_all_shapes() {
         let message = "lat".parse::<Shape>().unwrap_err().to_string();
         assert_eq!(
             message,
@@ -310,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn base_is_a_leaf_each_and_nobody_is_nothing() {
+    fn base_gives_leaves_and_no_candidates_give_no_tree() {
         let trees = form(Shape::Base, idle(3), &mut Random::new(0));
         let nodes: Vec<NodeId> = trees.iter().map(|tree| tree.root().node).collect();
         assert_eq!(nodes, [node(0), node(1), node(2)]);
@@ -341,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn below_a_root_of_their_own_k_ary_trees_are_k() {
+    fn form_below_gives_the_root_k_children() {
         let mut random = Random::new(1);
         let trees = form_below(Shape::KAry(3), idle(8), &mut random);
         let sizes: Vec<u32> = trees.iter().map(|tree| tree.root().size).collect();

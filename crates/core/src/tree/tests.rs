@@ -1,4 +1,4 @@
-//! The row of seats against the plain recursive tree that it stands for.
+//! Compares the row of seats with the plain recursive tree that it represents.
 
 use super::plant::plant_seats;
 use super::*;
@@ -33,7 +33,7 @@ fn height(parents: &[Option<usize>]) -> usize {
     (0..parents.len()).map(depth).max().unwrap_or(0)
 }
 
-/// What `from_preorder` must accept, said recursively: the seats after `at` that its subtree takes.
+/// The condition of `from_preorder`, written recursively: the seats after `at` that its subtree takes.
 fn describes_one_tree(sizes: &[u32]) -> bool {
     let Some((&size, rest)) = sizes.split_first() else { return false };
     if size as usize != sizes.len() {
@@ -98,7 +98,8 @@ fn a_node_with_two_seats_is_named() {
     }
 }
 
-/// Whoever seeks nodes of one digest finds them: two addresses, and a generation that makes up for the difference.
+/// Two nodes may have the same digest: here two addresses, with a generation that makes up for the
+/// difference.
 #[test]
 fn nodes_of_one_digest_are_two_nodes() {
     let (one, mut other) = (node(1), node(2));

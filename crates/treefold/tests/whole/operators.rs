@@ -141,7 +141,7 @@ async fn unknown_or_malformed_operator_name_fails_the_stream() {
     let (cluster, _) = cluster(5).await;
     let client = cluster.client(0);
     let unknown = open(&client, filter_name(id_of(b"?"))).await.expect_err("no node has it").to_string();
-    assert!(unknown.contains("nobody has the operator"), "{unknown}");
+    assert!(unknown.contains("no node of the stream has the operator"), "{unknown}");
     let senseless = open(&client, "wasm:7".to_owned()).await.expect_err("the name is invalid").to_string();
     assert!(senseless.contains("64 hexadecimal digits"), "{senseless}");
     assert_eq!(sum(&mut open(&client, "sum".to_owned()).await.expect("it opens")).await, 10);

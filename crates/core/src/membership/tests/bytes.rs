@@ -1,4 +1,4 @@
-//! Cards and SWIM's messages as bytes: what is written is read back, and nothing else is.
+//! The encoding of cards and SWIM messages: written values are read back, and nothing else is accepted.
 
 use crate::id::NodeId;
 use crate::membership::codec::{decode_card, encode_card};
@@ -80,7 +80,7 @@ proptest! {
         prop_assert_eq!(rest, tail, "one card is taken and no more");
     }
 
-    /// Whatever bytes a card is read from, writing it gives those bytes again.
+    /// If any bytes can be read as a card, writing the card gives the same bytes.
     #[test]
     fn a_card_has_one_encoding(card in cards(), index in any::<prop::sample::Index>(), value in any::<u8>()) {
         let mut bytes = encoded(&card);
@@ -123,7 +123,7 @@ fn a_full_buffer_is_left_clean() {
 }
 
 #[test]
-fn a_million_scattered_partitions_are_refused_by_number_not_by_memory() {
+fn a_million_scattered_partitions_are_refused_by_number() {
     let mut card = MemberCard::new(NodeId::new(super::net::addr(1), 7));
     let all = ServiceCard { partitions: PartitionSet::first(1 << 20), total: 1 << 20, declared: true };
     card.services.insert("a".into(), all.clone());

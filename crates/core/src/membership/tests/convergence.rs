@@ -1,4 +1,4 @@
-//! How fast news gets round, and at what price.
+//! How fast news spreads, and how many packets it costs.
 
 use super::net::{Net, addr, card, ms};
 use crate::membership::{Membership, MembershipConfig, MembershipEvent};
@@ -6,18 +6,18 @@ use crate::time::Duration;
 use std::println;
 
 #[test]
-fn sixty_four_nodes_know_each_other_within_a_second_of_the_last_join() {
+fn nodes_agree_within_a_second_of_the_last_join() {
     for seed in 0..8 {
         let mut net = Net::joined(seed, 64, ms(1_000));
         let took = net.run_while_not(ms(5_000), Net::all_agree);
         println!("seed {seed}: 64 nodes agreed {took} after the last join");
         assert!(took <= ms(1_000), "seed {seed}: {took}");
-        assert_eq!(net.departures(), [], "seed {seed}: nobody was lost on the way");
+        assert_eq!(net.departures(), [], "seed {seed}: no node was lost on the way");
     }
 }
 
 #[test]
-fn sixty_four_nodes_that_start_at_once_know_each_other_within_a_second() {
+fn nodes_that_start_at_once_agree_within_a_second() {
     for seed in 0..4 {
         let mut net = Net::joined(seed, 64, ms(1));
         let took = net.run_while_not(ms(5_000), Net::all_agree);
@@ -53,7 +53,7 @@ fn a_silent_death_is_known_by_all_within_two_seconds() {
         let took = net.run_while_not(ms(10_000), Net::all_agree);
         println!("seed {seed}: a silent death was known by 63 after {took}");
         assert!(took <= ms(2_000), "seed {seed}: {took}");
-        assert!(net.departures().iter().all(|(_, node)| node.addr == addr(17)), "nobody else was accused");
+        assert!(net.departures().iter().all(|(_, node)| node.addr == addr(17)), "no other node was accused");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_farewell_needs_no_suspicion() {
 }
 
 #[test]
-fn a_changed_card_reaches_everybody() {
+fn a_changed_card_reaches_all_members() {
     let mut net = Net::joined(4, 64, ms(1_000));
     net.run(ms(2_000));
     let mut changed = card(9, 1, 64);
@@ -117,7 +117,7 @@ fn a_card_too_large_for_a_datagram_is_fetched_over_a_connection() {
 }
 
 #[test]
-fn load_figures_reach_everybody_and_bear_their_age() {
+fn load_figures_reach_all_members_with_their_age() {
     let mut net = Net::joined(6, 64, ms(500));
     net.run(ms(3_000));
     net.happened.clear();
@@ -138,7 +138,7 @@ fn load_figures_reach_everybody_and_bear_their_age() {
     }
 }
 
-/// Not a check of speed but of restraint: what an idle cluster sends is probes, and probes alone.
+/// Tests the traffic of an idle cluster: it sends only probes.
 #[test]
 fn an_idle_cluster_sends_probes_and_nothing_else() {
     for n in [64, 256] {

@@ -1,4 +1,4 @@
-//! What goes wrong, and what must not come of it.
+//! Faults, and the effects that they must not have.
 
 use super::net::{Net, addr, card, ms};
 use crate::id::NodeId;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use std::println;
 
 #[test]
-fn nobody_who_pauses_for_300_ms_is_declared_dead() {
+fn a_pause_of_300_ms_is_not_declared_a_death() {
     for seed in 0..4 {
         let mut net = Net::joined(seed, 64, ms(1_000));
         net.run(ms(3_000));
@@ -21,10 +21,11 @@ fn nobody_who_pauses_for_300_ms_is_declared_dead() {
 }
 
 #[test]
-fn a_machine_on_which_everybody_stalls_now_and_then_raises_no_alarm() {
+fn nodes_that_all_stall_now_and_then_raise_no_alarm() {
     let mut net = Net::joined(9, 64, ms(1_000));
     net.run(ms(2_000));
-    // A third of the nodes at a time, 250 ms long, over and over: as on two cores with far too many processes.
+    // A third of the nodes stall at a time, for 250 ms, repeatedly: as on two cores with far too many
+    // processes.
     for round in 0..60 {
         (0..64).filter(|i| i % 3 == round % 3).for_each(|i| net.pause(i, ms(250)));
         net.run(ms(300));
@@ -33,10 +34,10 @@ fn a_machine_on_which_everybody_stalls_now_and_then_raises_no_alarm() {
 }
 
 #[test]
-fn nodes_that_hardly_get_to_run_do_not_bury_each_other() {
+fn starved_nodes_do_not_declare_each_other_dead() {
     let mut net = Net::joined(5, 64, ms(1_000));
     net.run(ms(2_000));
-    // Everybody runs for 20 ms and then waits 200 to 600 ms for its turn, for ten seconds.
+    // For ten seconds, every node runs for 20 ms and then waits 200 to 600 ms for its turn.
     let mut stalls_at: Vec<u64> = (0..64).map(|i| i * 7).collect();
     for t in (0..10_000).step_by(5) {
         for (i, at) in stalls_at.iter_mut().enumerate().filter(|(_, at)| **at <= t) {
@@ -67,7 +68,7 @@ fn a_node_that_slept_for_ten_seconds_comes_back_under_its_name() {
 }
 
 #[test]
-fn five_percent_of_loss_delays_and_kills_nobody() {
+fn five_percent_loss_causes_no_delay_and_no_departure() {
     for seed in 0..3 {
         let mut net = Net::new(seed);
         net.loss_percent = 5;
@@ -94,7 +95,7 @@ fn a_restarted_node_takes_the_place_of_the_one_before() {
     assert!(net.live().all(|membership| !membership.view().contains(&old)));
     assert_eq!(net.node(3).view().providers("search", 11), [new]);
     net.run(ms(5_000));
-    assert!(net.all_agree(), "the old one's ghost does not come back");
+    assert!(net.all_agree(), "the former process does not come back");
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn a_restarted_node_may_have_drawn_a_lower_generation() {
     let mut net = Net::joined(8, 31, ms(500));
     net.start(card(31, 9, 32), Some(0));
     net.run(ms(2_000));
-    // Its life before was a hard one: it was given up twice, and came back.
+    // Its former life was given up twice, and came back.
     for _ in 0..2 {
         net.pause(31, ms(5_000));
         net.run(ms(7_000));
@@ -114,15 +115,15 @@ fn a_restarted_node_may_have_drawn_a_lower_generation() {
     println!("a restart with a lower generation was known by 31 after {took}");
     assert!(took <= ms(1_000), "{took}");
     net.run(ms(10_000));
-    assert!(net.all_agree(), "the old one's ghost does not come back");
+    assert!(net.all_agree(), "the former process does not come back");
 }
 
 #[test]
-fn a_node_that_restarts_and_is_not_told_where_is_found_by_its_old_friends() {
+fn a_restarted_node_without_a_seed_is_found_by_old_members() {
     let mut net = Net::joined(8, 8, ms(100));
     net.run(ms(2_000));
     net.kill(4);
-    // No seed: the probes meant for the process before it are how it hears of the others.
+    // Without a seed, it learns of the others from the probes meant for the process before it.
     net.start(card(4, 2, 8), None);
     let took = net.run_while_not(ms(5_000), Net::all_agree);
     assert!(took <= ms(2_000), "{took}");
@@ -146,7 +147,7 @@ fn a_healed_partition_grows_together() {
 }
 
 #[test]
-fn a_lost_connection_alone_kills_nobody() {
+fn a_lost_connection_alone_kills_no_member() {
     let mut net = Net::joined(2, 16, ms(500));
     net.run(ms(2_000));
     let node = net.node(7).node();
@@ -172,7 +173,7 @@ fn one_seed_gives_one_history() {
 }
 
 #[test]
-fn who_has_left_says_and_hears_nothing_more() {
+fn a_node_that_has_left_sends_and_takes_nothing() {
     let mut net = Net::joined(1, 4, ms(10));
     net.run(ms(1_000));
     net.input(addr(2), Membership::leave);

@@ -1,4 +1,4 @@
-//! Bytes from nowhere: refused by name, and without a trace.
+//! Invalid datagrams: they are refused with the field at fault, and change nothing.
 
 use super::net::{Net, addr, card, ms};
 use crate::membership::{CodecError, CodecProblem, Membership, MembershipConfig, MembershipError};
@@ -17,7 +17,7 @@ fn drain(membership: &mut Membership) -> Vec<Vec<u8>> {
     core::iter::from_fn(|| membership.poll_transmit().map(|(_, bytes)| bytes.to_vec())).collect()
 }
 
-/// Everything that an input might change, as far as an owner can tell.
+/// All state that an input might change, as far as the owner can see it.
 fn footprint(membership: &mut Membership) -> (u64, u64, Option<Instant>, usize, bool) {
     let sent = drain(membership).len();
     let has_event = membership.poll_event().is_some();
@@ -87,7 +87,7 @@ fn a_datagram_from_the_own_address_is_refused() {
 }
 
 #[test]
-fn a_card_beyond_its_limits_is_refused_with_all_that_came_with_it() {
+fn a_card_beyond_its_limits_refuses_its_whole_exchange() {
     let mut zero = node(0);
     let mut bad = card(2, 1, 4);
     bad.rack = "x".repeat(129);
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(footprint(&mut zero), before);
     }
 
-    /// A real datagram with bytes changed may still mean something; it must neither panic nor be half taken.
+    /// A real datagram with changed bytes may still be valid. It must neither panic nor be taken in part.
     #[test]
     fn a_damaged_datagram_is_taken_whole_or_not_at_all(
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn a_cluster_under_fire_of_noise_does_not_care() {
+fn a_cluster_ignores_random_datagrams() {
     let mut net = Net::joined(12, 16, ms(200));
     let mut state = 1_u64;
     for _ in 0..2_000 {

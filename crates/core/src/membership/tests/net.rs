@@ -50,13 +50,13 @@ enum Event {
 pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) loss_percent: u64,
-    /// Those on one side of a cut; nothing passes between them and the rest.
+    /// The nodes on one side of a cut. No datagram crosses it.
     pub(super) cut_off: BTreeSet<SocketAddr>,
-    /// Carry out the exchanges that `CardWanted` asks for, as a driver does over TCP.
+    /// Carry out the exchanges that `CardWanted` requests, as a driver does over TCP.
     pub(super) with_exchanges: bool,
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
-    /// A running hash of everything sent: when, from where, to where, what.
+    /// A running hash of everything sent: time, sender, receiver and bytes.
     pub(super) trace: u64,
     pub(super) happened: Vec<(Instant, SocketAddr, MembershipEvent)>,
     config: MembershipConfig,
@@ -91,7 +91,7 @@ impl Net {
         }
     }
 
-    /// `n` nodes that start within `spread` of each other and join through the first.
+    /// Creates `n` nodes that start within `spread` of each other and join through the first.
     pub(super) fn joined(seed: u64, n: usize, spread: Duration) -> Self {
         let mut net = Self::new(seed);
         net.start_all(n, spread);
@@ -119,7 +119,7 @@ impl Net {
         }
     }
 
-    /// The process is gone without a word.
+    /// Ends the process without a farewell.
     pub(super) fn kill(&mut self, i: usize) {
         let host = self.hosts.remove(&addr(i)).unwrap();
         if let Some(due) = host.due {
@@ -127,7 +127,7 @@ impl Net {
         }
     }
 
-    /// The process gets no processor for `length`; on waking it finds its timers before its socket.
+    /// The process does not run for `length`. On waking, it handles its timers before its socket.
     pub(super) fn pause(&mut self, i: usize, length: Duration) {
         let until = self.now + length;
         self.hosts.get_mut(&addr(i)).unwrap().paused_until = Some(until);
@@ -142,7 +142,7 @@ impl Net {
         self.hosts.values().map(|host| &host.membership)
     }
 
-    /// Feeds one node, and carries away what it sends and says.
+    /// Feeds one node, and carries out what it sends and reports.
     pub(super) fn input<T>(&mut self, at: SocketAddr, feed: impl FnOnce(&mut Membership, Instant) -> T) -> T {
         let now = self.now;
         let host = self.hosts.get_mut(&at).unwrap();
@@ -227,7 +227,7 @@ impl Net {
         self.now = end;
     }
 
-    /// Runs until `done`, or for `limit`; says how long it took.
+    /// Runs until `done`, or for `limit`. Returns how long it took.
     pub(super) fn run_while_not(&mut self, limit: Duration, done: impl Fn(&Self) -> bool) -> Duration {
         let begin = self.now;
         while !done(self) && self.now.since(begin) < limit {
@@ -273,11 +273,11 @@ impl Net {
             Some(host) if host.paused_until.is_some() => host.inbox.push(bytes),
             Some(_) => self
                 .input(to, |membership, now| membership.handle_datagram(now, &bytes))
-                .expect("what a node sends, a node takes"),
+                .expect("a node accepts the datagrams of another node"),
         }
     }
 
-    /// Every node that runs knows every other, with its card, and nobody else.
+    /// True if every running node knows every other one with its card, and no other node.
     pub(super) fn all_agree(&self) -> bool {
         let running: Vec<NodeId> = self.live().map(Membership::node).collect();
         self.live().all(|membership| {
@@ -285,7 +285,7 @@ impl Net {
         })
     }
 
-    /// Everybody announces a load that is new, as busy nodes do every half second.
+    /// Every node announces a new load, as busy nodes do every half second.
     pub(super) fn announce_loads(&mut self) {
         let all: Vec<SocketAddr> = self.hosts.keys().copied().collect();
         for at in all {

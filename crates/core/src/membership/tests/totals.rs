@@ -1,4 +1,4 @@
-//! How many partitions a service has, by the cards of its members.
+//! The number of partitions of a service, computed from the cards of its members.
 
 use super::net::addr;
 use crate::id::NodeId;
@@ -47,20 +47,20 @@ fn news(view: &mut View) -> Vec<TotalNews> {
 }
 
 #[test]
-fn a_guess_stays_when_the_member_with_the_highest_partitions_dies() {
+fn a_guess_stays_when_the_member_with_the_highest_dies() {
     let mut view = view_of(&[holding(0, 0..4, None), holding(1, 4..8, None)]);
     assert_eq!(agreed(&view), (8, false));
     view.leave(&node(1));
     assert_eq!(agreed(&view), (8, false));
     view.leave(&node(0));
-    assert!(view.service(SERVICE).is_none(), "nobody provides it");
+    assert!(view.service(SERVICE).is_none(), "no member provides it");
     view.join(node(0));
     view.absorb(Arc::new(holding(0, 0..4, None)));
-    assert_eq!(agreed(&view), (8, false), "the total is remembered while nobody provides the service");
+    assert_eq!(agreed(&view), (8, false), "the total is remembered while no member provides the service");
 }
 
 #[test]
-fn a_newcomer_learns_the_highest_guess_from_the_survivor_s_card() {
+fn a_newcomer_learns_the_highest_guess_from_a_survivors_card() {
     let mut survivor = holding(0, 0..4, None);
     survivor.services.get_mut(SERVICE).unwrap().total = 8;
     assert_eq!(agreed(&view_of(&[survivor])), (8, false));
@@ -88,7 +88,7 @@ fn one_member_that_declares_another_total_is_refused_by_name() {
 }
 
 #[test]
-fn a_guess_beyond_the_declared_total_is_refused_and_one_within_is_used() {
+fn a_guess_beyond_the_declared_total_is_refused() {
     let cards = [
         holding(0, 0..4, Some(8)),
         holding(1, 4..8, Some(8)),
@@ -102,7 +102,7 @@ fn a_guess_beyond_the_declared_total_is_refused_and_one_within_is_used() {
 }
 
 #[test]
-fn one_declaration_does_not_shrink_what_several_members_hold() {
+fn one_declaration_does_not_shrink_a_total_of_several_members() {
     let mut cards: Vec<MemberCard> =
         (0..3).map(|i| holding(i, i as u32 * 4..i as u32 * 4 + 4, None)).collect();
     cards.push(holding(3, 0..4, Some(4)));
@@ -117,7 +117,7 @@ fn between_equals_the_higher_total_is_agreed() {
 }
 
 #[test]
-fn an_operator_hears_of_a_total_that_changes() {
+fn a_changed_total_is_reported_as_news() {
     let mut view = view_of(&[holding(0, 0..4, None)]);
     assert_eq!(news(&mut view), [], "the first card is no change");
     view.join(node(1));
@@ -141,8 +141,9 @@ fn cards() -> impl Strategy<Value = Vec<MemberCard>> {
 }
 
 proptest! {
-    /// In whatever order cards come, change and go, members with the same cards agree: on a declared total always, on a
-    /// guess when nobody has seen a higher one before.
+    /// Members with the same cards agree, in any order in which cards arrive, change and go.
+    ///
+    /// They always agree on a declared total; on a guess, if no member has seen a higher one before.
     #[test]
     fn the_order_of_cards_does_not_matter(
         (ordered, shuffled) in cards().prop_flat_map(|cards| (Just(cards.clone()), Just(cards).prop_shuffle())),

@@ -1,4 +1,4 @@
-//! The index against the plain meaning of the cards.
+//! Compares the index with the content of the cards.
 
 use super::net::{addr, card};
 use crate::id::NodeId;
@@ -39,7 +39,7 @@ fn providers_follow_the_cards() {
 }
 
 #[test]
-fn a_card_of_nobody_alive_is_not_taken() {
+fn a_card_of_an_unknown_member_is_not_taken() {
     let mut view = View::new(Arc::new(card(0, 1, 4)));
     let before = (view.version(), view.digest());
     assert!(!view.absorb(Arc::new(card(1, 1, 4))));
@@ -49,7 +49,7 @@ fn a_card_of_nobody_alive_is_not_taken() {
 }
 
 #[test]
-fn word_of_a_newer_card_makes_the_held_one_outdated_and_no_less_used() {
+fn a_notice_of_a_newer_card_keeps_the_held_one_in_use() {
     let mut view = View::new(Arc::new(card(0, 1, 4)));
     let one = NodeId::new(addr(1), 1);
     view.join(one);
@@ -81,9 +81,10 @@ fn changes() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// After any changes, every look-up equals a walk over the cards, and the digest depends on nothing else.
+    /// After any changes, every look-up equals a walk over the cards, and the digest depends only on the
+    /// cards.
     #[test]
-    fn the_index_is_what_the_cards_say(history in proptest::collection::vec(changes(), 0..60)) {
+    fn the_index_matches_a_walk_over_the_cards(history in proptest::collection::vec(changes(), 0..60)) {
         let own = Arc::new(holding(0, 1, &[("a", &[0], 8)]));
         let mut view = View::new(own.clone());
         let mut model: BTreeMap<NodeId, Option<Arc<MemberCard>>> = BTreeMap::from([(own.node, Some(own.clone()))]);
@@ -108,7 +109,7 @@ proptest! {
                         && held.as_ref().is_none_or(|held| held.version < version)
                     {
                         *held = Some(card);
-                        // A card without partitions guesses nothing.
+                        // A card without partitions makes no guess.
                         let guess = if partitions.is_empty() { 0 } else { total };
                         highest.entry(name).and_modify(|seen: &mut u32| *seen = guess.max(*seen)).or_insert(guess);
                     }

@@ -1,4 +1,4 @@
-//! What the paper promises of the load-adaptive tree, as far as it holds.
+//! The paper's properties of the load-adaptive tree, as far as they hold.
 
 use super::*;
 use crate::id::NodeId;
@@ -19,7 +19,7 @@ pub(crate) fn candidate(number: usize, load_ms: f64, local_ms: f64, reduce_ms: f
     Candidate { node: node(number), partitions, load_ms, local_ms, reduce_ms }
 }
 
-/// A cluster of like nodes with nothing to do: the DAC paper's MICRO costs.
+/// A cluster of identical idle nodes, with the DAC paper's MICRO costs.
 pub(crate) fn idle(count: usize) -> Vec<Candidate> {
     (0..count).map(|number| candidate(number, 0.0, 25.0, 5.0)).collect()
 }
@@ -31,7 +31,7 @@ pub(crate) fn candidates(max: usize) -> impl Strategy<Value = Vec<Candidate>> {
         .prop_map(|row| row.into_iter().enumerate().map(|(i, (l, s, a))| candidate(i, l, s, a)).collect())
 }
 
-/// As [`candidates`], with every figure that a float can hold.
+/// As [`candidates`], with any figures that a float can hold.
 pub(crate) fn any_candidates(max: usize) -> impl Strategy<Value = Vec<Candidate>> {
     let figure = prop_oneof![
         any::<f64>(),
@@ -45,7 +45,7 @@ pub(crate) fn any_candidates(max: usize) -> impl Strategy<Value = Vec<Candidate>
         .prop_map(|row| row.into_iter().enumerate().map(|(i, (l, s, a))| candidate(i, l, s, a)).collect())
 }
 
-/// Nodes that differ in load alone, with loads in few steps so that equal ones are common.
+/// Nodes that differ only in load, with few distinct loads, so that equal ones are common.
 fn equally_fast(max: usize) -> impl Strategy<Value = Vec<Candidate>> {
     (
         prop::collection::vec(prop_oneof![(0_u32..6).prop_map(f64::from), 0.0..100.0], 1..max),
@@ -55,7 +55,7 @@ fn equally_fast(max: usize) -> impl Strategy<Value = Vec<Candidate>> {
         .prop_map(|(loads, s, a)| loads.into_iter().enumerate().map(|(i, l)| candidate(i, l, s, a)).collect())
 }
 
-/// Nodes whose loads are such that step 1 deals out any row of `δ` whatever, lopsided ones included.
+/// Nodes whose loads make step 1 deal any row of `δ`, including lopsided ones.
 fn dealt_anyhow(max: usize) -> impl Strategy<Value = Vec<Candidate>> {
     (prop::collection::vec(0.0_f64..1.0, 0..max), 1_i32..9).prop_map(|(draws, skew)| {
         let mut wanted = vec![0_u32; draws.len() + 1];
@@ -111,7 +111,7 @@ fn one_idle_node_among_busy_ones_folds_all() {
 }
 
 #[test]
-fn a_list_below_the_root_is_replaced_with_its_least_loaded_on_top() {
+fn a_list_is_replaced_with_its_least_loaded_node_on_top() {
     // The root is dealt two reductions and seven others one each: two lists hang below it.
     let mut row = idle(10);
     row.iter_mut().for_each(|who| who.load_ms = 6.0);
@@ -122,7 +122,7 @@ fn a_list_below_the_root_is_replaced_with_its_least_loaded_on_top() {
     assert_eq!(tree.children().count(), 2);
     assert!(tree.height() <= 3);
     let under = tree.children().find(|child| child.seats().iter().any(|seat| seat.node == node(4)));
-    assert_eq!(under.expect("everyone sits somewhere").root().node, node(4));
+    assert_eq!(under.expect("every candidate has a seat").root().node, node(4));
 }
 
 #[test]
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn at_the_same_depth_who_folds_more_has_the_deeper_subtree(row in candidates(40)) {
+    fn at_equal_depth_more_reductions_mean_a_deeper_subtree(row in candidates(40)) {
         let dealt: BTreeMap<NodeId, u32> = row.iter().map(|who| who.node).zip(reductions(&row)).collect();
         let levels = levels(&before_adjustment(row));
         for (a, &(depth_a, height_a)) in &levels {
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn the_root_folds_most_and_is_the_least_loaded_of_those(row in equally_fast(40)) {
+    fn the_root_is_the_least_loaded_node_with_most_reductions(row in equally_fast(40)) {
         let dealt = reductions(&row);
         let most = dealt.iter().max().copied().unwrap_or(0);
         let contenders = row.iter().zip(&dealt).filter(|&(_, &d)| d == most).map(|(who, _)| who);

@@ -1,4 +1,4 @@
-//! Two zones of two racks, with relays here and there.
+//! Two zones with two racks each, with relays in various places.
 
 use super::*;
 use alloc::collections::BTreeSet;
@@ -42,7 +42,7 @@ fn one<'a>(members: Vec<(Candidate, Site<'a>)>, relays: &Relays<'a>, caller: Sit
     under_one(&form(members, relays, caller))
 }
 
-/// `100(0 1 101(4 5))`: who is below whom, by number.
+/// The tree by node numbers, such as `100(0 1 101(4 5))`.
 fn shown(tree: &Tree) -> String {
     let mut below: Vec<String> = tree.children().map(|child| shown(&child)).collect();
     below.sort();
@@ -55,9 +55,9 @@ fn formed(racks: &[&str], at: &[&str], caller: &str) -> String {
 }
 
 #[test]
-fn each_place_folds_what_passes_and_the_callers_own_rack_folds_last() {
+fn each_place_folds_and_the_callers_rack_folds_last() {
     let everywhere = ["z1/r1", "z1/r2", "z2/r3", "z2/r4", "z1/", "z2/", "/"];
-    // 106, of no zone, would have the one child 105, and so has none.
+    // 106, of no zone, would have only the child 105, and so is left out.
     assert_eq!(
         formed(&RACKS, &everywhere, "z1/r1"),
         "100(0 1 104(101(4 5 6 7) 105(102(10 11 8 9) 103(12 13 14 15))) 2 3)"
@@ -71,17 +71,17 @@ fn each_place_folds_what_passes_and_the_callers_own_rack_folds_last() {
 
 #[test]
 fn racks_and_zones_without_a_relay_do_without() {
-    // One rack has a relay, the caller's has none: the rack of the largest subtree takes the other in.
+    // One rack has a relay, and the caller's has none: the relay of the larger subtree adopts the other rack.
     let tree = one(members(&RACKS[..2]), &relays(&["z1/r2"], 0, 0), site("z1/r1")).unwrap();
     assert_eq!(tree.root().node, node(100));
     assert_eq!(tree.children().count(), 5);
-    // A zone's relay alone: racks fold by themselves below it, and the caller's own rack does not pass it.
+    // Only a zone has a relay: racks fold by themselves below it, and the caller's own rack does not pass it.
     let tree = one(members(&RACKS[..3]), &relays(&["z1/"], 0, 0), site("z1/r2")).unwrap();
     assert_eq!(tree.children().filter(|child| child.root().node == node(100)).count(), 0, "r1 alone does");
     let tree = one(members(&RACKS[..2]), &relays(&["z1/"], 0, 0), site("z1/r9")).unwrap();
     assert_eq!((tree.root().node, tree.children().count()), (node(100), 2));
     assert!(tree.children().all(|rack| rack.root().size == 4 && !rack.root().partitions.is_empty()));
-    // None at all: as without places.
+    // No relay at all: the same tree as without places.
     let tree = one(members(&RACKS), &relays(&[], 0, 0), site("z1/r1")).unwrap();
     assert_eq!(tree.seats().len(), 16);
     assert_eq!(one(Vec::new(), &relays(&["z1/r1"], 0, 0), site("/")), None);
@@ -96,14 +96,14 @@ fn members_that_name_no_rack_are_children_of_the_next_relay() {
 }
 
 #[test]
-fn tags_are_spread_over_a_places_relays_and_an_applications_trees_are_disjoint() {
+fn tags_spread_over_a_places_relays_and_applications_differ() {
     let at = ["z1/r1"; 4];
     let heads = |trees: u32| -> BTreeSet<NodeId> {
         let tree = |tag| one(members(&["z1/r1"]), &relays(&at, tag, trees), site("z1/r1")).unwrap();
         (0..100).map(|tag| tree(tag).root().node).collect()
     };
     assert_eq!((heads(0).len(), heads(1).len(), heads(2).len(), heads(9).len()), (4, 1, 2, 4));
-    // Applications differ in which relay they use alone.
+    // With one tree, different applications use different relays.
     let alone = |name: &str| {
         let relays = Relays::new((100..164).map(|number| (node(number), site("/r"))), name, 0, 1);
         one(members(&["/r"]), &relays, site("/r")).unwrap().root().node
@@ -140,7 +140,7 @@ proptest! {
         let tree = one(members.clone(), &relays, site(caller)).unwrap();
         let seats = tree.seats();
         let distinct: BTreeSet<NodeId> = seats.iter().map(|seat| seat.node).collect();
-        prop_assert_eq!(distinct.len(), seats.len(), "nobody sits twice");
+        prop_assert_eq!(distinct.len(), seats.len(), "no node sits twice");
         prop_assert_eq!(tree.partitions(), PartitionSet::first(count as u32));
         prop_assert_eq!(seats.iter().filter(|seat| !seat.partitions.is_empty()).count(), count);
         prop_assert_eq!(one(members, &relays, site(caller)).unwrap(), tree.clone(), "the same again");

@@ -1,4 +1,4 @@
-//! Calls when all goes well.
+//! Calls without faults.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, whole};
 use treefold_core::call::{CallOptions, Status};
@@ -37,7 +37,7 @@ fn every_shape_gives_the_answer_of_a_single_process() {
 }
 
 #[test]
-fn where_nothing_may_be_missing_no_rule_gives_up_on_anyone() {
+fn no_waiting_rule_gives_up_at_full_minimum_coverage() {
     for (waiting, shape) in WAITINGS.into_iter().flat_map(|waiting| SHAPES.map(|shape| (waiting, shape))) {
         let mut cluster = Cluster::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
         cluster.slow(7, Duration::from_millis(300));
@@ -102,7 +102,7 @@ fn a_report_has_every_node_once() {
 }
 
 #[test]
-fn what_is_over_leaves_nothing_behind() {
+fn a_finished_call_leaves_nothing_behind() {
     let mut cluster = Cluster::new(&Plan { replicas: 2, ..Plan::default() });
     for front in 0..8 {
         cluster.ask(front, CallOptions::default());
@@ -130,7 +130,7 @@ fn a_cancelled_call_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_call_brings_its_front_the_load_of_everyone_who_answered() {
+fn a_call_brings_its_front_the_load_of_answering_nodes() {
     for bears in [true, false] {
         let tuning = Tuning { waves_bear_loads: bears, ..Tuning::LAN };
         let mut cluster = Cluster::new(&Plan { tuning, ..Plan::default() });

@@ -1,5 +1,5 @@
-//! Clusters in the simulator's world, as these tests want them: every node takes the same time for the same work, all
-//! nodes know each other from the start, and the effects of nodes can be read.
+//! Clusters in the simulator's world for these tests: every node takes the same time for the same work, all
+//! nodes know each other from the start, and tests can read the effects of nodes.
 
 pub mod lone;
 pub mod streams;
@@ -28,7 +28,7 @@ use treefold_sim::world::{Setting, Watch, World};
 
 /// The service's one aggregation.
 pub const SUM: &str = "s/sum";
-/// No test waits longer for what it waits for.
+/// No test waits longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How to build a cluster.
@@ -40,9 +40,9 @@ pub struct Plan {
     pub limits: Limits,
     pub tuning: Tuning,
     pub seed: u64,
-    /// Nodes stand in so many racks in turn; 0: in none.
+    /// Nodes are in this many racks in turn; with 0, in none.
     pub racks: u32,
-    /// So many nodes more hold nothing and fold, in the racks in turn.
+    /// This many additional nodes hold nothing and fold, in the racks in turn.
     pub relays: u32,
     /// Nodes accept the workers of the application.
     pub accepts: bool,
@@ -128,14 +128,14 @@ pub fn held(i: u32, n: u32, total: u32, replicas: u32) -> PartitionSet {
     (0..total).filter(|p| (0..replicas).any(|r| (p + r) % n == i)).collect()
 }
 
-/// What the nodes have done.
+/// The effects and results of the nodes.
 #[derive(Default)]
 struct Journal {
     outcomes: BTreeMap<(usize, RequestId), Outcome<Ink>>,
-    /// What front-ends' users have heard of their streams.
+    /// Events of streams that front-ends' users have received.
     streams: BTreeMap<RequestId, Vec<StreamEvent<Ink>>>,
     sliced_locals: u32,
-    /// Effects as text, where they are to be written down.
+    /// Effects as text, if they are recorded.
     effects: Option<Vec<String>>,
     names: Vec<NodeId>,
 }
@@ -167,7 +167,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Nodes that all know each other.
+    /// Creates nodes that all know each other.
     pub fn new(plan: &Plan) -> Self {
         let mut cluster = Self::empty(plan);
         for i in 0..plan.nodes + plan.relays {
@@ -180,13 +180,14 @@ impl Cluster {
         cluster
     }
 
-    /// No nodes yet.
+    /// Creates a cluster without nodes.
     pub fn empty(plan: &Plan) -> Self {
         let world = World::new(plan.setting());
         Self { world, journal: Journal::default(), workers: Default::default() }
     }
 
-    /// One more node, with these partitions; `number` says its rack, and whether it is a relay. Everybody hears of it.
+    /// Adds a node with these partitions. `number` decides its rack and whether it is a relay. All nodes
+    /// learn of it.
     pub fn join(&mut self, plan: &Plan, number: u32, partitions: PartitionSet) -> u32 {
         let i = self.start(plan.spec(number, partitions));
         self.introduce();
@@ -199,7 +200,7 @@ impl Cluster {
         at as u32
     }
 
-    /// A client: it holds nothing, nobody can connect to it, and it is told of the members by one of them.
+    /// Adds a client: it holds nothing, no node can connect to it, and one member gives it the view.
     pub fn start_client(&mut self, plan: &Plan) -> u32 {
         let spec = plan.spec(0, PartitionSet::new());
         let i = self.start(Spec { is_client: true, rack: String::new(), ..spec });
@@ -207,14 +208,14 @@ impl Cluster {
         i
     }
 
-    /// Another process begins in the place of a node that was killed. Everybody hears of it.
+    /// Starts another process in place of a killed node. All nodes learn of it.
     pub fn restart(&mut self, i: u32) {
         self.world.restart(i as usize);
         self.journal.names[i as usize] = self.id(i);
         self.introduce();
     }
 
-    /// Every node hears every card.
+    /// Gives every card to every node.
     fn introduce(&mut self) {
         let running: Vec<usize> = self.running().collect();
         let members: Vec<usize> =
@@ -247,7 +248,7 @@ impl Cluster {
         self.world.now()
     }
 
-    /// Asks node `i` to make a call.
+    /// Makes a call at node `i`.
     pub fn call(&mut self, i: u32, options: CallOptions) -> RequestId {
         self.call_named(i, SUM, options)
     }
@@ -260,7 +261,7 @@ impl Cluster {
         self.input(i, Input::Command(Command::Cancel { request }));
     }
 
-    /// Calls and waits for the outcome.
+    /// Makes a call and waits for the outcome.
     pub fn ask(&mut self, i: u32, options: CallOptions) -> Outcome<Ink> {
         let request = self.call(i, options);
         self.run_until(|cluster| cluster.journal.outcomes.contains_key(&(i as usize, request)));
@@ -271,12 +272,12 @@ impl Cluster {
         self.journal.outcomes.remove(&(i as usize, request))
     }
 
-    /// Tells node `i` something.
+    /// Feeds an input to node `i`.
     pub fn input(&mut self, i: u32, input: Input<Ink>) {
         self.world.feed(i as usize, input, &mut self.journal);
     }
 
-    /// A message of `from` comes to node `i`, whoever that is.
+    /// Feeds a message from any node `from` to node `i`.
     pub fn hear(&mut self, i: u32, from: NodeId, message: Message<Ink>) {
         self.input(i, Input::Message { from, message });
     }
@@ -286,7 +287,7 @@ impl Cluster {
         self.world.kill(i as usize);
     }
 
-    /// kill -STOP: nothing comes out, and what goes in waits.
+    /// kill -STOP: the node sends nothing, and its inputs wait.
     pub fn stop(&mut self, i: u32) {
         self.world.stop(i as usize);
     }
@@ -296,17 +297,17 @@ impl Cluster {
         self.world.resume(i as usize, &mut self.journal);
     }
 
-    /// Locals take so long from now on.
+    /// Sets the time of locals from now on.
     pub fn set_local(&mut self, time: Duration) {
         self.world.aggregation(0).local = fixed(time);
     }
 
-    /// Folds take so long from now on, of values that are pushed too.
+    /// Sets the time of folds from now on, including folds of pushed values.
     pub fn set_reduce(&mut self, time: Duration, plan: &Plan) {
         (0..=usize::from(plan.accepts)).for_each(|which| self.world.aggregation(which).reduce = fixed(time));
     }
 
-    /// Each local of node `i` takes so much longer.
+    /// Adds to the time of each local of node `i`.
     pub fn slow(&mut self, i: u32, more: Duration) {
         self.world.delay_locals(i as usize, more);
     }
@@ -316,7 +317,7 @@ impl Cluster {
         (0..self.world.places()).for_each(|at| self.world.hang(at, partitions.clone()));
     }
 
-    /// Locals end so instead, at any node.
+    /// Lets these locals end with an error, at any node.
     pub fn fail(&mut self, locals: impl IntoIterator<Item = (u32, treefold_core::error::JobError)>) {
         let locals: BTreeMap<_, _> = locals.into_iter().collect();
         for at in 0..self.world.places() {
@@ -324,12 +325,12 @@ impl Cluster {
         }
     }
 
-    /// Writes effects down from now on.
+    /// Records effects from now on.
     pub fn write_effects(&mut self) {
         self.journal.effects.get_or_insert_default();
     }
 
-    /// The effects that were written down.
+    /// The recorded effects.
     pub fn effects(&self) -> &[String] {
         self.journal.effects.as_deref().unwrap_or_default()
     }
@@ -339,16 +340,16 @@ impl Cluster {
         self.journal.sliced_locals
     }
 
-    /// The next thing happens; false when nothing will before `horizon`.
+    /// Runs the next event. Returns false if there is none before `horizon`.
     pub fn step(&mut self, horizon: Instant) -> bool {
         self.world.step(horizon, &mut self.journal)
     }
 
-    /// Runs until `done`, for at most a minute of the world's time.
+    /// Runs until `done`, for at most a minute of simulated time.
     pub fn run_until(&mut self, done: impl Fn(&Self) -> bool) {
         let horizon = self.now() + WAIT_MAX;
         while !done(self) {
-            assert!(self.step(horizon), "nothing more happens, and what was waited for did not");
+            assert!(self.step(horizon), "no event is left, and the awaited condition does not hold");
         }
     }
 
@@ -358,26 +359,28 @@ impl Cluster {
     }
 }
 
-/// The partitions that a value holds, each once, if there is one.
+/// The partitions that a value holds, each once, if there is a value.
 pub fn counted(outcome: &Outcome<Ink>) -> Option<PartitionSet> {
     let value = outcome.value.as_ref()?;
     assert!(value.holds_exactly(&outcome.contributed), "counted twice, or not at all: {outcome:?}");
     Some(outcome.contributed.clone())
 }
 
-/// What a single process would have counted.
+/// The result of a single process.
 pub fn whole(total: u32) -> Option<PartitionSet> {
     Some(PartitionSet::first(total))
 }
 
-/// What must hold of every outcome: contributed and missing partition the asked set, the value holds exactly the
-/// contributors, each once, and it is there exactly when there is enough of it.
+/// Asserts the rules for every outcome.
+///
+/// Contributed and missing partition the asked set. The value holds exactly the contributors, each once, and
+/// exists exactly if the coverage suffices.
 pub fn assert_honest(outcome: &Outcome<Ink>) {
     assert_accounted(outcome);
     counted(outcome);
 }
 
-/// Contributed and missing partition the asked set.
+/// Asserts that contributed and missing partition the asked set.
 pub fn assert_accounted(outcome: &Outcome<Ink>) {
     let mut accounted = outcome.contributed.clone();
     for loss in &outcome.missing {
@@ -387,7 +390,7 @@ pub fn assert_accounted(outcome: &Outcome<Ink>) {
     assert_eq!(accounted, outcome.asked, "{outcome:?}");
 }
 
-/// The seeds that `TREEFOLD_SEEDS` asks for, as `100..200`; these, if it asks for none.
+/// The seeds in `TREEFOLD_SEEDS`, given as `100..200`; without the variable, the `usual` ones.
 pub fn seeds(usual: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let Ok(range) = std::env::var("TREEFOLD_SEEDS") else { return usual.into_iter().collect() };
     let (from, to) = range.split_once("..").expect("TREEFOLD_SEEDS is like 100..200");

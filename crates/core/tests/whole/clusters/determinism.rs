@@ -1,4 +1,4 @@
-//! The same seed gives the same effects, to the letter.
+//! The same seed gives exactly the same effects.
 
 use crate::clusters::cluster::{Cluster, Plan};
 use treefold_core::call::CallOptions;

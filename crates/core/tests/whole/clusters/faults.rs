@@ -1,6 +1,7 @@
-//! Calls when nodes die, stop and come back.
+//! Calls while nodes die, stop and come back.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
+use treefold_core::call::UNASKED_PARTITIONS;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{JobError, Reason};
 use treefold_core::limits::Limits;
@@ -54,7 +55,7 @@ fn with_a_replica_a_stopped_node_costs_nothing() {
 }
 
 #[test]
-fn a_node_that_dies_during_a_call_costs_its_own_partitions_at_most() {
+fn a_node_killed_in_a_call_costs_at_most_its_own_partitions() {
     for shape in TREES {
         for victim in 0..8 {
             for after_us in [0, 150, 1_000, 5_200, 5_800, 11_000] {
@@ -104,7 +105,7 @@ fn a_local_that_fails_costs_its_partition() {
 }
 
 #[test]
-fn a_loss_that_the_minimum_can_t_bear_ends_the_call_at_once() {
+fn a_loss_below_the_minimum_ends_the_call_at_once() {
     let mut cluster = Cluster::new(&Plan::default());
     cluster.set_local(Duration::from_millis(100));
     cluster.fail([(5, JobError::Failed("no such column".into()))]);
@@ -134,7 +135,8 @@ fn a_local_that_never_returns_costs_a_worker_and_not_the_node() {
     assert_eq!(cluster.node(0).open_work().jobs_stuck, 4);
 }
 
-/// Forty calls at once, on two nodes that can serve a few in time: how many refusals they list, how many are full.
+/// Forty simultaneous calls to two nodes that can serve only a few in time: the listed refusals, and the full
+/// answers.
 fn overloaded(seed: u64) -> (usize, usize) {
     let mut cluster = Cluster::new(&Plan { nodes: 2, partitions: 2, seed, ..Plan::default() });
     cluster.set_local(Duration::from_millis(50));
@@ -152,15 +154,15 @@ fn overloaded(seed: u64) -> (usize, usize) {
 }
 
 #[test]
-fn overload_is_said_at_once_and_not_at_the_deadline() {
-    // The root of each call is drawn by lot, so it differs from seed to seed how often both nodes serve the same call.
+fn overload_is_reported_at_once_not_at_the_deadline() {
+    // The root of each call is random, so the seed decides how often both nodes serve the same call.
     let drawn: Vec<(usize, usize)> = (1..=10).map(overloaded).collect();
     assert!(drawn.iter().all(|&(refused, full)| refused > 20 && full >= 2), "(refused, full): {drawn:?}");
     assert!(drawn.iter().any(|&(_, full)| full >= 4), "(refused, full): {drawn:?}");
 }
 
 #[test]
-fn whatever_happens_nobody_counts_twice() {
+fn no_partition_counts_twice_under_random_faults() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let replicas = 1 + random.below(3) as u32;
@@ -197,7 +199,7 @@ fn whatever_happens_nobody_counts_twice() {
 }
 
 #[test]
-fn a_last_word_that_comes_too_late_costs_the_silent_and_nobody_else() {
+fn a_late_last_partial_costs_only_the_silent_node() {
     let placements = [treefold_core::config::Placement::Pool, treefold_core::config::Placement::Inline];
     for (placement, shape) in placements.into_iter().flat_map(|p| TREES.map(|shape| (p, shape))) {
         for hop_us in (300..4_000).step_by(100) {
@@ -229,7 +231,7 @@ fn honest_nodes_are_never_accused() {
                 cluster.resume(stopped);
                 cluster.run_for(Duration::from_millis(300));
                 assert_honest(&cluster.outcome(7, request).expect("the deadline has passed"));
-                let accused = cluster.effects().iter().find(|line| line.contains("nobody asked for"));
+                let accused = cluster.effects().iter().find(|line| line.contains(UNASKED_PARTITIONS));
                 assert_eq!(accused, None, "{shape} {stopped} {killed} {kill_ms} {resume_ms}");
             }
         }

@@ -1,5 +1,5 @@
-//! What a node holds is bounded: large partials, which are offered and granted; what is kept; what waits for a
-//! processor.
+//! Bounds on what a node holds: large partials, which are offered and granted; kept waves; and jobs that wait
+//! for a processor.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, whole};
 use treefold_core::call::{CallOptions, Status};
@@ -10,8 +10,8 @@ use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 
 #[test]
-fn what_a_root_holds_is_bounded_by_bytes_and_not_by_children() {
-    // Folds keep pace with what comes, or are much slower.
+fn a_roots_held_bytes_are_bounded_for_any_fan_in() {
+    // Folds keep pace with the arrivals, or are much slower.
     for reduce in [Duration::from_micros(500), Duration::from_millis(5)] {
         let limits = Limits { eager_bytes_max: 1_000, held_bytes_max: 50_000, ..Limits::DEFAULT };
         let plan =
@@ -31,7 +31,7 @@ fn what_a_root_holds_is_bounded_by_bytes_and_not_by_children() {
         let outcome = cluster.outcome(0, request).expect("the deadline has passed");
         assert_honest(&outcome);
         assert_eq!(counted(&outcome), whole(40));
-        // The budget, and the one partial that a wave with nothing to fold is granted beyond it.
+        // The budget, plus one partial: a wave with nothing to fold is granted one beyond the budget.
         assert!(most <= 60_000, "{most} bytes were held at once");
     }
 }
@@ -56,7 +56,7 @@ fn a_node_that_grants_itself_room_waits_for_nothing_else() {
 }
 
 #[test]
-fn a_child_that_dies_leaves_the_room_that_it_was_granted_to_others() {
+fn a_dead_childs_granted_room_goes_to_others() {
     let limits = Limits { eager_bytes_max: 1_000, held_bytes_max: 12_000, ..Limits::DEFAULT };
     let plan =
         Plan { nodes: 6, partitions: 6, replicas: 2, limits, partial_bytes: 10_000, ..Plan::default() };
@@ -73,7 +73,7 @@ fn a_child_that_dies_leaves_the_room_that_it_was_granted_to_others() {
         (1..6).find(of)
     };
     cluster.run_until(|cluster| granted(cluster).is_some());
-    let victim = granted(&cluster).expect("somebody was granted something");
+    let victim = granted(&cluster).expect("some child was granted room");
     cluster.kill(victim);
     cluster.run_for(Duration::from_millis(200));
     let outcome = cluster.outcome(0, request).expect("others take its place long before the deadline");
@@ -86,7 +86,7 @@ fn sent_to(cluster: &Cluster, i: u32) -> String {
 }
 
 #[test]
-fn a_grant_of_whoever_is_not_the_parent_takes_nothing_away() {
+fn a_grant_from_a_stranger_takes_nothing_away() {
     let limits = Limits { eager_bytes_max: 1_000, ..Limits::DEFAULT };
     let mut cluster = Cluster::new(&Plan { limits, partial_bytes: 10_000, ..Plan::default() });
     cluster.write_effects();
@@ -107,7 +107,7 @@ fn a_grant_of_whoever_is_not_the_parent_takes_nothing_away() {
 }
 
 #[test]
-fn what_is_kept_for_repair_is_bounded() {
+fn waves_kept_for_repair_are_bounded() {
     let limits = Limits { waves_kept_max: 10, kept_bytes_max: 450, ..Limits::DEFAULT };
     let mut cluster = Cluster::new(&Plan { limits, ..Plan::default() });
     let options = CallOptions { deadline: Duration::from_secs(50), ..CallOptions::default() };
@@ -130,7 +130,7 @@ fn folds_do_not_pile_up_before_processors_that_never_come_back() {
         min_coverage: 0.0,
         ..CallOptions::default()
     };
-    // Eight partials of a call make four folds at most.
+    // Eight partials of a call make at most four folds.
     let most = 4 + STALE_FOLDS_MAX;
     for _ in 0..100 {
         assert_honest(&cluster.ask(0, options.clone()));

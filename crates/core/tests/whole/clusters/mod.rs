@@ -1,4 +1,4 @@
-//! Whole clusters of nodes on a fake clock: what a call does when all goes well, and when it does not.
+//! Whole clusters of nodes on a fake clock: calls with and without faults.
 
 mod calls;
 mod cluster;

@@ -1,5 +1,5 @@
-//! Operators that come while the cluster runs: whoever lacks one gets it along the stream's tree, wherever in the tree
-//! it is; and when nobody has it, or what comes is something else, the stream says so.
+//! Operators sent while the cluster runs: a node without one gets it along the stream's tree, from any place
+//! in the tree. If no node has it, or the payload is another operator, the stream ends with that reason.
 
 use crate::clusters::cluster::streams::pushing;
 use crate::clusters::cluster::{Cluster, Plan};
@@ -42,13 +42,13 @@ fn end(cluster: &Cluster, request: RequestId) -> Option<&StreamError> {
     })
 }
 
-/// The stream of which endpoints have been opened first.
+/// The stream whose endpoints were opened first.
 fn any_stream(cluster: &Cluster) -> StreamId {
     cluster.world.seats().next().expect("it is open").0.1
 }
 
 #[test]
-fn what_the_front_end_has_goes_down_the_tree_once_to_everyone() {
+fn the_front_ends_operator_reaches_every_node_once() {
     for fan_out in [1, 2, 4, 16] {
         let mut cluster = cluster_with(0);
         let request = open(&mut cluster, 0, fan_out);
@@ -61,16 +61,16 @@ fn what_the_front_end_has_goes_down_the_tree_once_to_everyone() {
 }
 
 #[test]
-fn it_goes_on_to_those_below_before_a_node_has_made_something_of_it() {
+fn an_operator_is_forwarded_before_it_is_checked() {
     let mut cluster = cluster_with(0);
     let request = open(&mut cluster, 0, 1);
-    // 16 levels, each of which takes 30 ms over it.
+    // There are 16 levels, each of which takes 30 ms to check it.
     cluster.run_for(Duration::from_millis(80));
     assert!(full_waves(&cluster, request) > 0, "they do so at the same time");
 }
 
 #[test]
-fn what_any_node_of_the_stream_has_is_found() {
+fn an_operator_at_any_node_of_the_stream_is_found() {
     for holder in 1..NODES {
         let mut cluster = cluster_with(holder);
         let request = open(&mut cluster, 0, 2);
@@ -82,17 +82,17 @@ fn what_any_node_of_the_stream_has_is_found() {
 }
 
 #[test]
-fn what_nobody_has_is_said_by_name() {
+fn a_missing_operator_ends_the_stream_by_name() {
     let mut cluster = Cluster::new(&Plan { nodes: NODES, partitions: NODES, ..Plan::default() });
     let request = open(&mut cluster, 0, 2);
     cluster.run_for(Duration::from_millis(300));
     let reason = end(&cluster, request).expect("it ends soon").to_string();
-    assert!(reason.contains("nobody has the operator 0707"), "{reason}");
-    assert!(cluster.world.seats().all(|(_, seat)| seat.is_over), "and everyone hears of it");
+    assert!(reason.contains("no node of the stream has the operator 0707"), "{reason}");
+    assert!(cluster.world.seats().all(|(_, seat)| seat.is_over), "and every endpoint hears of it");
 }
 
 #[test]
-fn streams_that_want_the_same_in_opposite_directions_all_get_it() {
+fn streams_in_opposite_directions_all_get_the_operator() {
     let mut cluster = cluster_with(5);
     let requests: Vec<RequestId> = (0..4).map(|front| open(&mut cluster, front, 2)).collect();
     cluster.run_for(Duration::from_secs(1));
@@ -102,7 +102,7 @@ fn streams_that_want_the_same_in_opposite_directions_all_get_it() {
 }
 
 #[test]
-fn a_parent_that_dies_while_it_is_asked_costs_its_own_endpoints_only() {
+fn a_parent_lost_while_asked_costs_its_own_endpoints_only() {
     for victim in 1..NODES {
         for after_us in [600, 1_100, 1_600, 2_300, 20_000] {
             let mut cluster = cluster_with(0);
@@ -121,9 +121,9 @@ fn a_parent_that_dies_while_it_is_asked_costs_its_own_endpoints_only() {
 }
 
 #[test]
-fn what_is_not_what_its_name_says_ends_the_stream_that_brought_it() {
+fn an_operator_that_mismatches_its_name_ends_its_stream() {
     let mut cluster = cluster_with(3);
-    // The front-end's driver gives out something else.
+    // The front-end's driver gives out a different payload.
     cluster.world.give_operator(0, ID, operator(OperatorId([8; 32])));
     let request = open(&mut cluster, 0, 2);
     cluster.run_for(Duration::from_millis(200));
@@ -132,7 +132,7 @@ fn what_is_not_what_its_name_says_ends_the_stream_that_brought_it() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_dropped() {
+fn an_unrequested_operator_is_dropped() {
     let mut cluster = cluster_with(0);
     open(&mut cluster, 0, 2);
     cluster.run_for(Duration::from_millis(200));

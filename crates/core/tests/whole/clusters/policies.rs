@@ -1,4 +1,4 @@
-//! Replica policies at work: whatever they choose by, answers stay whole, and what they learn shows.
+//! Replica policies: answers stay whole under every policy, and the policies' figures are visible.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, whole};
 use treefold_core::call::{CallOptions, Status};
@@ -13,7 +13,7 @@ fn by(policy: ReplicaPolicy) -> CallOptions {
 }
 
 #[test]
-fn what_a_policy_has_learned_never_costs_a_partition() {
+fn learning_policies_never_lose_a_partition() {
     for policy in ReplicaPolicy::EXAMPLES {
         for shape in [Shape::Adaptive, Shape::Base] {
             let mut cluster = Cluster::new(&Plan { replicas: 3, ..Plan::default() });
@@ -28,7 +28,7 @@ fn what_a_policy_has_learned_never_costs_a_partition() {
 }
 
 #[test]
-fn a_replica_that_stops_costs_nothing_whatever_the_policy() {
+fn a_stopped_replica_costs_nothing_under_any_policy() {
     for policy in ReplicaPolicy::EXAMPLES {
         let mut cluster = Cluster::new(&Plan { replicas: 3, ..Plan::default() });
         for _ in 0..5 {
@@ -43,8 +43,7 @@ fn a_replica_that_stops_costs_nothing_whatever_the_policy() {
     }
 }
 
-/// Which nodes are asked for the one partition of two calls launched at once by a front that holds neither of its
-/// replicas.
+/// The nodes asked for the one partition of two simultaneous calls. The front holds neither of its replicas.
 fn asked_at_once(tuning: Tuning, seed: u64) -> [NodeId; 2] {
     let plan = Plan { nodes: 3, partitions: 3, replicas: 2, tuning, seed, ..Plan::default() };
     let mut cluster = Cluster::new(&plan);
@@ -59,7 +58,7 @@ fn asked_at_once(tuning: Tuning, seed: u64) -> [NodeId; 2] {
 }
 
 #[test]
-fn what_a_front_has_just_placed_it_knows_without_being_told() {
+fn a_front_anticipates_the_load_it_has_just_placed() {
     let is_spread = |anticipate| {
         move |seed| {
             let [first, second] = asked_at_once(Tuning { anticipate, ..Tuning::LAN }, seed);

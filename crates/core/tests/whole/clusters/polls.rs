@@ -17,10 +17,10 @@ use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::{Duration, Instant};
 use treefold_sim::world::ink::Ink;
 
-/// A poll, as the first byte of a datagram says.
+/// The first byte of a datagram that is a poll.
 const POLL: u8 = 1;
 
-/// The address that a replica's datagrams come from, which is not the one in its name.
+/// The address from which a replica's datagrams come. It differs from the one in its name.
 fn source(i: u16) -> SocketAddr {
     SocketAddr::from(([192, 168, 0, i as u8], 40_000))
 }
@@ -43,7 +43,7 @@ fn drain(node: &mut Node<Ink>) -> Vec<Effect<Ink>> {
     std::iter::from_fn(|| node.poll_effect()).collect()
 }
 
-/// A front that sees two replicas of one partition, and a call of it that waits for polls.
+/// A front that sees two replicas of one partition, and its call that waits for polls.
 struct Scene {
     front: Node<Ink>,
     replicas: Vec<Node<Ink>>,
@@ -71,7 +71,7 @@ impl Scene {
         drain(&mut self.front)
     }
 
-    /// Makes the call; gives the polls that go out.
+    /// Makes the call. Returns the polls that the front sends.
     fn ask(&mut self) -> Vec<Vec<u8>> {
         let policy = Some(ReplicaPolicy::Polled { polls: 2 });
         let options = CallOptions { policy, ..CallOptions::default() };
@@ -86,7 +86,7 @@ impl Scene {
         effects.into_iter().filter_map(datagram).collect()
     }
 
-    /// A replica's answer to a poll, as the front gets it.
+    /// Feeds a replica's answer to a poll into the front.
     fn answer(&mut self, replica: usize, poll: &[u8]) -> Vec<Effect<Ink>> {
         let input = Input::Datagram { from: source(200), bytes: poll.to_vec() };
         self.replicas[replica].handle_input(self.now, input);
@@ -112,7 +112,7 @@ fn calls_of(effects: &[Effect<Ink>]) -> Vec<NodeId> {
 }
 
 #[test]
-fn an_answer_counts_whatever_address_it_comes_from() {
+fn an_answer_counts_from_any_address() {
     let mut scene = Scene::new();
     let polls = scene.ask();
     assert_eq!(polls.len(), 2);
@@ -122,7 +122,7 @@ fn an_answer_counts_whatever_address_it_comes_from() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_leaves_no_row() {
+fn an_unrequested_answer_leaves_no_row() {
     let mut scene = Scene::new();
     let never_sent = [&[POLL][..], &999_u64.to_le_bytes()].concat();
     let effects = scene.answer(0, &never_sent);
@@ -131,7 +131,7 @@ fn an_answer_that_nobody_asked_for_leaves_no_row() {
         "{effects:?}"
     );
     assert_eq!(scene.front.table_sizes().peers_remembered, 0);
-    // Nor does the answer of a node that is no member.
+    // The answer of a node that is no member leaves no row either.
     let polls = scene.ask();
     scene.replicas[0] = node(NodeId::new(addr(77), 5), true);
     scene.answer(0, &polls[0]);
@@ -145,5 +145,5 @@ fn a_replica_that_is_lost_while_it_is_polled_is_not_waited_for() {
     assert!(calls_of(&scene.answer(0, &polls[0])).is_empty(), "the other is waited for");
     let (living, dead) = (scene.replicas[0].id(), scene.replicas[1].id());
     let effects = scene.feed(Input::Lost { peer: dead });
-    assert_eq!(calls_of(&effects), [living], "nobody is left to wait for: {effects:?}");
+    assert_eq!(calls_of(&effects), [living], "no other replica is left to wait for: {effects:?}");
 }

@@ -1,4 +1,4 @@
-//! Push waves: an application's workers give what the locals of a call would.
+//! Push waves: an application's workers push what the locals of a call would compute.
 
 use crate::clusters::cluster::{APPLICATION, Cluster, Plan, announced, assert_accounted, piece, pieces};
 use treefold_core::call::{CallOptions, Outcome, Status};
@@ -13,13 +13,13 @@ use treefold_core::push::{EARLY_FOR, PushRequest};
 use treefold_core::time::Duration;
 use treefold_sim::world::ink::Ink;
 
-/// Two racks with two relays each, 0 to 3, that accept the application; and nobody else.
+/// Two racks with two relays each, 0 to 3, that accept the application; there are no other nodes.
 fn plan() -> Plan {
     let limits = Limits { push_window_bytes: 4_096, ..Limits::DEFAULT };
     Plan { nodes: 0, partitions: 0, racks: 2, relays: 4, accepts: true, limits, ..Plan::default() }
 }
 
-/// Workers 0 to 7, attached to the relays in turn, of whom everyone has heard.
+/// Workers 0 to 7, attached to the relays in turn, and known to all nodes.
 fn attached(plan: &Plan) -> Cluster {
     let mut cluster = Cluster::new(plan);
     attach_all(&mut cluster);
@@ -42,7 +42,8 @@ fn outcome(cluster: &mut Cluster, request: RequestId) -> Outcome<Ink> {
     outcome
 }
 
-/// Contributed and missing workers are those that were expected, and the value holds each piece of the contributors once.
+/// Asserts that contributed and missing workers are the expected ones, and that the value holds each piece
+/// once.
 fn assert_honest(cluster: &Cluster, outcome: &Outcome<Ink>) {
     assert_accounted(outcome);
     let of = outcome.contributed.iter().map(|worker| (worker, cluster.given(worker, 7)));
@@ -51,18 +52,18 @@ fn assert_honest(cluster: &Cluster, outcome: &Outcome<Ink>) {
     }
 }
 
-/// What shows which pieces a value holds.
+/// A digest of the pieces that a value holds.
 fn found(outcome: &Outcome<Ink>) -> Option<(u128, u32)> {
     outcome.value.as_ref().map(|value| (value.marks, value.count))
 }
 
-/// Every piece of the first workers, each of so many pieces.
+/// All pieces of the first `workers` workers, with `each` pieces each.
 fn all_pieces(workers: u32, each: u32) -> Option<(u128, u32)> {
     pieces(7, (0..workers).map(|worker| (worker, each)))
 }
 
 #[test]
-fn what_is_pushed_before_and_after_the_announcement_is_folded_once() {
+fn pushes_before_and_after_the_announcement_fold_once() {
     for early in 0..=8 {
         let mut cluster = attached(&plan());
         (0..early).for_each(|worker| cluster.give(worker, 7, 3, 100));
@@ -88,7 +89,7 @@ fn what_is_pushed_before_and_after_the_announcement_is_folded_once() {
 }
 
 #[test]
-fn what_comes_early_does_not_fill_the_room_that_its_announcement_needs() {
+fn early_pushes_leave_room_for_their_announcement() {
     let limits = Limits { held_bytes_max: 400, ..plan().limits };
     let mut cluster = attached(&Plan { limits, ..plan() });
     (0..8).for_each(|worker| cluster.give(worker, 7, 3, 100));
@@ -116,7 +117,7 @@ fn relays_of_the_racks_fold_on_the_way() {
 }
 
 #[test]
-fn a_worker_that_never_pushes_is_late_and_one_that_fails_is_lost_at_once() {
+fn a_silent_worker_is_late_and_a_failed_one_lost_at_once() {
     let mut cluster = attached(&plan());
     (0..6).for_each(|worker| cluster.give(worker, 7, 1, 100));
     let some = CallOptions { min_coverage: 0.5, ..announced(8) };
@@ -135,7 +136,7 @@ fn a_worker_that_never_pushes_is_late_and_one_that_fails_is_lost_at_once() {
 }
 
 #[test]
-fn a_lost_worker_that_comes_back_sends_only_the_rest_and_one_that_does_not_is_lost() {
+fn a_returning_worker_sends_only_the_rest_of_its_pushes() {
     let mut cluster = attached(&plan());
     (0..7).for_each(|worker| cluster.give(worker, 7, 1, 100));
     cluster.give_some(7, 7, 3, 100);
@@ -167,7 +168,7 @@ fn a_lost_worker_that_comes_back_sends_only_the_rest_and_one_that_does_not_is_lo
 }
 
 #[test]
-fn a_worker_that_is_away_while_its_pushes_wait_to_be_folded_goes_on_where_it_was() {
+fn a_worker_continues_after_an_absence_during_its_folds() {
     let mut cluster = attached(&plan());
     cluster.attach(8, 3);
     cluster.attach(9, 3);
@@ -191,16 +192,16 @@ fn a_worker_that_is_away_while_its_pushes_wait_to_be_folded_goes_on_where_it_was
 }
 
 #[test]
-fn what_is_pushed_after_its_wave_has_answered_does_not_fill_the_window() {
+fn pushes_after_the_answer_do_not_fill_the_window() {
     let mut cluster = attached(&plan());
     let some = CallOptions { min_coverage: 0.5, ..announced(8) };
     let request = announce(&mut cluster, some);
     cluster.run_for(Duration::from_millis(20));
-    // All that relay 2 has to give is in its answer, since worker 6 gives nothing.
+    // Relay 2's answer contains all that it has to give, because worker 6 gives nothing.
     cluster.give(2, 7, 1, 100);
     cluster.say_as(6, PushMessage::Failed { request: 7, problem: "no disk".into() });
     cluster.run_for(Duration::from_millis(20));
-    // Twice its window.
+    // The worker pushes twice its window.
     cluster.give_some(6, 7, 8, 1_000);
     cluster.run_for(Duration::from_millis(100));
     assert_eq!(cluster.worker(6).pushes().len(), 8, "it hears that they are taken");
@@ -243,12 +244,12 @@ fn a_worker_may_move_to_and_fro() {
 }
 
 #[test]
-fn when_a_relay_dies_its_workers_go_on_elsewhere_and_send_only_what_has_not_gone_up() {
+fn workers_of_a_dead_relay_continue_at_another_relay() {
     for victim in [1, 2, 3] {
         for after_ms in [1, 10, 30, 60] {
             let mut cluster = attached(&Plan { seed: after_ms + 1, ..plan() });
             let request = announce(&mut cluster, announced(8));
-            // Half of them are through when the relay dies, the others in the middle of it.
+            // Half of the workers have finished when the relay dies; the others are half-way.
             (0..4).for_each(|worker| cluster.give(worker, 7, 2, 100));
             (4..8).for_each(|worker| cluster.give_some(worker, 7, 2, 100));
             cluster.run_for(Duration::from_millis(after_ms));
@@ -272,7 +273,7 @@ fn when_a_relay_dies_its_workers_go_on_elsewhere_and_send_only_what_has_not_gone
 }
 
 #[test]
-fn who_attaches_after_the_announcement_is_found() {
+fn a_worker_attached_after_the_announcement_is_found() {
     let mut cluster = Cluster::new(&plan());
     let request = announce(&mut cluster, announced(8));
     cluster.run_for(Duration::from_millis(20));
@@ -285,7 +286,7 @@ fn who_attaches_after_the_announcement_is_found() {
 }
 
 #[test]
-fn who_never_attaches_is_missed_when_patience_ends() {
+fn an_unattached_worker_is_missing_when_patience_ends() {
     let mut cluster = attached(&plan());
     (0..8).for_each(|worker| cluster.give(worker, 7, 1, 100));
     let some = CallOptions { min_coverage: 0.5, ..announced(9) };
@@ -300,7 +301,7 @@ fn who_never_attaches_is_missed_when_patience_ends() {
 }
 
 #[test]
-fn nobody_is_expected_and_nobody_is_waited_for() {
+fn an_announcement_without_workers_answers_at_once() {
     let mut cluster = attached(&plan());
     let request = announce(&mut cluster, announced(0));
     let outcome = cluster.outcome(0, request).expect("at once");
@@ -308,7 +309,7 @@ fn nobody_is_expected_and_nobody_is_waited_for() {
 }
 
 #[test]
-fn who_has_nothing_to_add_counts_all_the_same() {
+fn a_worker_with_an_empty_push_contributes() {
     let mut cluster = attached(&plan());
     (0..3).for_each(|worker| cluster.give(worker, 7, 2, 0));
     (3..8).for_each(|worker| cluster.give(worker, 7, 1, 100));
@@ -318,14 +319,15 @@ fn who_has_nothing_to_add_counts_all_the_same() {
     assert_eq!(found(&outcome), pieces(7, (3..8).map(|worker| (worker, 1))), "five have something");
 }
 
-/// What is said by nobody is in no value, so the outcome is not honest as others are.
+/// Waits for the outcome of a request to which no worker adds anything. [`assert_honest`] does not apply to
+/// it.
 fn outcome_of_nothing(cluster: &mut Cluster, request: RequestId) -> Outcome<Ink> {
     cluster.run_for(Duration::from_millis(100));
     cluster.outcome(0, request).expect("all have pushed")
 }
 
 #[test]
-fn whoever_floods_is_held_to_its_window_and_others_are_not_harmed() {
+fn a_flooding_worker_is_held_to_its_window() {
     let limits = Limits { push_window_bytes: 4_096, held_bytes_max: 64 << 10, ..Limits::DEFAULT };
     let mut cluster = Cluster::new(&Plan { limits, reduce: Duration::from_millis(2), ..plan() });
     cluster.let_flood(3);
@@ -353,7 +355,7 @@ fn early_pushes_have_their_own_room_and_their_own_time() {
     let mut cluster = attached(&Plan { limits, ..plan() });
     cluster.give(3, 7, 8, 300);
     cluster.run_for(Duration::from_millis(20));
-    assert!(cluster.node(3).open_work().held_bytes <= 1_500, "what does not fit is dropped");
+    assert!(cluster.node(3).open_work().held_bytes <= 1_500, "pushes that do not fit are dropped");
     let dropped = cluster.node(3).status(cluster.now()).counters.pushes.dropped;
     assert!(dropped > 0);
     (0..8).filter(|&worker| worker != 3).for_each(|worker| cluster.give(worker, 7, 1, 100));
@@ -363,12 +365,12 @@ fn early_pushes_have_their_own_room_and_their_own_time() {
 
     cluster.give(2, 8, 1, 300);
     cluster.run_for(EARLY_FOR + Duration::from_secs(1));
-    assert!(cluster.worker(2).is_idle(), "nobody announced it");
+    assert!(cluster.worker(2).is_idle(), "it was never announced");
     assert_eq!(cluster.node(2).open_work().held_bytes, 0);
 }
 
 #[test]
-fn what_comes_twice_or_out_of_turn_is_not_counted() {
+fn repeated_and_misordered_pushes_are_not_counted() {
     let mut cluster = attached(&plan());
     (0..7).for_each(|worker| cluster.give(worker, 7, 1, 100));
     let request = announce(&mut cluster, announced(8));
@@ -392,7 +394,7 @@ fn what_comes_twice_or_out_of_turn_is_not_counted() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name_and_harms_nobody() {
+fn invalid_workers_and_announcements_are_refused_by_name() {
     let mut cluster = attached(&plan());
     cluster.attach_as(20, 1, "nothing", 20);
     cluster.attach_as(21, 1, "app", 1 << 20);
@@ -431,7 +433,7 @@ fn what_makes_no_sense_is_refused_by_name_and_harms_nobody() {
 }
 
 #[test]
-fn who_attaches_twice_is_there_once() {
+fn a_worker_that_attaches_twice_is_attached_once() {
     let mut cluster = attached(&plan());
     cluster.attach_as(30, 0, "app", 4);
     cluster.run_for(Duration::from_millis(10));
@@ -440,7 +442,7 @@ fn who_attaches_twice_is_there_once() {
 }
 
 #[test]
-fn a_master_that_has_lost_its_front_announces_anew_and_nothing_is_sent_twice() {
+fn a_second_announcement_after_a_lost_front_repeats_no_push() {
     let mut cluster = attached(&plan());
     (1..8).filter(|&worker| worker != 4).for_each(|worker| cluster.give_some(worker, 7, 2, 100));
     announce(&mut cluster, announced(8));
@@ -461,7 +463,7 @@ fn a_master_that_has_lost_its_front_announces_anew_and_nothing_is_sent_twice() {
 }
 
 #[test]
-fn a_cancelled_request_is_told_to_its_workers() {
+fn workers_are_told_of_a_cancelled_request() {
     let mut cluster = attached(&plan());
     (0..7).for_each(|worker| cluster.give(worker, 7, 1, 100));
     let request = announce(&mut cluster, announced(8));
@@ -471,12 +473,12 @@ fn a_cancelled_request_is_told_to_its_workers() {
     assert!(cluster.workers().all(|(_, worker)| worker.is_idle()));
     cluster.give(7, 7, 1, 100);
     cluster.run_for(Duration::from_millis(50));
-    assert!(cluster.worker(7).is_idle(), "and to who comes too late");
+    assert!(cluster.worker(7).is_idle(), "and a worker that comes too late is told too");
     assert!(cluster.nodes().all(|node| node.open_work().held_bytes == 0));
 }
 
 #[test]
-fn a_worker_that_no_card_can_hold_is_refused_and_harms_no_other() {
+fn a_worker_beyond_the_cards_limits_is_refused() {
     let limits = Limits { partitions_max: u32::MAX, ..plan().limits };
     let mut cluster = Cluster::new(&Plan { limits, ..plan() });
     cluster.attach_as(0, 0, APPLICATION, PARTITIONS_MAX);
@@ -511,7 +513,7 @@ fn workers_that_attach_together_are_announced_together() {
         let service = node.view().service(APPLICATION).expect("its workers are there");
         assert!((0..WORKERS).all(|worker| service.providers(worker) == [cluster.id(0)]));
     }
-    // 20 ms: the first of them, and all others at the end of the first's gossip interval.
+    // 20 ms: the first worker, and all others at the end of the first one's gossip interval.
     assert_eq!(version(&cluster) - before, 2);
     (0..WORKERS).for_each(|worker| cluster.cut(worker));
     cluster.run_for(Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! What makes no sense is refused with the field and the limit.
+//! Invalid requests and messages: they are refused with the field and the limit.
 
 use crate::clusters::cluster::{Cluster, Plan, addr, assert_honest};
 use treefold_core::call::{CallOptions, Status};
@@ -23,7 +23,7 @@ fn refusal(cluster: &mut Cluster, name: &str, options: CallOptions) -> CallError
 }
 
 #[test]
-fn a_service_nobody_has() {
+fn an_unknown_service_is_refused() {
     let mut cluster = Cluster::new(&Plan::default());
     let error = refusal(&mut cluster, "t/sum", CallOptions::default());
     assert_eq!(error, CallError::UnknownService { service: "t".into() });
@@ -33,7 +33,7 @@ fn a_service_nobody_has() {
 }
 
 #[test]
-fn an_aggregation_nobody_has() {
+fn an_unknown_aggregation_is_reported() {
     let mut cluster = Cluster::new(&Plan::default());
     let request = cluster.call_named(0, "s/product", CallOptions::default());
     cluster.run_for(Duration::from_millis(100));
@@ -43,7 +43,7 @@ fn an_aggregation_nobody_has() {
 }
 
 #[test]
-fn a_partition_beyond_the_service() {
+fn a_partition_beyond_the_service_is_refused() {
     let mut cluster = Cluster::new(&Plan::default());
     let partitions = Some([3, 99].into_iter().collect());
     let error = refusal(&mut cluster, "s/sum", CallOptions { partitions, ..CallOptions::default() });
@@ -51,7 +51,7 @@ fn a_partition_beyond_the_service() {
 }
 
 #[test]
-fn a_partition_that_lives_nowhere_is_missing_and_said_so() {
+fn a_partition_without_a_replica_is_reported_missing() {
     let plan = Plan { nodes: 3, partitions: 8, ..Plan::default() };
     let mut cluster = Cluster::new(&plan);
     cluster.kill(2);
@@ -96,7 +96,7 @@ fn answers_to_nothing_are_counted_and_dropped() {
     assert_eq!(cluster.node(0).open_work(), Default::default());
 }
 
-/// A call of one partition at `root`, from a stranger.
+/// A call of one partition at `root`, from an unknown node.
 fn stray_call(root: NodeId) -> Call<Ink> {
     Call {
         tag: stray(0),
@@ -162,11 +162,12 @@ fn a_slice_of_a_wave_that_no_call_can_have_starts_nothing() {
 }
 
 #[test]
-fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
+fn a_partial_of_unrequested_partitions_is_dropped() {
     let mut cluster = Cluster::new(&Plan { nodes: 2, partitions: 2, ..Plan::default() });
     let request = cluster.call(0, CallOptions { min_coverage: 0.0, ..CallOptions::default() });
     let me = cluster.id(0);
-    // Whichever node is the root, a liar among the children claims more than was asked.
+    // Whichever node is the root, one of these senders is its child, and claims more partitions than were
+    // asked.
     for sender in [cluster.id(0), cluster.id(1)] {
         let wave = WaveId { origin: me.generation, sequence: 1 };
         let partial = Partial {
@@ -188,7 +189,7 @@ fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
     assert_honest(&outcome);
 }
 
-/// A client's request 7, asked twice of node 0, whose locals take a while; and what node 0 has replied.
+/// A client's request 7, sent twice to node 0, whose locals are slow; and the replies of node 0.
 fn asked_twice() -> (Cluster, NodeId, impl Fn(&Cluster) -> Vec<String>) {
     let plan = Plan::default();
     let mut cluster = Cluster::new(&plan);
@@ -209,7 +210,7 @@ fn asked_twice() -> (Cluster, NodeId, impl Fn(&Cluster) -> Vec<String>) {
 }
 
 #[test]
-fn second_request_under_an_open_number_is_refused_and_the_first_is_answered() {
+fn a_second_request_under_an_open_number_is_refused() {
     let (mut cluster, _, replies) = asked_twice();
     assert_eq!(cluster.node(0).open_work().calls, 1, "the second was not started");
     let refused = replies(&cluster);
@@ -222,7 +223,7 @@ fn second_request_under_an_open_number_is_refused_and_the_first_is_answered() {
 }
 
 #[test]
-fn no_request_of_a_number_that_was_used_twice_outlives_its_cancellation_or_its_client() {
+fn a_reused_request_number_outlives_neither_cancel_nor_client() {
     let over: [fn(NodeId) -> Input<Ink>; 2] = [
         |client| Input::Message { from: client, message: Message::CancelRequest { id: 7 } },
         |client| Input::Lost { peer: client },

@@ -1,7 +1,8 @@
-//! Relays: nodes that hold nothing and fold what passes.
+//! Relays: nodes without partitions that fold the partials that pass.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, names, seeds, whole};
 use std::collections::BTreeSet;
+use treefold_core::call::UNASKED_PARTITIONS;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::id::NodeId;
 use treefold_core::message::Report;
@@ -19,7 +20,7 @@ fn explained() -> CallOptions {
     CallOptions { deadline: Duration::from_millis(300), explain: true, ..CallOptions::default() }
 }
 
-/// Who folded for others.
+/// The nodes that folded for others.
 fn inner(outcome: &Outcome<Ink>) -> BTreeSet<NodeId> {
     let mut open: Vec<&Report> = outcome.report.as_deref().into_iter().collect();
     let mut inner = BTreeSet::new();
@@ -33,7 +34,7 @@ fn inner(outcome: &Outcome<Ink>) -> BTreeSet<NodeId> {
 }
 
 #[test]
-fn calls_use_relays_by_themselves_and_folding_is_theirs() {
+fn calls_use_relays_by_default_and_relays_fold() {
     for front in 0..8 {
         let mut cluster = Cluster::new(&plan());
         let outcome = cluster.ask(front, explained());
@@ -47,7 +48,7 @@ fn calls_use_relays_by_themselves_and_folding_is_theirs() {
 }
 
 #[test]
-fn a_shape_that_is_asked_for_is_the_shape() {
+fn a_requested_shape_is_used() {
     let mut cluster = Cluster::new(&plan());
     let relays = names(&cluster, [8, 9]);
     let outcome = cluster.ask(0, CallOptions { shape: Shape::Adaptive, ..explained() });
@@ -60,7 +61,7 @@ fn a_shape_that_is_asked_for_is_the_shape() {
 }
 
 #[test]
-fn a_relay_that_stops_or_dies_costs_nobody() {
+fn a_stopped_or_killed_relay_costs_no_partition() {
     for victim in [8, 9] {
         for after_us in [0, 150, 1_000, 5_200, 5_800, 11_000] {
             for kills in [false, true] {
@@ -86,9 +87,10 @@ fn a_relay_that_stops_or_dies_costs_nobody() {
     }
 }
 
-/// Whoever stands above a silent relay takes its place and tells so; the front has patience with it for five calls.
+/// The node above a silent relay takes its place and reports it. The front still uses the relay for five
+/// calls.
 #[test]
-fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself() {
+fn a_repeatedly_silent_relay_is_skipped_until_it_recovers() {
     for victim in [8, 9] {
         let mut cluster = Cluster::new(&plan());
         let options = || CallOptions { deadline: Duration::from_millis(100), ..explained() };
@@ -120,13 +122,13 @@ fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself(
 }
 
 #[test]
-fn who_was_root_before_ends_the_call_if_it_answers_for_everyone() {
+fn a_deposed_root_with_a_full_answer_ends_the_call() {
     for resumed_ms in 175..290 {
         let mut cluster = Cluster::new(&plan());
         (8..10).for_each(|relay| cluster.stop(relay));
         let request = cluster.call(0, CallOptions { min_coverage: 0.0, ..explained() });
         cluster.run_for(Duration::from_millis(resumed_ms));
-        // The front has given up the relay of its rack, then this one, and then made a leaf the root.
+        // The front has given up the relay of its rack, then this one, and has then made a leaf the root.
         cluster.resume(9);
         cluster.run_for(Duration::from_millis(300 - resumed_ms));
         let outcome = cluster.outcome(0, request).expect("the deadline has passed");
@@ -137,7 +139,7 @@ fn who_was_root_before_ends_the_call_if_it_answers_for_everyone() {
     }
 }
 
-/// What happens to a relay, again and again.
+/// Strikes a relay, repeatedly.
 #[derive(Clone, Copy, PartialEq)]
 enum Health {
     Well,
@@ -145,7 +147,7 @@ enum Health {
     Stopped,
 }
 
-/// Kills a relay or stops it; or gives back one that is away.
+/// Kills a relay or stops it, or brings back one that is away.
 fn strike(cluster: &mut Cluster, relay: u32, health: Health, random: &mut Random) -> Health {
     match health {
         Health::Dead => {
@@ -167,11 +169,13 @@ fn strike(cluster: &mut Cluster, relay: u32, health: Health, random: &mut Random
     }
 }
 
-/// Among others, one in which a root that was given up comes back to a node that has all by then, and has half of it in
-/// its hands. In some 1 trial of 300 that `TREEFOLD_SEEDS` asks for, a root and the relay that takes its place are both
-/// stopped so late that no time is left for a third: that call is partial, and says so.
+/// The seeds include one in which a root that was given up comes back to a node that already has all partials
+/// and has half of them in a fold.
+///
+/// In about 1 of 300 trials requested by `TREEFOLD_SEEDS`, a root and the relay that takes its place are both
+/// stopped so late that no time is left for a third. That call is partial, and reports it.
 #[test]
-fn whatever_happens_to_relays_costs_nobody_and_accuses_nobody() {
+fn random_relay_faults_cost_no_partition() {
     let deadline = Duration::from_millis(300);
     for seed in seeds([5072].into_iter().chain(0..25)) {
         let mut random = Random::new(seed);
@@ -198,7 +202,7 @@ fn whatever_happens_to_relays_costs_nobody_and_accuses_nobody() {
             assert_honest(&outcome);
             assert_eq!(outcome.status, Status::Full, "seed {seed}, called {request:?}: {outcome:?}");
         }
-        let accused = cluster.effects().iter().find(|line| line.contains("nobody asked for"));
+        let accused = cluster.effects().iter().find(|line| line.contains(UNASKED_PARTITIONS));
         assert_eq!(accused, None, "seed {seed}");
     }
 }

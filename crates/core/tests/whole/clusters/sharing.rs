@@ -1,5 +1,6 @@
-//! One node of one processor, two services whose locals take 34 ms and 2 ms, and callers who always want more: who has how
-//! much of it, as the node itself accounts for it, while shares are set by requests.
+//! One node with one processor, two services whose locals take 34 ms and 2 ms, and callers with endless work.
+//! The tests compare how much time each service gets, by the node's own accounts, while requests set the
+//! shares.
 
 use crate::clusters::cluster::addr;
 use bytes::Bytes;
@@ -68,7 +69,7 @@ impl Busy {
         }
     }
 
-    /// Calls of even number are of the first service.
+    /// Calls with even numbers belong to the first service.
     fn call(&mut self, which: u64) {
         self.requests += 2;
         let request = RequestId(self.requests + which);
@@ -81,7 +82,7 @@ impl Busy {
         (0..CALLERS).for_each(|_| (0..2).for_each(|which| self.call(which)));
     }
 
-    /// The first service's part of the time that the node accounts for meanwhile.
+    /// The first service's part of the time in the node's accounts during this period.
     fn part_over(&mut self, seconds: u64) -> f64 {
         let used = |busy: &Self| {
             let report = busy.node.shares_report(busy.now);
@@ -89,7 +90,7 @@ impl Busy {
         };
         let (before, until) = (used(self), self.now + Duration::from_secs(seconds));
         while self.now < until {
-            let job = self.jobs.pop_front().expect("somebody always wants something");
+            let job = self.jobs.pop_front().expect("there is always a job waiting");
             let cost = Duration::from_millis(COSTS_MS[job.kind as usize]);
             self.now = self.now + cost;
             self.input(Input::JobDone { job: job.id, result: Ok(Bytes::new()), cost });
@@ -139,7 +140,7 @@ fn shares_set_by_a_request_hold_within_a_second() {
 }
 
 #[test]
-fn who_fills_its_line_leaves_the_others_free_and_hears_whose_was_full() {
+fn a_full_line_leaves_the_others_free_and_is_named() {
     let mut busy = Busy::new(Limits { jobs_queued_max: 20, ..Limits::DEFAULT });
     (0..60).for_each(|_| busy.call(0));
     let report = busy.node.shares_report(busy.now);

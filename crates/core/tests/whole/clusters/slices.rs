@@ -1,4 +1,4 @@
-//! Sliced calls: one call as several waves, each with a tree of its own, joined at the front.
+//! Sliced calls: one call as several waves, each with its own tree, joined at the front.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, names, whole};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn sliced(slices: u32) -> CallOptions {
     CallOptions { deadline: Duration::from_millis(300), explain: true, slices, ..CallOptions::default() }
 }
 
-/// Nothing of any call is left anywhere.
+/// Asserts that no node holds anything of a call.
 fn assert_nothing_left(cluster: &mut Cluster) {
     cluster.run_for(Duration::from_secs(3));
     for node in cluster.nodes() {
@@ -45,7 +45,7 @@ fn every_local_runs_once_and_slices_climb_by_different_relays() {
 }
 
 #[test]
-fn it_is_the_same_without_relays_inline_and_with_as_many_slices_as_may_be() {
+fn slices_work_without_relays_inline_and_at_the_limit() {
     for placement in [Placement::Pool, Placement::Inline, Placement::Measured] {
         for slices in [2, 3, Limits::DEFAULT.slices_max] {
             let mut cluster = Cluster::new(&Plan { placement, ..Plan::default() });
@@ -59,7 +59,7 @@ fn it_is_the_same_without_relays_inline_and_with_as_many_slices_as_may_be() {
 }
 
 #[test]
-fn what_is_missing_from_one_slice_is_missing() {
+fn a_loss_in_one_slice_is_a_loss_of_the_call() {
     let mut cluster = Cluster::new(&plan());
     cluster.fail([(5, JobError::Failed("no disk".into()))]);
     let outcome = cluster.ask(0, sliced(4));
@@ -74,7 +74,7 @@ fn what_is_missing_from_one_slice_is_missing() {
 }
 
 #[test]
-fn relays_and_members_that_stop_or_die_cost_no_more_than_their_own() {
+fn lost_relays_and_members_cost_only_their_own_partitions() {
     for victim in [8, 9, 3] {
         for after_us in [0, 150, 1_000, 5_200, 5_800, 11_000] {
             for kills in [false, true] {

@@ -1,5 +1,6 @@
-//! One inner node of a stream, fed by hand: what its parent, its children and its endpoints say is written out, and so
-//! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
+//! One inner node of a stream, fed by hand. The tests write out the messages of its parent, children and
+//! endpoints, and the messages that it must send. They cover rare orders of events in a cluster, and peers
+//! that lie.
 
 use crate::clusters::cluster::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use treefold_core::tree::{Seat, Tree};
 use treefold_sim::world::ink::Ink;
 
 #[test]
-fn a_packet_that_a_filter_below_failed_over_is_passed_on_as_missing_and_settled() {
+fn a_filter_failure_below_is_passed_on_as_missing_and_settled() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[], &[leaf(20, &[4])]);
     let failed = missing(&[4], 20, Reason::FilterFailed("a fault".into()));
     let lost = StreamUp { lane: 5, serial: 3, payload: None, missing: vec![failed.clone()], ..up(8, &[]) };
@@ -39,12 +40,12 @@ fn the_beginnings_of_waves_that_have_gone_are_forgotten() {
 }
 
 #[test]
-fn what_is_too_large_to_be_sent_is_missing_from_its_wave() {
+fn an_oversized_packet_is_missing_from_its_wave() {
     let limits = Limits { payload_bytes_max: 1_000, ..Limits::DEFAULT };
     let full = Reason::Full("payload_bytes_max".into());
     let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", limits);
     lone.begin(&[1, 2], &[]);
-    // An endpoint's packet: the others' go on without it, and it need not wait.
+    // An oversized packet of an endpoint: the others' packets go on without it, and it is settled at once.
     lone.send(1, None, 1_001);
     lone.send(2, None, 1_000);
     let run = lone.runs.pop_front().expect("endpoint 2 is in the wave").run;
@@ -53,7 +54,8 @@ fn what_is_too_large_to_be_sent_is_missing_from_its_wave() {
     let is_settled =
         |told: &(u32, EndpointEvent<Ink>)| matches!(told, (1, EndpointEvent::Settled { bytes: 1_065 }));
     assert!(lone.told.iter().any(is_settled), "{:?}", lone.told);
-    // What a filter makes: none of it is sent, lest the first half be taken for the next wave's.
+    // An oversized result of a filter: none of it is sent, so that its first half is not taken for the next
+    // wave's.
     lone.send(1, None, 10);
     lone.send(2, None, 10);
     let run = lone.runs.pop_front().expect("both are in the wave").run;
@@ -62,7 +64,7 @@ fn what_is_too_large_to_be_sent_is_missing_from_its_wave() {
 }
 
 #[test]
-fn no_more_losses_are_told_than_a_message_may_bear() {
+fn reported_losses_stay_within_missing_max() {
     let limits = Limits { missing_max: 2, ..Limits::DEFAULT };
     let children: Vec<Tree> = (20..28).map(|number| leaf(number, &[u32::from(number)])).collect();
     let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", limits);
@@ -84,10 +86,10 @@ fn no_more_losses_are_told_than_a_message_may_bear() {
 }
 
 #[test]
-fn who_joins_below_does_not_excuse_those_who_were_there_all_along() {
+fn a_child_that_joins_does_not_excuse_present_endpoints() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1, 2], &[leaf(20, &[3])]);
     (0..9).for_each(|_| lone.send(1, None, 10));
-    // Nodes 30 and 31 join below; the first says that it begins with tag 10, the second has yet to say something.
+    // Nodes 30 and 31 join below. The first says that it begins with tag 10; the second has not answered yet.
     let mut children = vec![leaf(20, &[3])];
     for number in [30, 31] {
         children.push(leaf(number, &[u32::from(number)]));
@@ -105,7 +107,7 @@ fn who_joins_below_does_not_excuse_those_who_were_there_all_along() {
 }
 
 #[test]
-fn an_endpoint_given_to_a_node_is_not_waited_for_in_waves_that_have_begun() {
+fn a_new_endpoint_is_not_awaited_in_waves_begun_before() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
     lone.hear_up(20, 7, &[3]);
     (0..7).for_each(|_| lone.send(1, None, 10));
@@ -126,9 +128,9 @@ fn an_endpoint_given_to_a_node_is_not_waited_for_in_waves_that_have_begun() {
     assert_eq!(lone.waves(), [(9, set(&[1, 3, 11]), vec![])]);
 }
 
-/// Who loses a child says so, and waits for what the front-end says of the child's own.
+/// A node that loses a child reports it, and waits for the front-end to decide about the child's children.
 #[test]
-fn orphans_are_adopted_when_the_front_end_says_so_and_get_what_they_lack() {
+fn orphans_are_adopted_by_the_layout_and_get_missing_packets() {
     let orphan = leaf(60, &[60]);
     let lost = inner(20, &[20], core::slice::from_ref(&orphan));
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[lost]);
@@ -154,7 +156,7 @@ fn orphans_are_adopted_when_the_front_end_says_so_and_get_what_they_lack() {
 }
 
 #[test]
-fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
+fn reports_repeat_while_orphans_wait_and_to_new_parents() {
     let lost = inner(20, &[20], &[leaf(60, &[60])]);
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], core::slice::from_ref(&lost));
     lone.input(Input::Lost { peer: peer(20) });
@@ -162,7 +164,7 @@ fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
     lone.pass(Tuning::LAN.stream_patience.mul_f64(0.5).into());
     assert_eq!(lone.reports(), []);
     lone.pass(Tuning::LAN.stream_patience.into());
-    assert_eq!(lone.reports().len(), 1, "whoever bore the first may be lost");
+    assert_eq!(lone.reports().len(), 1, "the node that carried the first may be lost");
     lone.said.clear();
     let open = lone.asked_with(inner(ME, &[1], &[lost]), &[], &[ME]);
     lone.hear(2, StreamMessage::Open(open));
@@ -172,7 +174,7 @@ fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
 }
 
 #[test]
-fn what_those_below_report_climbs_as_it_is() {
+fn reports_from_below_are_forwarded_unchanged() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
     let report = StreamReport { stream: STREAM, node: peer(99), place: 7, at_once: false };
     lone.hear(20, StreamMessage::Report(report));
@@ -183,25 +185,25 @@ fn what_those_below_report_climbs_as_it_is() {
 }
 
 #[test]
-fn who_is_in_a_piece_with_somebody_elses_endpoint_is_not_waited_for() {
+fn a_piece_with_a_foreign_endpoint_excuses_its_own_endpoints() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
     lone.send(1, None, 10);
     lone.hear_up(21, 1, &[4]);
     lone.hear_up(20, 1, &[3, 9]);
     assert_eq!(lone.waves(), [(1, set(&[1, 4]), vec![missing(&[3], 20, Reason::Overlap)])]);
-    // Of which nothing is its own says nothing of anybody.
+    // A part without any of its own endpoints excuses no endpoint.
     lone.hear_up(20, 2, &[4]);
     assert!(lone.waves().is_empty());
     assert_eq!(lone.complaints.len(), 2);
 }
 
 #[test]
-fn packets_of_an_endpoint_that_has_moved_take_up_no_window() {
+fn packets_of_a_moved_endpoint_use_no_window() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[], &[leaf(20, &[3, 4])]);
     lone.hear_alone(20, 4, 1);
     let open = lone.asked(inner(ME, &[], &[leaf(20, &[3])]));
     lone.hear(1, StreamMessage::Open(open));
-    // On its way when the child heard of that.
+    // The packet was in flight when the child learnt of the move.
     lone.hear_alone(20, 4, 2);
     lone.hear_alone(20, 3, 1);
     lone.settle(4, 1, 1);
@@ -209,7 +211,7 @@ fn packets_of_an_endpoint_that_has_moved_take_up_no_window() {
 }
 
 #[test]
-fn filters_that_hang_cost_no_more_threads_than_the_limit_says() {
+fn hanging_filters_cost_threads_only_up_to_the_limit() {
     let limits = Limits { stuck_jobs_max: 3, ..Limits::DEFAULT };
     let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", limits);
     lone.begin(&[1], &[]);
@@ -222,7 +224,7 @@ fn filters_that_hang_cost_no_more_threads_than_the_limit_says() {
         *to == peer(1) && matches!(message, StreamMessage::Close { reason: StreamError::Filter { .. }, .. })
     });
     assert!(ends, "its parent hears why");
-    // They return after all: their threads are free again, and what they give is nobody's.
+    // When the filters return, their threads are free again, and their results are ignored.
     let runs: Vec<u64> = lone.runs.drain(..).map(|run| run.run).collect();
     lone.begin(&[1], &[]);
     runs.into_iter().for_each(|run| lone.end_run(run, Ok(vec![packet(10)])));
@@ -234,7 +236,7 @@ fn filters_that_hang_cost_no_more_threads_than_the_limit_says() {
 }
 
 #[test]
-fn what_a_former_shares_filter_gives_late_is_not_taken_for_another_wave() {
+fn a_late_result_of_a_former_filter_is_ignored() {
     let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", Limits::DEFAULT);
     lone.begin(&[1], &[]);
     lone.send(1, None, 10);
@@ -247,7 +249,7 @@ fn what_a_former_shares_filter_gives_late_is_not_taken_for_another_wave() {
 }
 
 #[test]
-fn a_filter_that_has_panicked_is_made_anew() {
+fn a_panicked_filter_is_created_again() {
     let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", Limits::DEFAULT);
     lone.begin(&[1], &[]);
     for (result, opened) in [
@@ -293,7 +295,7 @@ fn frames_without_a_byte_are_bounded_too() {
 }
 
 #[test]
-fn what_comes_down_is_bounded() {
+fn held_packets_down_are_bounded() {
     let limits = Limits { held_bytes_max: 10_000, ..Limits::DEFAULT };
     for more in [true, false] {
         let mut lone = Lone::new(Synchronisation::WaitForAll, "", limits.clone());
@@ -325,7 +327,7 @@ fn no_chain_is_too_deep_for_a_stack() {
     assert_eq!(lone.work().children, 2);
 }
 
-/// Why a node that knows nothing of the stream turns it down.
+/// Why a node that does not know the stream refuses it.
 fn refusals(lone: &mut Lone, open: StreamOpen<Ink>) -> Vec<String> {
     lone.hear(1, StreamMessage::Open(open));
     let reason_of = |(_, message): &(_, StreamMessage<Ink>)| match message {
@@ -343,7 +345,7 @@ fn a_window_of_nothing_is_refused_by_name() {
 }
 
 #[test]
-fn a_stream_whose_tree_seats_a_node_twice_is_refused_by_name() {
+fn a_stream_tree_with_a_node_seated_twice_is_refused_by_name() {
     let me_below_me = inner(ME, &[1], &[leaf(ME, &[2])]);
     let child_twice = inner(ME, &[1], &[leaf(20, &[3]), leaf(21, &[4]), leaf(20, &[5])]);
     for (tree, who) in [(me_below_me, ME), (child_twice, 20)] {
@@ -357,7 +359,7 @@ fn a_stream_whose_tree_seats_a_node_twice_is_refused_by_name() {
 }
 
 #[test]
-fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() {
+fn a_packet_in_the_filter_survives_a_new_beginning() {
     let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", Limits::DEFAULT);
     lone.spec = Arc::new(StreamSpec { down_filter: "sum".into(), ..(*lone.spec).clone() });
     lone.begin(&[1], &[]);
@@ -375,7 +377,7 @@ fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() 
 }
 
 #[test]
-fn what_a_child_said_before_it_heard_that_it_begins_anew_is_no_answer() {
+fn news_from_before_a_new_beginning_is_no_answer() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
     let former = lone.answer(peer(20));
     lone.input(Input::Lost { peer: peer(20) });
@@ -393,9 +395,9 @@ fn what_a_child_said_before_it_heard_that_it_begins_anew_is_no_answer() {
     assert_eq!(lone.waves(), [(7, set(&[1, 3]), vec![])]);
 }
 
-/// With its first answer it sends all that is not settled, and never again.
+/// With its first answer it sends all that is not settled, and not again later.
 #[test]
-fn what_an_orphan_gives_counts_though_it_has_been_told_more_meanwhile() {
+fn an_orphans_packets_count_despite_a_later_open() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[inner(20, &[3], &[leaf(21, &[4])])]);
     lone.input(Input::Lost { peer: peer(20) });
     let open = lone.asked_with(inner(ME, &[1], &[leaf(21, &[4])]), &[], &[21]);
@@ -422,16 +424,16 @@ fn of_two_parents_the_one_with_the_later_place_counts() {
         lone.said.last().expect("its wave").0
     };
     lone.hear(5, StreamMessage::Open(stale.clone()));
-    assert_eq!(parent_of(&mut lone), peer(1), "who is not its parent can't change its place");
+    assert_eq!(parent_of(&mut lone), peer(1), "a node that is not its parent can't change its place");
     lone.hear(5, StreamMessage::Open(moved));
     assert_eq!(parent_of(&mut lone), peer(5));
     lone.hear(1, StreamMessage::Open(stale));
     assert_eq!(parent_of(&mut lone), peer(5), "a former parent that wakes is not heard");
 }
 
-/// The front-end seats an endpoint anew below a child that still accounts for its former place.
+/// The front-end seats an endpoint again below a child that still accounts for its former place.
 #[test]
-fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
+fn a_new_place_of_an_absent_endpoint_is_passed_on() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3, 4])]);
     let away = vec![missing(&[4], 21, Reason::Lost)];
     let lost = StreamNews { away, ..lone.answer(peer(20)) };
@@ -446,9 +448,9 @@ fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
 }
 
 #[test]
-fn who_took_part_and_skips_waves_is_missing_from_them() {
+fn an_endpoint_that_skips_waves_is_missing_from_them() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
-    // It was let go by mistake, and begins anew: nobody here has missed it.
+    // It was released by mistake, and begins anew: no node here has missed it.
     lone.hear_news(&leaf(20, &[3]), &[(&[3], 5)]);
     lone.send(1, Some(4), 10);
     assert_eq!(
@@ -458,7 +460,7 @@ fn who_took_part_and_skips_waves_is_missing_from_them() {
 }
 
 #[test]
-fn a_node_that_sends_packets_beats_all_the_same() {
+fn a_node_that_sends_packets_still_sends_beats() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[]);
     for serial in 1..=10 {
         lone.send(1, Some(serial), 10);
@@ -468,13 +470,13 @@ fn a_node_that_sends_packets_beats_all_the_same() {
     let is_beat = |message: &StreamMessage<Ink>| matches!(message, StreamMessage::Beat { .. });
     let to_parent = || lone.said.iter().filter(|(to, _)| *to == peer(1)).map(|(_, message)| message);
     assert_eq!(to_parent().filter(|message| is_up(message)).count(), 10);
-    // What it has sent may wait behind a long payload, and then only the beats are heard.
+    // Its packets may wait behind a long payload, and then only the beats arrive in time.
     assert!(to_parent().filter(|message| is_beat(message)).count() >= 9, "{:?}", lone.said);
 }
 
-/// A child may have been told more by the time that its first word of who is away comes.
+/// A child may have been sent a later `Open` by the time that its first report of absent endpoints arrives.
 #[test]
-fn who_a_child_says_is_away_is_away_though_it_has_been_told_more_meanwhile() {
+fn absences_in_first_news_count_despite_a_later_open() {
     let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
     let below = inner(20, &[3], &[leaf(21, &[4])]);
     let open = lone.asked(inner(ME, &[1], std::slice::from_ref(&below)));
@@ -488,9 +490,9 @@ fn who_a_child_says_is_away_is_away_though_it_has_been_told_more_meanwhile() {
     assert!(away.iter().any(|loss| loss.partitions.contains(4)), "{away:?}");
 }
 
-/// An endpoint moves while its packet is on its way in a wave with others.
+/// An endpoint moves while its packet is in flight in a wave with others.
 #[test]
-fn a_wave_with_somebody_who_has_moved_meanwhile_is_complete() {
+fn a_wave_with_a_moved_endpoint_is_complete() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[inner(20, &[3], &[leaf(21, &[4])])]);
     lone.send(1, None, 10);
     let open = lone.asked(inner(ME, &[1], &[leaf(20, &[3])]));
@@ -500,9 +502,10 @@ fn a_wave_with_somebody_who_has_moved_meanwhile_is_complete() {
     assert_eq!(lone.waves(), [(1, set(&[1, 3, 4]), vec![])]);
 }
 
-/// What went down before the front-end gave a new process its place may come to its parent only after it.
+/// A packet that was sent down before the front-end gave a new process its place may reach its parent only
+/// afterwards.
 #[test]
-fn a_new_process_is_not_given_what_was_sent_before_its_place() {
+fn a_new_process_gets_no_packets_from_before_its_place() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[]);
     let newcomer = leaf(20, &[3]);
     let open =
@@ -510,7 +513,7 @@ fn a_new_process_is_not_given_what_was_sent_before_its_place() {
     lone.hear(1, StreamMessage::Open(open));
     let asked: Vec<u64> = lone.opens().map(|(_, open)| open.packets_before).collect();
     assert_eq!(asked, [2]);
-    // It takes them for taken, and says so.
+    // The new process acknowledges these packets as taken.
     lone.hear(20, StreamMessage::News(StreamNews { received: 2, ..lone.answer(peer(20)) }));
     lone.hear(20, StreamMessage::Taken { stream: STREAM, upto: 2 });
     lone.said.clear();
@@ -526,9 +529,10 @@ fn a_new_process_is_not_given_what_was_sent_before_its_place() {
     assert_eq!(lone.said.iter().filter_map(given).collect::<Vec<_>>(), [3]);
 }
 
-/// A parent keeps a packet until everyone below has taken it, and can't know that a new process need not.
+/// A parent keeps a packet until everyone below has taken it, and can't know that a new process does not need
+/// it.
 #[test]
-fn a_new_process_says_that_it_has_taken_what_it_is_not_given() {
+fn a_new_process_acknowledges_packets_it_does_not_get() {
     let mut lone = Lone::new(Synchronisation::DoNotWait, "", Limits::DEFAULT);
     let open = StreamOpen { packets_before: 2, ..lone.asked(inner(ME, &[1], &[])) };
     lone.hear(1, StreamMessage::Open(open));
@@ -537,7 +541,8 @@ fn a_new_process_says_that_it_has_taken_what_it_is_not_given() {
     assert_eq!(lone.said.iter().filter(|said| is_taken(said)).count(), 1, "{:?}", lone.said);
 }
 
-/// It would reach the front-end before earlier packets, which the endpoint sends again from its new place.
+/// The packet would reach the front-end before earlier packets, which the endpoint sends again from its new
+/// place.
 #[test]
 fn a_filtered_packet_is_dropped_when_its_endpoint_has_moved() {
     let mut lone = Lone::new(Synchronisation::DoNotWait, "sum", Limits::DEFAULT);
@@ -550,9 +555,9 @@ fn a_filtered_packet_is_dropped_when_its_endpoint_has_moved() {
     assert_eq!(lone.waves(), []);
 }
 
-/// Its endpoints cannot answer packets that they never get.
+/// Its endpoints can't answer packets that they never receive.
 #[test]
-fn a_wave_does_not_wait_for_a_child_that_joined_after_its_packet_was_taken() {
+fn a_wave_does_not_wait_for_a_child_that_joined_later() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[]);
     let newcomer = leaf(20, &[3]);
     let open = lone.asked(inner(ME, &[1], std::slice::from_ref(&newcomer)));

@@ -15,7 +15,7 @@ fn racks() -> Plan {
     Plan { racks: 2, relays: 2, ..Plan::default() }
 }
 
-/// A stream whose tree is the cluster's to choose.
+/// A stream whose tree the cluster chooses.
 fn of_any_shape(plan: StreamPlan) -> StreamPlan {
     StreamPlan { options: StreamOptions::default(), ..plan }
 }
@@ -38,8 +38,9 @@ fn streams_use_relays_and_survive_them() {
     }
 }
 
-/// A stream opened while some of the nodes are there; the others come one by one. The tree as it is then, and the place of
-/// each node by its number.
+/// A stream opened while some of the nodes are there; the others come one by one.
+///
+/// Returns the final tree, and the place of each node by its number.
 fn stream_over(first: &[u32], later: &[u32]) -> (Cluster, Vec<Tree>, BTreeMap<u32, u32>) {
     let racks = racks();
     let mut cluster = Cluster::empty(&racks);
@@ -63,14 +64,14 @@ fn stream_over(first: &[u32], later: &[u32]) -> (Cluster, Vec<Tree>, BTreeMap<u3
 }
 
 #[test]
-fn who_comes_to_a_stream_that_began_small_makes_no_chain() {
+fn newcomers_to_a_small_stream_form_no_chain() {
     let (_, trees, _) = stream_over(&[0, 1, 8], &[2, 3, 4, 5, 6, 7]);
     assert!(trees.iter().all(|tree| tree.height() <= 1), "{trees:?}");
 }
 
 #[test]
-fn who_comes_to_a_stream_is_below_its_racks_relay() {
-    // Each rack has two members, and so a relay that folds: the odd ones' is node 9.
+fn a_newcomer_sits_below_its_racks_relay() {
+    // Each rack has two members, and so a relay that folds; the odd members' relay is node 9.
     let (cluster, trees, places) = stream_over(&[0, 1, 2, 3, 8, 9], &[4, 5, 6, 7]);
     let relay = cluster.id(places[&9]);
     let other_rack = trees.iter().flat_map(Tree::children).find(|tree| tree.root().node == relay);

@@ -1,5 +1,6 @@
-//! Streams over clusters that lose nodes, stop them and start them: no wave is mixed, none is wrong about who is in
-//! it, and nobody who lives is left out for long. Streams under any order of faults are hunted by `treefold sim explore`.
+//! Streams over clusters that lose, stop and start nodes. No wave is mixed or has wrong contributors, and no
+//! living endpoint is left out for long. `treefold sim explore` searches for failures of streams under random
+//! orders of faults.
 
 use crate::clusters::cluster::lone::{news, up};
 use crate::clusters::cluster::streams::{missing_of, plan, pushing, tags_of};
@@ -21,7 +22,8 @@ use treefold_sim::world::ink::Ink;
 const WAIT_FOR_ALL: Synchronisation = Synchronisation::WaitForAll;
 const DO_NOT_WAIT: Synchronisation = Synchronisation::DoNotWait;
 
-/// Eight nodes with two endpoints each, which send by themselves, and a stream over them whose front-end is node 0.
+/// Eight nodes with two endpoints each, which send by themselves, and a stream over them whose front-end is
+/// node 0.
 fn pushing_cluster(
     synchronisation: Synchronisation,
     every_us: u64,
@@ -38,7 +40,7 @@ fn endpoints_of(i: u32) -> PartitionSet {
     held(i, 8, 16, 1)
 }
 
-/// The tags of what came of each endpoint, where nobody is waited for.
+/// The tags of each endpoint's packets, with `DoNotWait`.
 fn tags_by_endpoint(waves: &[&StreamWave<Ink>]) -> BTreeMap<u32, Vec<u64>> {
     let mut came = BTreeMap::<u32, Vec<u64>>::new();
     for wave in waves {
@@ -48,7 +50,7 @@ fn tags_by_endpoint(waves: &[&StreamWave<Ink>]) -> BTreeMap<u32, Vec<u64>> {
 }
 
 #[test]
-fn everyone_is_in_every_wave() {
+fn every_endpoint_is_in_every_wave() {
     let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 100, 50);
     cluster.run_for(Duration::from_secs(1));
     cluster.assert_honest_waves(request);
@@ -102,7 +104,7 @@ fn a_killed_inner_node_costs_its_own_endpoints_and_nothing_else() {
 }
 
 #[test]
-fn an_endpoint_that_fails_is_missing_with_its_reason_until_it_is_given_its_place_again() {
+fn a_failed_endpoint_is_missing_until_it_is_seated_again() {
     let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 10_000, 1_000);
     cluster.run_for(Duration::from_millis(100));
     let stream = cluster.stream(request).expect("it is open");
@@ -122,10 +124,10 @@ fn an_endpoint_that_fails_is_missing_with_its_reason_until_it_is_given_its_place
 }
 
 #[test]
-fn endpoints_that_fail_again_and_again_are_opened_ever_more_rarely() {
+fn endpoints_that_keep_failing_are_opened_more_rarely() {
     let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 10_000, 1_000_000);
     let stream = cluster.stream(request).expect("it is open");
-    // One of the front-end's own node, and one of another's.
+    // One endpoint of the front-end's own node, and one of another node.
     let failing = [0, 5];
     for _ in 0..1_200 {
         cluster.run_for(Duration::from_millis(50));
@@ -160,7 +162,7 @@ fn a_stopped_node_is_missed_and_comes_back() {
 }
 
 #[test]
-fn with_a_time_out_nobody_waits_for_who_is_silent() {
+fn with_a_time_out_waves_do_not_wait_for_a_silent_node() {
     let wait = Duration::from_millis(50);
     let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait.into()), 10_000, 1_000);
     cluster.run_for(Duration::from_millis(100));
@@ -174,7 +176,7 @@ fn with_a_time_out_nobody_waits_for_who_is_silent() {
 }
 
 #[test]
-fn where_nobody_is_waited_for_every_packet_comes_once() {
+fn with_do_not_wait_every_packet_comes_once() {
     let (mut cluster, request) = pushing_cluster(DO_NOT_WAIT, 1_000, 50);
     cluster.run_for(Duration::from_millis(20));
     let killed = cluster.inner_node(request);
@@ -192,7 +194,7 @@ fn where_nobody_is_waited_for_every_packet_comes_once() {
 }
 
 #[test]
-fn a_user_who_does_not_read_stops_those_who_send() {
+fn a_user_that_does_not_read_stops_the_senders() {
     const PACKET_BYTES: u32 = 10_000;
     let mut cluster = Cluster::new(&Plan::default());
     let mut stream = pushing(WAIT_FOR_ALL, Duration::from_micros(100), 10_000);
@@ -208,7 +210,7 @@ fn a_user_who_does_not_read_stops_those_who_send() {
     assert!(cluster.world.seats().all(|(_, seat)| is_held(seat)));
     let before = sent(&cluster);
     cluster.run_for(Duration::from_secs(1));
-    assert_eq!(sent(&cluster), before, "nobody sends any more");
+    assert_eq!(sent(&cluster), before, "no endpoint sends any more");
     let unread = cluster.waves(request).len();
     cluster.read_on(0, request);
     cluster.run_for(Duration::from_secs(2));
@@ -218,7 +220,7 @@ fn a_user_who_does_not_read_stops_those_who_send() {
 }
 
 #[test]
-fn a_filter_that_nobody_knows_is_said_at_once() {
+fn an_unknown_filter_is_reported_at_once() {
     let mut cluster = Cluster::new(&Plan::default());
     let mut unknown = plan(WAIT_FOR_ALL);
     unknown.up_filter = "unknown".into();
@@ -229,8 +231,8 @@ fn a_filter_that_nobody_knows_is_said_at_once() {
 }
 
 #[test]
-fn who_comes_later_takes_part_from_then_on() {
-    // Of 17 partitions one is nobody's yet.
+fn a_late_endpoint_takes_part_from_then_on() {
+    // Of 17 partitions, one belongs to no node yet.
     let plan = Plan { partitions: 17, nodes: 0, ..Plan::default() };
     let mut cluster = Cluster::empty(&plan);
     for i in 0..8 {
@@ -257,7 +259,7 @@ fn when_the_front_end_is_gone_nothing_is_left() {
 }
 
 #[test]
-fn who_was_held_up_for_a_moment_goes_on_with_the_foremost_wave() {
+fn a_delayed_node_continues_with_the_newest_wave() {
     for held_up in 1..8 {
         let wait = Duration::from_millis(60);
         let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait.into()), 5_000, 10_000);
@@ -286,7 +288,7 @@ fn a_connection_that_breaks_loses_no_packet() {
 }
 
 #[test]
-fn who_starts_again_takes_part_again() {
+fn a_restarted_node_takes_part_again() {
     let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 5_000, 10_000);
     cluster.run_for(Duration::from_millis(50));
     cluster.kill(3);
@@ -297,12 +299,12 @@ fn who_starts_again_takes_part_again() {
     cluster.assert_honest_waves(request);
 }
 
-/// Its former life may have answered them: where nobody is waited for, such an answer would come twice.
+/// Its former life may have answered them. With `DoNotWait`, such an answer would come twice.
 #[test]
-fn who_starts_again_is_not_given_packets_that_were_sent_before() {
+fn a_restarted_node_gets_no_earlier_packets() {
     let mut cluster = Cluster::new(&Plan::default());
     let mut stream = plan(DO_NOT_WAIT);
-    // The others are not through with what they were given, so nodes keep it.
+    // The other endpoints have not taken their packets, so nodes keep them.
     stream.play.takes_for = Duration::from_secs(2);
     let (request, _) = cluster.open_wholly(0, &stream);
     let ask = |cluster: &mut Cluster, tags: core::ops::RangeInclusive<u64>| {
@@ -323,7 +325,7 @@ fn who_starts_again_is_not_given_packets_that_were_sent_before() {
         assert!(tags.is_sorted_by(|earlier, later| earlier < later), "{endpoint}: {tags:?}");
         assert!(tags.contains(&100), "{endpoint}: {tags:?}");
     }
-    assert_eq!(answered[&4], (1..=100).collect::<Vec<_>>(), "nobody else is concerned");
+    assert_eq!(answered[&4], (1..=100).collect::<Vec<_>>(), "no other endpoint is affected");
 }
 
 #[test]
@@ -346,11 +348,11 @@ fn a_client_can_be_the_front_end() {
 }
 
 #[test]
-fn waves_that_nobody_completes_are_bounded() {
+fn incomplete_waves_are_bounded() {
     let limits = Limits { stream_waves_open_max: 8, ..Limits::DEFAULT };
     let mut cluster = Cluster::new(&Plan { limits, ..Plan::default() });
     let (request, stream) = cluster.open_wholly(0, &plan(WAIT_FOR_ALL));
-    // One endpoint makes up tags of its own, up to the largest that there is.
+    // One endpoint invents tags, up to the largest possible one.
     let endpoint = (cluster.id(5), stream, 5);
     for tag in (0..50).map(|n| n * 1_000_003).chain([u64::MAX - 1, u64::MAX]) {
         cluster.send_from(endpoint, tag);
@@ -358,7 +360,7 @@ fn waves_that_nobody_completes_are_bounded() {
     }
     assert!(cluster.nodes().flat_map(Node::stream_work).all(|work| work.waves_open <= 8));
     let waves = cluster.waves(request);
-    // Each of the three nodes on the way waits for eight; the oldest went as they were.
+    // Each of the three nodes on the way waits for eight waves; the oldest have gone as they were.
     assert_eq!(waves.len(), 52 - 3 * 8);
     assert!(waves.iter().all(|wave| wave.contributors == PartitionSet::from_range(5..6)));
 }
@@ -370,7 +372,7 @@ fn a_child_speaks_for_its_own_endpoints_only() {
     let liar = cluster.id(2);
     for round in 0..20 {
         cluster.run_for(Duration::from_millis(20));
-        // Node 1 and its endpoints are none of node 2's.
+        // Node 1 and its endpoints do not belong to node 2.
         let joined = vec![(PartitionSet::first(16), u64::MAX)];
         let news = StreamNews { stream, joined, ..news(1, u64::MAX) };
         let endpoints: Vec<u32> = endpoints_of(1).iter().collect();
@@ -384,11 +386,11 @@ fn a_child_speaks_for_its_own_endpoints_only() {
     let waves = cluster.waves(request);
     assert!(waves.len() > 300, "it goes on: {}", waves.len());
     let others: PartitionSet = [0, 1, 3, 4, 7, 8, 9, 11, 12, 15].into_iter().collect();
-    assert!(waves.iter().all(|wave| others.is_subset(&wave.contributors)), "nobody else is harmed");
+    assert!(waves.iter().all(|wave| others.is_subset(&wave.contributors)), "no other endpoint is affected");
 }
 
-/// Seven nodes: 0 (the front-end), 1 and 2 hold nothing, 3 to 6 hold an endpoint each. And the trees of a stream in which 1
-/// and 2 have two of those below them each.
+/// Seven nodes: 0 (the front-end), 1 and 2 hold nothing, 3 to 6 hold an endpoint each; and the trees of a
+/// stream in which 1 and 2 have two of these below them each.
 fn laid_out_by_hand() -> (Cluster, Vec<Tree>) {
     let plan = Plan { nodes: 0, partitions: 4, ..Plan::default() };
     let mut cluster = Cluster::empty(&plan);
@@ -404,10 +406,12 @@ fn laid_out_by_hand() -> (Cluster, Vec<Tree>) {
     (cluster, trees)
 }
 
-/// A filter that gives each wave with the next dies with what it holds. Its children have kept that, and what they send
-/// again reaches the filter that takes its place, although the waves are gone there.
+/// A filter that holds each wave back until the next dies with what it holds.
+///
+/// Its children have kept the packets. They send them again to the filter that takes its place, although the
+/// waves have gone there.
 #[test]
-fn what_a_lost_filter_held_comes_with_a_later_wave() {
+fn packets_held_by_a_lost_filter_come_with_a_later_wave() {
     const PACKETS: u64 = 200;
     let (mut cluster, trees) = laid_out_by_hand();
     let mut stream = pushing(WAIT_FOR_ALL, Duration::from_millis(1), PACKETS);
@@ -416,8 +420,8 @@ fn what_a_lost_filter_held_comes_with_a_later_wave() {
     cluster.run_for(Duration::from_millis(60));
     cluster.kill(1);
     cluster.run_for(Duration::from_secs(5));
-    // Each filter on the way holds one wave back at the end, and nobody loses more than that. Endpoints 0 and 1 sit below
-    // the front-end by now.
+    // Each filter on the way holds one wave back at the end, and no endpoint loses more than that. Endpoints
+    // 0 and 1 are now below the front-end.
     let packets = |endpoint: u32, filters: u64| {
         (1..=PACKETS - filters).map(move |tag| Ink::packet(id, endpoint, Some(tag), tag, 100))
     };
@@ -434,10 +438,10 @@ fn what_a_lost_filter_held_comes_with_a_later_wave() {
     assert_eq!(sum_of(&mut came), sum_of(&mut expected.into_iter()));
 }
 
-/// A tree laid out by hand, whose inner nodes bear no endpoint: nobody misses one that dies, its children are adopted,
-/// and every later wave is whole. A layout that makes no sense is refused before anybody is told.
+/// A tree laid out by hand has inner nodes without endpoints. If one dies, no wave misses it, its children
+/// are adopted, and every later wave is whole. An invalid layout is refused before any node is asked.
 #[test]
-fn a_tree_given_by_hand_is_the_streams_tree_and_inner_nodes_without_endpoints_are_not_missed() {
+fn a_stream_uses_a_tree_given_by_hand_and_survives_losses() {
     let (mut cluster, trees) = laid_out_by_hand();
     let given = |trees: Vec<Tree>| {
         let mut stream = pushing(WAIT_FOR_ALL, Duration::from_millis(5), 1_000);
@@ -461,7 +465,7 @@ fn a_tree_given_by_hand_is_the_streams_tree_and_inner_nodes_without_endpoints_ar
 }
 
 #[test]
-fn what_is_too_large_for_a_message_is_refused_or_given_back() {
+fn oversized_packets_are_refused_or_given_back() {
     let limits = Limits { payload_bytes_max: 1_000, header_bytes_max: 1_000, ..Limits::DEFAULT };
     let mut cluster = Cluster::new(&Plan { limits, ..Plan::default() });
     for (field, filter_params, params) in [("filter_params", 501, 0), ("params", 500, 1_001)] {
@@ -482,7 +486,7 @@ fn what_is_too_large_for_a_message_is_refused_or_given_back() {
 }
 
 #[test]
-fn second_stream_under_an_open_number_is_refused_and_the_first_stays_open() {
+fn a_second_stream_under_an_open_number_is_refused() {
     let mut cluster = Cluster::new(&Plan::default());
     let opening = plan(DO_NOT_WAIT);
     let (request, _) = cluster.open_wholly(0, &opening);

@@ -1,4 +1,4 @@
-//! Calls whose waiting rule gives up on the late, and calls that are hedged.
+//! Calls whose waiting rule gives up late partials, and calls with hedges.
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
@@ -29,7 +29,7 @@ fn options(waiting: Waiting, shape: Shape) -> CallOptions {
     CallOptions { deadline: MS(300), min_coverage: 0.75, shape, waiting, ..CallOptions::default() }
 }
 
-/// Twenty-four nodes with a partition each, one of them stopped, asked ten times before that.
+/// Twenty-four nodes with a partition each. One of them is stopped after ten calls.
 fn with_one_stopped(options: &CallOptions) -> Outcome<Ink> {
     let mut cluster = Cluster::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
     (0..10).for_each(|_| drop(cluster.ask(0, options.clone())));
@@ -54,13 +54,13 @@ fn a_stopped_node_is_given_up_early_when_the_coverage_allows() {
 }
 
 #[test]
-fn the_factors_say_how_much_of_the_time_left_is_waited_for_the_last_one() {
+fn slope_factors_set_the_wait_for_the_last_partial() {
     let steep = with_one_stopped(&options(Waiting::Slope { f_min: 0.5, f_max: 1.0 }, Shape::Flat));
     assert!((MS(120)..MS(200)).contains(&steep.elapsed), "{}", steep.elapsed);
 }
 
 #[test]
-fn however_many_give_up_they_never_give_up_the_minimum_coverage() {
+fn giving_up_never_falls_below_the_minimum_coverage() {
     for (waiting, shape) in [Waiting::SLOPE, Waiting::Learned]
         .into_iter()
         .flat_map(|waiting| SHAPES.map(|shape| (waiting, shape)))
@@ -82,8 +82,8 @@ fn however_many_give_up_they_never_give_up_the_minimum_coverage() {
 }
 
 #[test]
-fn what_comes_after_its_parent_gave_up_is_dropped_and_counted() {
-    // So far apart that its answer and the word that it is no longer wanted pass each other.
+fn a_partial_after_its_parent_gave_up_is_dropped_and_counted() {
+    // The distance is so large that its answer crosses the message that it is no longer needed.
     let mut cluster = Cluster::new(&Plan { nodes: 24, partitions: 24, hop: MS(4), ..Plan::default() });
     cluster.slow(13, MS(8));
     let outcome = cluster.ask(0, options(Waiting::SLOPE, Shape::Base));
@@ -92,7 +92,7 @@ fn what_comes_after_its_parent_gave_up_is_dropped_and_counted() {
     assert_eq!(cluster.node(0).status(cluster.now()).counters.waves.partials_late, 1);
 }
 
-/// Eight nodes, each partition on three of them, and enough calls for the leaves' times to be known.
+/// Eight nodes with each partition on three of them, after enough calls to learn the leaves' times.
 fn practised(hedge: bool) -> (Cluster, CallOptions) {
     let mut cluster = Cluster::new(&Plan { replicas: 3, ..Plan::default() });
     let options = CallOptions { hedge, min_coverage: 1.0, ..options(Waiting::Staged, Shape::Base) };
@@ -109,7 +109,7 @@ fn a_hedge_beats_a_slow_replica() {
         let (mut cluster, options) = practised(hedge);
         cluster.slow(3, MS(150));
         let some = CallOptions { partitions: Some(held(3, 8, 16, 1)), ..options };
-        // Until the slow node is the one that is chosen.
+        // Repeat until the slow node is chosen.
         let slowest = (0..8).map(|_| {
             let outcome = cluster.ask(0, some.clone());
             assert_honest(&outcome);
@@ -166,6 +166,7 @@ fn a_rush_is_not_answered_with_a_rush_of_hedges() {
     (0..40).for_each(|_| drop(cluster.ask(0, options.clone())));
     let hedges: u64 =
         (0..8).map(|i| cluster.node(i).status(cluster.now()).counters.waves.hedges).sum::<u64>() - before;
-    // Eight leaves a call, a twentieth of them, and a reserve of eight at each node; there are 320 leaves in all.
+    // Eight leaves a call, a twentieth of them, and a reserve of eight at each node; there are 320 leaves in
+    // all.
     assert!(hedges <= 8 * 8 + 40 * 8 / 20, "{hedges} hedges");
 }

@@ -1,10 +1,10 @@
-//! Transcripts: a script of inputs to a small cluster and the log of what its nodes do, one file for every behaviour
-//! worth explaining to a newcomer (`crates/core/testdata/*.txt`).
+//! Transcripts: a script of inputs to a small cluster and the log of the actions of its nodes.
 //!
-//! A transcript begins with comments that explain the behaviour. Then come blocks: commands, a line of dashes, and what
-//! the nodes did meanwhile, with the time in ms. The test plays the commands in the simulated world and compares the log.
-//! `TREEFOLD_BLESS=1 cargo test -p treefold-core --test whole transcripts` writes the logs anew after a deliberate change.
-//! Review the difference before you commit it.
+//! There is one file for every behaviour worth explaining to a newcomer (`crates/core/testdata/*.txt`). A
+//! transcript begins with comments that explain the behaviour. Then come blocks: commands, a line of dashes,
+//! and the actions of the nodes meanwhile, with the time in ms. The test plays the commands in the simulated
+//! world and compares the log. `TREEFOLD_BLESS=1 cargo test -p treefold-core --test whole transcripts` writes the
+//! logs again after a deliberate change. Review the difference before you commit it.
 
 mod play;
 mod said;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// If this variable is set, the test writes the logs instead of comparing them.
 const BLESS: &str = "TREEFOLD_BLESS";
-/// Between a block's commands and its log.
+/// The line between a block's commands and its log.
 const LINE: &str = "----";
 
 /// The behaviours that have a transcript.
@@ -33,7 +33,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
 }
 
-/// The same transcript with the log that comes of its commands.
+/// The same transcript with the log that its commands produce.
 fn played(text: &str) -> String {
     let mut play = Play::default();
     let mut out = String::new();
@@ -54,7 +54,7 @@ fn played(text: &str) -> String {
 }
 
 #[test]
-fn nodes_do_what_the_transcripts_say() {
+fn transcripts_match_the_actions_of_nodes() {
     for name in BEHAVIOURS {
         let path = directory().join(format!("{name}.txt"));
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

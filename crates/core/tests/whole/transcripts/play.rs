@@ -4,10 +4,12 @@
 //! cluster nodes=6 partitions=6      one front-end `front`, which holds nothing, and nodes n1, n2, …
 //!     options: replicas=1 local=5ms reduce=1ms partial=100 eager=65536 window=1048576
 //! call shape=kary:2 deadline=200ms  the front-end calls all partitions
-//! open mode=wait_for_all shape=kary:2 filter=sum every=20ms reads=yes   the front-end opens a stream over them
-//!     mode: wait_for_all, time_out, do_not_wait; without `every` endpoints answer what is sent down; packets=N each
+//! open mode=wait_for_all shape=kary:2 filter=sum every=20ms reads=yes
+//!                                   the front-end opens a stream over them
+//!     mode: wait_for_all, time_out, do_not_wait; without `every`, endpoints answer packets down;
+//!     packets=N: packets of each endpoint
 //! send tag=7                        the front-end sends a packet down
-//! read, close                       the front-end's user begins to read; closes
+//! read, close                       the front-end's user begins to read; closes the stream
 //! kill n1, stop n1, resume n1, restart n1, cut front n1, mend, run 50ms
 //! ```
 
@@ -31,7 +33,7 @@ use treefold_sim::world::{Setting, Watch, World};
 
 /// The front-end's place.
 const FRONT: usize = 0;
-/// Where what a node does stands in a line.
+/// Where an action of a node begins in a line.
 const NAME_WIDTH: usize = 5;
 
 /// A short name for a node, by its place.
@@ -41,7 +43,7 @@ pub fn name(node: NodeId) -> String {
     if at == FRONT { format!("front{again}") } else { format!("n{at}{again}") }
 }
 
-/// Writes down what nodes do.
+/// Records the actions of nodes.
 #[derive(Default)]
 struct Log {
     lines: Vec<String>,
@@ -148,7 +150,7 @@ fn time(text: &str) -> Duration {
 }
 
 impl Play {
-    /// What nodes have done since that was last asked.
+    /// The actions of nodes since the last call.
     pub fn take_log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log.lines)
     }
@@ -166,7 +168,7 @@ impl Play {
         }
     }
 
-    /// Does what a line of the script says.
+    /// Executes a line of the script.
     pub fn obey(&mut self, command: &str) {
         let words = Words::of(command);
         let at = |place: usize| {
@@ -240,7 +242,7 @@ impl Play {
         }
         world.introduce_all();
         self.log.names = (0..world.places()).map(|at| (at, name(world.place(at).id()))).collect();
-        // Nodes see each other and have their connections.
+        // Wait until the nodes know each other and are connected.
         world.run_until(world.now() + Duration::from_millis(1), &mut ());
         self.world = Some(world);
     }

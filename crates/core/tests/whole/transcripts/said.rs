@@ -1,4 +1,5 @@
-//! Words for effects. Ids and counters that are the same in every message are left out, and payloads are given by size.
+//! Texts for effects. Ids and counters that are equal in every message are left out, and payloads are given
+//! by size.
 
 use crate::transcripts::play::name;
 use treefold_core::call::Outcome;
@@ -39,7 +40,7 @@ fn tags(runs: &TagRuns) -> String {
     each.join(",")
 }
 
-/// A message between nodes, if it is about a call or a stream and more than a sign of life.
+/// A message between nodes, if it is about a call or a stream and is not only a sign of life.
 pub fn message(message: &Message<Ink>) -> Option<String> {
     let text = match message {
         Message::Call(call) => {
@@ -131,7 +132,7 @@ fn wave_up(up: &StreamUp<Ink>) -> String {
     format!("wave {} of {{{}}}, {}{missing}", up.tag, up.contributors, bytes(up.payload.as_ref()))
 }
 
-/// What an operator is to do.
+/// The work of an operator.
 pub fn work(work: &Work<Ink>) -> String {
     match work {
         Work::Local { partition, .. } => format!("runs the local of {partition}"),
@@ -141,7 +142,7 @@ pub fn work(work: &Work<Ink>) -> String {
     }
 }
 
-/// What a stream's filter is to do, if it is to run on the way up.
+/// The work of a stream's filter, if it runs on the way up.
 pub fn filter(effect: &FilterEffect<Ink>) -> Option<String> {
     match effect {
         FilterEffect::Run(run) => match &run.work {
@@ -155,12 +156,12 @@ pub fn filter(effect: &FilterEffect<Ink>) -> Option<String> {
     }
 }
 
-/// How a call ended.
+/// The result of a call.
 pub fn outcome(outcome: &Outcome<Ink>) -> String {
     format!("the call is {}: {{{}}}{}", outcome.status.name(), outcome.contributed, losses(&outcome.missing))
 }
 
-/// What a front-end's user hears.
+/// An event for a front-end's user.
 pub fn stream_event(event: &StreamEvent<Ink>) -> String {
     match event {
         StreamEvent::Opened { endpoints, missing, .. } => {
@@ -179,7 +180,7 @@ pub fn stream_event(event: &StreamEvent<Ink>) -> String {
     }
 }
 
-/// What an endpoint hears.
+/// An event for an endpoint.
 pub fn endpoint_event(endpoint: u32, event: &EndpointEvent<Ink>) -> String {
     match event {
         EndpointEvent::Opened { .. } => format!("endpoint {endpoint} is opened"),
@@ -189,7 +190,7 @@ pub fn endpoint_event(endpoint: u32, event: &EndpointEvent<Ink>) -> String {
     }
 }
 
-/// What is worth a line in a node's log.
+/// A trace point that is worth a line in a node's log.
 pub fn trace(point: &TracePoint) -> Option<String> {
     match point {
         TracePoint::Repaired { child, reason, .. } => {

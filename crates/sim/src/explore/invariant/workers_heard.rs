@@ -9,9 +9,7 @@ use crate::world::World;
 use crate::world::ink::Ink;
 use crate::world::workers::worker_of;
 use treefold_core::effect::{Effect, TracePoint};
-
-/// The problem that a node reports for messages that an evicted worker had in flight.
-const UNATTACHED: &str = "push: it has not attached";
+use treefold_core::push::UNATTACHED;
 
 /// Checks the reports of a node about workers.
 pub fn of_effect(effect: &Effect<Ink>) -> Finding {

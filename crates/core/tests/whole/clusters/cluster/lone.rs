@@ -1,5 +1,5 @@
-//! One node with a part in a stream, fed by hand: what its parent, its children and its endpoints say to it is written
-//! out by the test, and what it says is kept until the test looks at it.
+//! One node with a share of a stream, fed by hand. The test writes out the messages of its parent, children
+//! and endpoints, and reads the messages that it has sent.
 
 use super::addr;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,7 +27,7 @@ use treefold_core::tree::Tree;
 use treefold_sim::world::ink::Ink;
 
 pub const STREAM: StreamId = StreamId { origin: 77, sequence: 1 };
-/// The node that is fed, by number; its parent is 1.
+/// The number of the node that is fed; its parent is 1.
 pub const ME: u16 = 10;
 
 pub fn peer(number: u16) -> NodeId {
@@ -50,7 +50,7 @@ pub fn packet(bytes: u32) -> Ink {
     Ink { bytes, ..Ink::params(0, 1.0) }
 }
 
-/// The node, and what it has said that nobody has looked at.
+/// The node, and its outputs that the test has not read.
 pub struct Lone {
     pub node: Node<Ink>,
     pub now: Instant,
@@ -64,12 +64,12 @@ pub struct Lone {
     /// The front-end's layout: its epoch, and the number of each seat.
     epoch: u64,
     numbers: BTreeMap<NodeId, SeatNumber>,
-    /// The place that each child was last told, and the epoch.
+    /// The place and epoch that each child was last sent.
     pub places: BTreeMap<NodeId, (u64, u64)>,
 }
 
 impl Lone {
-    /// A node that hosts endpoints 1, 2 and 11, and knows of no stream.
+    /// A node that hosts endpoints 1, 2 and 11, and knows no stream.
     pub fn new(synchronisation: Synchronisation, up_filter: &str, limits: Limits) -> Self {
         let mut card = MemberCard::new(peer(ME));
         card.processors = 2;
@@ -108,8 +108,8 @@ impl Lone {
         }
     }
 
-    /// The same, with a part in the stream: its own endpoints and children that are leaves, who have all said that they
-    /// are there.
+    /// As [`new`](Self::new), with a share of the stream: its own endpoints and children, all of which have
+    /// answered.
     pub fn open(synchronisation: Synchronisation, own: &[u32], children: &[Tree]) -> Self {
         let mut lone = Self::new(synchronisation, "", Limits::DEFAULT);
         lone.begin(own, children);
@@ -123,17 +123,17 @@ impl Lone {
         self.said.clear();
     }
 
-    /// What its parent asks it in the next epoch: who has a place keeps it, and others begin.
+    /// The parent's `Open` in the next epoch: nodes that have a place keep it, and others begin.
     pub fn asked(&mut self, tree: Tree) -> StreamOpen<Ink> {
         self.asked_anew(tree, &[])
     }
 
-    /// The same, where these begin anew.
+    /// As [`asked`](Self::asked), with the nodes `anew` beginning anew.
     pub fn asked_anew(&mut self, tree: Tree, anew: &[u16]) -> StreamOpen<Ink> {
         self.asked_with(tree, anew, &[])
     }
 
-    /// The same, where these have lost their parent, and others begin anew.
+    /// As [`asked_anew`](Self::asked_anew), with the nodes `moved` given a new parent.
     pub fn asked_with(&mut self, tree: Tree, anew: &[u16], moved: &[u16]) -> StreamOpen<Ink> {
         self.epoch += 1;
         let beginning = SeatNumber::beginning(self.epoch);
@@ -201,7 +201,7 @@ impl Lone {
         self.input(Input::Message { from: peer(from), message: Message::Stream(Box::new(message)) });
     }
 
-    /// A child says that it is there, and who of its subtree begins with some tag.
+    /// A child answers, and says which endpoints of its subtree begin with which tag.
     pub fn hear_news(&mut self, tree: &Tree, joined: &[(&[u32], u64)]) {
         let from = tree.root().node;
         let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
@@ -210,18 +210,18 @@ impl Lone {
         self.input(Input::Message { from, message });
     }
 
-    /// What a child says that has heard all that it was told.
+    /// The news of a child that has received all that it was sent.
     pub fn answer(&self, from: NodeId) -> StreamNews {
         let (place, epoch) = self.places.get(&from).copied().unwrap_or((1, 1));
         news(place, epoch)
     }
 
-    /// A child gives a wave in which these are.
+    /// A child sends a wave with these contributors.
     pub fn hear_up(&mut self, from: u16, tag: u64, contributors: &[u32]) {
         self.hear(from, StreamMessage::Up(up(tag, contributors)));
     }
 
-    /// A child gives the how-manieth packet of an endpoint.
+    /// A child sends an endpoint's packet with this sequence number.
     pub fn hear_alone(&mut self, from: u16, endpoint: u32, serial: u64) {
         let alone = StreamUp { lane: endpoint + 1, serial, ..up(serial, &[endpoint]) };
         self.hear(from, StreamMessage::Up(alone));
@@ -239,13 +239,13 @@ impl Lone {
         self.hear(1, StreamMessage::Settled(settled));
     }
 
-    /// The filter is through with its run.
+    /// The filter ends its run.
     pub fn end_run(&mut self, run: u64, result: Result<Vec<Ink>, JobError>) {
         let result = result.map(|packets| Filtered { packets, holds_from: None });
         self.input(Input::Filtered { stream: STREAM, run, result, cost: Duration::from_micros(5) });
     }
 
-    /// Time passes, in which nobody says anything.
+    /// Time passes without any message.
     pub fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -259,7 +259,7 @@ impl Lone {
         }
     }
 
-    /// What it has asked of whom and nobody has looked at.
+    /// The `Open` messages that it has sent and the test has not read.
     pub fn opens(&self) -> impl Iterator<Item = (NodeId, &StreamOpen<Ink>)> {
         self.said.iter().filter_map(|(to, message)| match message {
             StreamMessage::Open(open) => Some((*to, open)),
@@ -271,7 +271,7 @@ impl Lone {
         self.node.stream_work().next().expect("it takes part in the stream")
     }
 
-    /// The waves that it has sent up since that was last asked, by tag: who is in them, and who is missing.
+    /// The waves that it has sent up since the last call: tag, contributors and missing.
     pub fn waves(&mut self) -> Vec<(u64, PartitionSet, Vec<Missing>)> {
         let said = core::mem::take(&mut self.said);
         let mut waves = Vec::new();
@@ -285,7 +285,7 @@ impl Lone {
         waves
     }
 
-    /// Whom it has reported to its parent, and nobody has looked at.
+    /// The reports that it has sent to its parent and the test has not read.
     pub fn reports(&self) -> Vec<StreamReport> {
         let said = self.said.iter().filter(|(to, _)| *to == peer(1));
         let report = |(_, message): &(NodeId, StreamMessage<Ink>)| match message {
@@ -295,7 +295,7 @@ impl Lone {
         said.filter_map(report).collect()
     }
 
-    /// The last news of its subtree, if it has told some since that was last asked.
+    /// The last news of its subtree since the last call, if it has sent any.
     pub fn news(&mut self) -> Option<StreamNews> {
         let said = core::mem::take(&mut self.said);
         said.into_iter().rev().find_map(|(_, message)| match message {
@@ -305,7 +305,7 @@ impl Lone {
     }
 }
 
-/// What a child says from this place.
+/// The news of a child from this place.
 pub fn news(place: u64, epoch: u64) -> StreamNews {
     StreamNews { stream: STREAM, place, epoch, received: 0, joined: Vec::new(), away: Vec::new() }
 }

@@ -1,4 +1,5 @@
-//! Streams of a cluster: what endpoints, filters and users do unless a test says otherwise, and what the users have heard.
+//! Streams of a cluster: the defaults for endpoints, filters and users, and the events that users have
+//! received.
 
 use super::Cluster;
 use std::collections::BTreeSet;
@@ -13,7 +14,8 @@ use treefold_core::tree::shape::Shape;
 use treefold_sim::world::ink::Ink;
 use treefold_sim::world::streams::{Habit, Play, Seat, SeatKey, StreamPlan, Tags};
 
-/// A stream whose endpoints answer packets down and send nothing on their own. Where packets make a wave, they are added up.
+/// A stream whose endpoints answer packets down and send nothing on their own. Packets of a wave are added
+/// up.
 pub fn plan(synchronisation: Synchronisation) -> StreamPlan {
     let folds = synchronisation != Synchronisation::DoNotWait;
     StreamPlan {
@@ -32,7 +34,7 @@ pub fn plan(synchronisation: Synchronisation) -> StreamPlan {
     }
 }
 
-/// The same, and each endpoint sends so many packets on its own.
+/// As [`plan`], but each endpoint sends up to `packets_max` packets on its own.
 pub fn pushing(synchronisation: Synchronisation, every: Duration, packets_max: u64) -> StreamPlan {
     let mut plan = plan(synchronisation);
     plan.play.habit = Habit { every: Some(every), packets_max, ..plan.play.habit };
@@ -45,7 +47,7 @@ impl Cluster {
         self.world.open_stream(i as usize, plan, &mut self.journal)
     }
 
-    /// The same, of a spec that the world has made and that may have been changed.
+    /// As [`open`](Self::open), with a spec that the world has made and the test may have changed.
     pub fn open_as(&mut self, i: u32, spec: StreamSpec<Ink>, options: StreamOptions) -> RequestId {
         self.world.open_stream_as(i as usize, spec, options, &mut self.journal)
     }
@@ -63,12 +65,12 @@ impl Cluster {
         assert!(is_sent, "{request:?} is open, and has room for packet {tag}");
     }
 
-    /// The stream's user reads on at once, and takes what it has not read.
+    /// The stream's user reads again, and takes the waves that it has not read.
     pub fn read_on(&mut self, i: u32, request: RequestId) {
         self.world.pace_reader(i as usize, request, Some(Duration::ZERO), &mut self.journal);
     }
 
-    /// The stream's user is through with it.
+    /// The stream's user closes it.
     pub fn close(&mut self, i: u32, request: RequestId) {
         self.input(i, Input::Command(Command::StreamClose { request }));
     }
@@ -79,7 +81,7 @@ impl Cluster {
         assert!(is_sent, "{key:?} is open, and has room for packet {tag}");
     }
 
-    /// What the user has heard of the stream.
+    /// The events that the user has received of the stream.
     pub fn heard(&self, request: RequestId) -> &[StreamEvent<Ink>] {
         self.journal.streams.get(&request).map_or(&[], Vec::as_slice)
     }
@@ -92,18 +94,18 @@ impl Cluster {
         })
     }
 
-    /// The waves that have come.
+    /// The waves that have arrived.
     pub fn waves(&self, request: RequestId) -> Vec<&StreamWave<Ink>> {
         self.heard(request).iter().filter_map(wave_of).collect()
     }
 
-    /// The last of them.
+    /// The last wave.
     pub fn last_wave(&self, request: RequestId) -> &StreamWave<Ink> {
         let last = self.heard(request).iter().rev().find_map(wave_of);
         last.unwrap_or_else(|| panic!("no wave has come: {:?}", self.heard(request).last()))
     }
 
-    /// The tree as the user has heard of it last.
+    /// The tree in the latest event for the user.
     pub fn trees(&self, request: RequestId) -> Vec<Tree> {
         let trees = self.heard(request).iter().rev().find_map(|event| match event {
             StreamEvent::Opened { trees, .. } | StreamEvent::Changed { trees, .. } => Some(trees.clone()),
@@ -129,8 +131,8 @@ impl Cluster {
         self.world.seat(&(self.id(i), stream, endpoint)).expect("the endpoint was opened")
     }
 
-    /// What holds of every wave of an honest stream: who is said to be in it is in it once, with packets of its tag; nobody
-    /// In every wave, who is said to be in it is in it once, with packets of its tag; nobody is in it and missing.
+    /// Asserts that in every wave each contributor counts once, with packets of its tag, and that no endpoint
+    /// is both contributor and missing.
     pub fn assert_honest_stream(&self, request: RequestId) {
         let waves = self.waves(request);
         let Some(stream) = self.stream(request) else { return assert_eq!(waves.len(), 0) };
@@ -141,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// The same, and no tag comes twice.
+    /// As [`assert_honest_stream`](Self::assert_honest_stream), and no tag comes twice.
     pub fn assert_honest_waves(&self, request: RequestId) {
         self.assert_honest_stream(request);
         let waves = self.waves(request);
@@ -157,7 +159,7 @@ fn wave_of(event: &StreamEvent<Ink>) -> Option<&StreamWave<Ink>> {
     }
 }
 
-/// Who is missing from a wave, each once.
+/// The endpoints missing from a wave, each once.
 pub fn missing_of(wave: &StreamWave<Ink>) -> PartitionSet {
     let mut missing = PartitionSet::new();
     wave.missing.iter().for_each(|loss| {

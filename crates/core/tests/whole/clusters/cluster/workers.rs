@@ -1,5 +1,5 @@
-//! Workers of an application, where the tests say: each attaches to one node, and stays away if its connection breaks
-//! until it is told to attach again.
+//! Workers of an application, at the places that the tests choose: each attaches to one node, and stays away
+//! if its connection breaks until it is told to attach again.
 
 use super::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,23 +13,23 @@ use treefold_sim::world::workers::{Worker, WorkerSpec};
 
 /// The application of these tests.
 pub const APPLICATION: &str = "app";
-/// Workers keep as much as they like.
+/// Workers may keep any number of bytes.
 const KEPT_BYTES_MAX: usize = 1 << 30;
 
 /// The workers of a cluster.
 #[derive(Default)]
 pub struct Workers {
-    /// Worker → which of the world's it is.
+    /// Worker → its number in the world.
     numbers: BTreeMap<u32, usize>,
-    /// Workers that push whatever the window.
+    /// Workers that ignore the window.
     flooding: BTreeSet<u32>,
-    /// (worker, request) → how many pieces it has been given.
+    /// (worker, request) → number of pieces that it has been given.
     given: BTreeMap<(u32, u64), u32>,
 }
 
-/// A piece of a worker's result, from 1. The first counts as the worker.
+/// A piece of a worker's result, numbered from 1. The first one counts as the worker.
 pub fn piece(worker: u32, request: u64, number: u32, bytes: u32) -> Ink {
-    // Each piece has a mark of its own, whatever comes after it.
+    // Each piece has its own mark, independent of later pieces.
     let sizes = vec![bytes; number as usize];
     if number == 1 {
         return Ink::piece(worker, request, 0, &sizes);
@@ -37,7 +37,7 @@ pub fn piece(worker: u32, request: u64, number: u32, bytes: u32) -> Ink {
     Ink::piece(worker, request, number as usize - 1, &sizes)
 }
 
-/// All pieces of a request's results in one, as `(worker, how many)`.
+/// All pieces of a request's results in one value, as `(worker, count)`.
 pub fn pieces(request: u64, of: impl IntoIterator<Item = (u32, u32)>) -> Option<(u128, u32)> {
     let all = of.into_iter().flat_map(|(worker, count)| (1..=count).map(move |number| (worker, number)));
     let sum = all
@@ -63,7 +63,7 @@ impl Cluster {
         self.attach_as(worker, i, APPLICATION, worker);
     }
 
-    /// The same, as another number or of another application.
+    /// As [`attach`](Self::attach), with another number or for another application.
     pub fn attach_as(&mut self, worker: u32, i: u32, application: &str, number: u32) {
         let way = vec![i as usize];
         if let Some(&known) = self.workers.numbers.get(&worker) {
@@ -80,7 +80,7 @@ impl Cluster {
         self.workers.numbers.insert(worker, started);
     }
 
-    /// The worker, which has yet to attach, will push whatever the window.
+    /// Lets the worker, which has not attached yet, ignore the window.
     pub fn let_flood(&mut self, worker: u32) {
         self.workers.flooding.insert(worker);
     }
@@ -90,12 +90,13 @@ impl Cluster {
         self.world.lead_worker(self.workers.numbers[&worker], Vec::new());
     }
 
-    /// The worker has so many pieces for a request, of so many bytes each, those included that it has pushed.
+    /// Gives the worker this many pieces for a request, of so many bytes each, including pieces that it has
+    /// pushed.
     pub fn give(&mut self, worker: u32, request: u64, pieces: u32, bytes: u32) {
         self.give_of(worker, request, pieces, bytes, true);
     }
 
-    /// The same, and there will be more.
+    /// As [`give`](Self::give), with more to follow.
     pub fn give_some(&mut self, worker: u32, request: u64, pieces: u32, bytes: u32) {
         self.give_of(worker, request, pieces, bytes, false);
     }
@@ -111,17 +112,17 @@ impl Cluster {
         }
     }
 
-    /// How many pieces the worker has been given for a request.
+    /// The number of pieces that the worker has been given for a request.
     pub fn given(&self, worker: u32, request: u64) -> u32 {
         self.workers.given.get(&(worker, request)).copied().unwrap_or(0)
     }
 
-    /// The test says the worker's pieces itself.
+    /// Notes pieces that the test pushes itself for the worker.
     pub fn note_given(&mut self, worker: u32, request: u64, pieces: u32) {
         self.workers.given.insert((worker, request), pieces);
     }
 
-    /// Says to its node whatever a worker may say.
+    /// Sends any message to the worker's node.
     pub fn say_as(&mut self, worker: u32, message: PushMessage<Ink>) {
         self.world.say_as_worker(self.workers.numbers[&worker], message);
     }
