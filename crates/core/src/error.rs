@@ -106,7 +106,7 @@ pub enum Reason {
     Other {
         /// Its number in the protocol.
         code: u32,
-        /// What the newer version says about it.
+        /// The newer version's text.
         detail: Arc<str>,
     },
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 fn no_answer_is_wrong_under_random_faults_and_the_cluster_heals() {
     for replicas in [1, 2] {
         let ended = run(&format!("faults --calls 60 --replicas {replicas} -o json"));
-        // What misbehaved, and the seed that names the faults, are in the output.
+        // The output has the misbehaving calls and the seed of the faults.
         assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
         let figures = ended.json();
         assert_eq!((&figures["calls"], &figures["wrong"]), (&json!(60), &json!(0)), "{figures}");
