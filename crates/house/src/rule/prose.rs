@@ -1,6 +1,6 @@
 //! Plain English: sentences that name their actor.
 //!
-//! A comment line or a line of a document that begins with one of [`FIRST_WORDS`] nearly always inverts its sentence and
+//! A comment line or a line of a document that begins with one of `FIRST_WORDS` nearly always inverts its sentence and
 //! hides its subject. The rule counts lines, not sentences, since a line is what a reader
 //! meets first. Some phrases are refused anywhere in prose and in strings, because they have a plain form.
 
