@@ -109,7 +109,7 @@ impl BenchStreamStall {
             }
         }
         let stalled_s = stalled_at.elapsed().as_secs_f64();
-        let waves_waiting = reader.read_what_waits().await?;
+        let waves_waiting = reader.read_waiting().await?;
         let waves_per_s_after = reader.read_for(self.seconds).await?;
         let growth: Vec<u64> =
             stalled.iter().zip(&reading).map(|(most, before)| most.saturating_sub(*before)).collect();
@@ -160,7 +160,7 @@ impl Reader {
     }
 
     /// Reads the waves that are waiting and returns their number.
-    async fn read_what_waits(&mut self) -> Result<u64, Failure> {
+    async fn read_waiting(&mut self) -> Result<u64, Failure> {
         let (began_at, from) = (Instant::now(), self.next);
         while began_at.elapsed() < AT_ONCE && self.read_within(AT_ONCE).await? {}
         Ok(self.next - from)

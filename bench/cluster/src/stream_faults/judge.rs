@@ -243,16 +243,16 @@ mod tests {
         judge
     }
 
-    fn everyone(round: i64) -> [(u32, i64); 4] {
+    fn all_four(round: i64) -> [(u32, i64); 4] {
         [(0, round), (1, round), (2, round), (3, round)]
     }
 
     #[test]
     fn a_wave_is_right_when_it_is_the_sum_over_its_own_contributors() {
         let mut judge = judge(true, 2);
-        judge.take(Instant::now(), &wave(1, &everyone(1), &[]));
+        judge.take(Instant::now(), &wave(1, &all_four(1), &[]));
         judge.broke(3);
-        judge.take(Instant::now(), &wave(2, &everyone(2)[..3], &[3]));
+        judge.take(Instant::now(), &wave(2, &all_four(2)[..3], &[3]));
         let findings = judge.findings();
         assert_eq!((findings.full, findings.partial, findings.wrong), (1, 1, 0), "{:?}", findings.cases);
         assert_eq!((findings.survivors_missed, judge.unanswered()), (0, 0));
@@ -265,12 +265,12 @@ mod tests {
             waves.iter().for_each(|wave| drop(judge.take(Instant::now(), wave)));
             judge.findings().wrong
         };
-        assert_eq!(wrong(true, &[wave(2, &everyone(1), &[])]), 1, "late by one");
+        assert_eq!(wrong(true, &[wave(2, &all_four(1), &[])]), 1, "late by one");
         let mixed = [(0, 1), (1, 3), (2, 2), (3, 2)];
         assert_eq!(wrong(true, &[wave(2, &mixed, &[])]), 1, "mixed, though the rounds add up");
-        assert_eq!(wrong(true, &[wave(1, &everyone(1), &[]), wave(1, &[(0, 1)], &[])]), 1, "twice");
-        assert_eq!(wrong(true, &[wave(4, &everyone(4), &[])]), 1, "never asked for");
-        assert_eq!(wrong(true, &[wave(1, &everyone(1), &[2])]), 1, "in it and missing");
+        assert_eq!(wrong(true, &[wave(1, &all_four(1), &[]), wave(1, &[(0, 1)], &[])]), 1, "twice");
+        assert_eq!(wrong(true, &[wave(4, &all_four(4), &[])]), 1, "never asked for");
+        assert_eq!(wrong(true, &[wave(1, &all_four(1), &[2])]), 1, "in it and missing");
         assert_eq!(wrong(false, &[wave(1, &[(0, 1)], &[]), wave(1, &[(1, 1)], &[])]), 0, "one by one");
         assert_eq!(wrong(false, &[wave(1, &[(0, 1)], &[]), wave(1, &[(0, 1)], &[])]), 1, "the same twice");
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn missed_survivors_and_unanswered_rounds_are_counted() {
         let mut judge = judge(true, 2);
-        judge.take(Instant::now(), &wave(1, &everyone(1)[1..], &[0]));
+        judge.take(Instant::now(), &wave(1, &all_four(1)[1..], &[0]));
         judge.give_up(Instant::now() + Duration::from_secs(2), Duration::from_secs(1));
         let findings = judge.findings();
         assert_eq!((findings.unanswered, findings.survivors_missed), (1, 5));

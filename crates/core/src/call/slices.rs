@@ -132,7 +132,7 @@ impl<P: Payload> Waves<P> {
         let covers = |first: WaveId, local: &SlicedLocal<P>| sequence - first.sequence < u64::from(local.of);
         let (&key, _) =
             of_call.into_iter().find(|&(&(first, of), local)| of == partition && covers(first, local))?;
-        let Some(&tag) = self.who_wants(key, of).first() else {
+        let Some(&tag) = self.waves_wanting(key, of).first() else {
             self.forget_slices(cx, key);
             return None;
         };
@@ -142,7 +142,7 @@ impl<P: Payload> Waves<P> {
     }
 
     /// Open waves of the call that do not have their slice of the partition yet.
-    fn who_wants(&self, (first, partition): LocalKey, of: u32) -> Vec<Tag> {
+    fn waves_wanting(&self, (first, partition): LocalKey, of: u32) -> Vec<Tag> {
         let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };
         let waves = Tag { wave: first, branch: 0 }..=Tag { wave: last, branch: u32::MAX };
         let wants = |wave: &Wave<P>| wave.locals.open.contains(partition);
@@ -174,7 +174,7 @@ impl<P: Payload> Desk<'_, P> {
             made if made == of as usize => Ok(slices),
             made => Err(JobError::Failed(Arc::from(alloc::format!("split made {made} slices of {of}")))),
         });
-        let waiting = self.waves.who_wants(key, of);
+        let waiting = self.waves.waves_wanting(key, of);
         let error = match result {
             Ok(slices) => {
                 let account_id = self.cx.queue.accounts.of_kind(job.kind);

@@ -183,7 +183,7 @@ impl Observer {
     fn take_view(&mut self, now: Instant, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
         cards.iter().try_for_each(|card| card.check())?;
         if self.me.is_client() {
-            self.miss_who_is_lacking(now, &cards);
+            self.remove_lacking(now, &cards);
         }
         for card in cards.into_iter().filter(|card| card.node != self.me) {
             let node = card.node;
@@ -200,7 +200,7 @@ impl Observer {
     /// Removes the members that all views have lacked for some time.
     ///
     /// A node that does not gossip is given some cards, not all, so it removes none.
-    fn miss_who_is_lacking(&mut self, now: Instant, cards: &[Arc<MemberCard>]) {
+    fn remove_lacking(&mut self, now: Instant, cards: &[Arc<MemberCard>]) {
         let there: BTreeSet<NodeId> = cards.iter().map(|card| card.node).chain([self.me]).collect();
         self.absent.retain(|node, _| !there.contains(node));
         for node in self.view.alive().filter(|node| !there.contains(node)) {

@@ -146,7 +146,7 @@ impl<X> Children<X> {
         let child = &self.row[at];
         let own = child.tree.root().partitions.intersection(&child.answers_for);
         let orphans: Vec<Tree> = child.tree.children().collect();
-        self.change_what_it_owes(at, |child| {
+        self.change_owed(at, |child| {
             child.answers_for = own.clone();
             child.seat_below(Tree::leaf(child.node, own.clone()));
         });
@@ -157,7 +157,7 @@ impl<X> Children<X> {
     /// A child reports that it will not give these.
     pub(crate) fn withdraw(&mut self, at: usize, partitions: &PartitionSet) {
         self.owed.iter_mut().for_each(|owed| owed.note_withdrawn(partitions));
-        self.change_what_it_owes(at, |child| child.withdrawn.union_with(partitions));
+        self.change_owed(at, |child| child.withdrawn.union_with(partitions));
     }
 
     /// True if an open child owes one of these, or if any child has withdrawn one of them. False guarantees
@@ -167,7 +167,7 @@ impl<X> Children<X> {
         owed.withdrawn().intersects(partitions) || owed.by_any().intersects(partitions)
     }
 
-    fn change_what_it_owes(&mut self, at: usize, change: impl FnOnce(&mut Child<X>)) {
+    fn change_owed(&mut self, at: usize, change: impl FnOnce(&mut Child<X>)) {
         let child = &mut self.row[at];
         self.owed.iter_mut().for_each(|owed| owed.remove(&child.owes()));
         change(child);
@@ -207,7 +207,7 @@ impl<X> Children<X> {
         if before.is_open() == standing.is_open() {
             child.standing = standing;
         } else {
-            self.change_what_it_owes(at, |child| child.standing = standing);
+            self.change_owed(at, |child| child.standing = standing);
         }
         let count = |standing: Standing| {
             (usize::from(standing.is_open()), usize::from(standing == Standing::Hopeless))

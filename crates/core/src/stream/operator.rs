@@ -245,7 +245,7 @@ impl<P: Payload> Share<P> {
         let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) else { return Ok(()) };
         let was_asked = want.asked.remove(&from);
         match payload {
-            None if was_asked && want.asked.is_empty() => self.note_nobody_has_operator(desk, id),
+            None if was_asked && want.asked.is_empty() => self.note_operator_missing(desk, id),
             Some(payload) if was_asked || self.seat.parent == Parent::Node(from) => {
                 want.asked.clear();
                 self.hand_on_operator(desk, id, &payload);
@@ -280,7 +280,7 @@ impl<P: Payload> Share<P> {
         }
         let asked = want.asked.clone();
         if asked.is_empty() {
-            return self.note_nobody_has_operator(desk, id);
+            return self.note_operator_missing(desk, id);
         }
         for to in asked {
             desk.cx.send_stream(to, StreamMessage::WantOperator { stream: self.terms.id, id });
@@ -289,11 +289,7 @@ impl<P: Payload> Share<P> {
     }
 
     /// Handles the answer that no node below has the operator.
-    fn note_nobody_has_operator(
-        &self,
-        desk: &mut StreamDesk<'_, P>,
-        id: OperatorId,
-    ) -> Result<(), StreamError> {
+    fn note_operator_missing(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId) -> Result<(), StreamError> {
         let Parent::Node(parent) = self.seat.parent else {
             return Err(StreamError::Filter {
                 problem: alloc::format!("no node of the stream has the operator {id}").into(),

@@ -77,14 +77,14 @@ impl<P: Payload> Kept<P> {
         while self.stands > self.waves_max || self.bytes > self.bytes_max {
             let by_count = self.stands > self.waves_max;
             let account_id =
-                self.who_makes_room(&part_of, |row| if by_count { row.waves.len() } else { row.bytes });
+                self.largest_holder(&part_of, |row| if by_count { row.waves.len() } else { row.bytes });
             unfetched.extend(self.pop_front(account_id).filter(|wave| !wave.offered.is_empty()));
         }
         unfetched
     }
 
     /// The account that has the most of a resource in relation to its part.
-    fn who_makes_room(&self, part_of: impl Fn(AccountId) -> f64, of: impl Fn(&Row<P>) -> usize) -> AccountId {
+    fn largest_holder(&self, part_of: impl Fn(AccountId) -> f64, of: impl Fn(&Row<P>) -> usize) -> AccountId {
         let relative =
             |account_id: AccountId, row: &Row<P>| of(row) as f64 / part_of(account_id).max(f64::MIN_POSITIVE);
         let candidates = self.rows.iter().enumerate().filter(|(_, row)| of(row) > 0);

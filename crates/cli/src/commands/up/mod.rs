@@ -160,7 +160,7 @@ impl Up {
         options.advertise.clone_from(&self.advertise);
         options.node = Node::builder().workers(1);
         if self.wait {
-            options.on_ready = Some(say_whom_it_waits_for(&options, topology, token, format));
+            options.on_ready = Some(announce_awaited(&options, topology, token, format));
         }
         let mut bar = Bar::new();
         options.on_progress = Some(Box::new(move |progress| bar.show(progress)));
@@ -187,7 +187,7 @@ impl Up {
 
 type OnReady = Box<dyn FnOnce(SocketAddr) + Send>;
 
-fn say_whom_it_waits_for(options: &UpOptions, topology: &Topology, token: &Token, format: Format) -> OnReady {
+fn announce_awaited(options: &UpOptions, topology: &Topology, token: &Token, format: Format) -> OnReady {
     let (inner, back_end) = (options.inner.clone(), options.back_end.clone());
     let (topology, token) = (topology.clone(), token.clone());
     Box::new(move |addr| {

@@ -183,7 +183,7 @@ impl Alignment {
             return None;
         }
         if !filled {
-            self.leave_everyone_behind(end_ns);
+            self.stop_waiting_up_to(end_ns);
         }
         // A source left behind may have added a part to an even older interval, which then goes first.
         let (interval, mut amounts) = self.open.pop_first()?;
@@ -198,7 +198,7 @@ impl Alignment {
     }
 
     /// Stops waiting for all sources up to `end_ns`.
-    fn leave_everyone_behind(&mut self, end_ns: u64) {
+    fn stop_waiting_up_to(&mut self, end_ns: u64) {
         let late: Vec<Source> = self
             .tracks
             .iter()
