@@ -24,25 +24,15 @@ mod tool;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use treefold_cli::args::Output;
+use treefold_cli::args::OutputArg;
 use treefold_cli::exit::{Failure, Verdict};
 
 /// Experiments on Treefold itself, with a process for every node: faults, floods, shares, tree shapes, a tool's streams
 #[derive(Debug, Parser)]
 #[command(name = "bench-cluster", version, max_term_width = 110)]
 struct Cli {
-    /// Output format: text for people, json for scripts
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t,
-        hide_possible_values = true,
-        display_order = 900
-    )]
-    output: Output,
+    #[command(flatten)]
+    output: OutputArg,
 
     #[command(subcommand)]
     experiment: Experiment,
@@ -64,11 +54,11 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == "node") {
         return treefold_cli::treefold();
     }
-    treefold_cli::answer(Cli::try_parse(), |cli| cli.output, run)
+    treefold_cli::answer(Cli::try_parse(), |cli| cli.output.output, run)
 }
 
 fn run(cli: Cli) -> Result<Verdict, Failure> {
-    let format = cli.output.for_answers()?;
+    let format = cli.output.output.for_answers()?;
     treefold_cli::on_runtime(async {
         match cli.experiment {
             Experiment::Faults(faults) => faults.run(format).await,

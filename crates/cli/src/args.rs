@@ -18,7 +18,7 @@ use crate::commands::tree::TreeArgs;
 use crate::commands::up::Up;
 use crate::exit::Failure;
 use crate::output::Format;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use treefold::CallError;
 
@@ -31,6 +31,16 @@ use treefold::CallError;
 #[derive(Debug, Parser)]
 #[command(name = "treefold", version, after_help = AFTER_HELP, max_term_width = 110, propagate_version = true)]
 pub(crate) struct Cli<C: Subcommand = Command> {
+    #[command(flatten)]
+    pub(crate) output: OutputArg,
+
+    #[command(subcommand)]
+    pub(crate) command: C,
+}
+
+/// The option `-o`, which every command accepts.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct OutputArg {
     /// Output format: text for people, json for scripts
     #[arg(
         short,
@@ -42,10 +52,7 @@ pub(crate) struct Cli<C: Subcommand = Command> {
         hide_possible_values = true,
         display_order = 900
     )]
-    pub(crate) output: Output,
-
-    #[command(subcommand)]
-    pub(crate) command: C,
+    pub output: Output,
 }
 
 /// Parser for `treefold node` alone. A benchmark or script starts nodes by the hundred, and describing all

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 /// The `treefold` command: runs this process's command line to its end and returns its exit code.
 pub fn treefold() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    answer(Cli::read(&words), |cli| cli.output, run)
+    answer(Cli::read(&words), |cli| cli.output.output, run)
 }
 
 /// Runs a parsed command line to its end. Refused arguments and failures are reported in the form that the command
@@ -60,9 +60,9 @@ pub fn answer<C>(
 
 fn run(cli: Cli) -> Result<Verdict, Failure> {
     if let Command::Sim(sim) = cli.command {
-        return sim.run(cli.output);
+        return sim.run(cli.output.output);
     }
-    let format = cli.output.for_answers()?;
+    let format = cli.output.output.for_answers()?;
     match cli.command {
         Command::Sim(_) => unreachable!("invariant: it has returned"),
         // These need no runtime.

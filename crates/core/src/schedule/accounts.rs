@@ -43,7 +43,7 @@ pub(crate) struct Accounts {
     by_name: BTreeMap<Arc<str>, AccountId>,
     account_of_kind: Vec<AccountId>,
     classes: Fair,
-    /// For each class, an account for each account.
+    /// For each class, the fair queue of its accounts.
     within: [Fair; 2],
 }
 
@@ -182,7 +182,7 @@ impl Accounts {
     }
 
     /// Ends a job, and corrects its charge to its cost.
-    #[expect(clippy::needless_pass_by_value, reason = "what was charged is closed once")]
+    #[expect(clippy::needless_pass_by_value, reason = "a charge is closed once")]
     pub(crate) fn end(&mut self, now: Instant, charge: Charge, cost: Duration) {
         let Charge { account_id, class, expected_ms } = charge;
         let cost_ms = cost.as_millis_f64();

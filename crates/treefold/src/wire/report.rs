@@ -85,18 +85,8 @@ pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Repor
 
 /// A report without its children.
 fn alone(node: NodeId, rack: String, partitions: PartitionSet, times_ns: [u64; TIMES]) -> Report {
-    let [queue, local, reduce, wait, total] = times_ns.map(Duration::from_nanos);
-    Report {
-        node,
-        rack,
-        partitions,
-        queue: queue.into(),
-        local: local.into(),
-        reduce: reduce.into(),
-        wait: wait.into(),
-        total: total.into(),
-        children: Vec::new(),
-    }
+    let [queue, local, reduce, wait, total] = times_ns.map(std::time::Duration::from_nanos);
+    Report { node, rack, partitions, queue, local, reduce, wait, total, children: Vec::new() }
 }
 
 /// Moves every report whose subtree ends at or before `at` into its parent. The root stays.

@@ -81,19 +81,9 @@ pub(super) fn tree() -> impl Strategy<Value = Tree> {
 
 fn report() -> impl Strategy<Value = Box<Report>> {
     let alone = (node(), name(), set(), [nanos(), nanos(), nanos(), nanos(), nanos()])
-        .prop_map(|(node, rack, partitions, [queue, local, reduce, wait, total])| {
-            let children = Vec::new();
-            Report {
-                node,
-                rack,
-                partitions,
-                queue: queue.into(),
-                local: local.into(),
-                reduce: reduce.into(),
-                wait: wait.into(),
-                total: total.into(),
-                children,
-            }
+        .prop_map(|(node, rack, partitions, times)| {
+            let [queue, local, reduce, wait, total] = times.map(std::time::Duration::from);
+            Report { node, rack, partitions, queue, local, reduce, wait, total, children: Vec::new() }
         })
         .boxed();
     let root = alone.clone();
