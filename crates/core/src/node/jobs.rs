@@ -44,7 +44,7 @@ impl<P: Payload> Node<P> {
         cx.queue.sweep(|turn| match turn {
             Turn::Job(job) => waves.open.get(&job.tag).is_some_and(|wave| is_wanted(wave, job)),
             Turn::Filter { stream, run } => {
-                streams.shares.get(stream).is_some_and(|share| share.waits_for(*run))
+                streams.states.get(stream).is_some_and(|state| state.waits_for(*run))
             }
         });
     }

@@ -72,12 +72,12 @@ impl<P: Payload> Node<P> {
             jobs_queued: self.cx.queue.len(),
             jobs_running: self.cx.jobs.open.len() - self.cx.jobs.stuck,
             jobs_stuck: self.cx.workers_lost(),
-            streams: self.streams.shares.len(),
+            streams: self.streams.states.len(),
             stream_bytes: self
                 .streams
-                .shares
+                .states
                 .values()
-                .map(|share| share.window.held_bytes + share.window.unsettled_bytes)
+                .map(|state| state.window.held_bytes + state.window.unsettled_bytes)
                 .sum(),
             workers: self.pushes.workers.len(),
         }

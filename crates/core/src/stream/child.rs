@@ -1,4 +1,4 @@
-//! The contributors to a share: children with their subtrees, and endpoints hosted by this node.
+//! The contributors at this node: children with their subtrees, and endpoints hosted by this node.
 
 use super::lane::ByKey;
 use super::places::Places;

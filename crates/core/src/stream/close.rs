@@ -1,9 +1,9 @@
-//! The end of a share, and how a node tells a former child that it is no longer its parent.
+//! The end of a stream at a node, and how a node tells a former child that it is no longer its parent.
 
 use super::error::StreamError;
 use super::message::StreamMessage;
-use super::share::{Filter, Share};
 use super::spec::StreamEvent;
+use super::state::{Filter, StreamState};
 use super::table::{StreamDesk, Streams};
 use crate::effect::{Effect, FilterEffect};
 use crate::error::Reason;
@@ -14,7 +14,7 @@ use crate::seat::Parent;
 use crate::time::Instant;
 use crate::timer::Wake;
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Handles a `Close`: the parent ends the stream or leaves it, or a child can't take part.
     pub(crate) fn take_close(
         &mut self,
@@ -52,8 +52,8 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Ends the share: informs everyone concerned, and leaves nothing behind.
-    pub(crate) fn end_share(&mut self, desk: &mut StreamDesk<'_, P>, reason: &StreamError) {
+    /// Ends the stream here: informs everyone concerned, and leaves nothing behind.
+    pub(crate) fn end_state(&mut self, desk: &mut StreamDesk<'_, P>, reason: &StreamError) {
         desk.cx.timers.rearm(&mut self.beat.armed, None, Wake::Stream(self.terms.id));
         desk.streams.operators.forget(self.terms.id);
         if let Filter::Busy(busy) = &mut self.filtering.state {
@@ -76,7 +76,7 @@ impl<P: Payload> Share<P> {
                     desk.streams.fronts.remove(&front.request);
                 }
             }
-            // A parent that ended the stream has no share any more, and needs no answer.
+            // A parent that ended the stream has no state of it any more, and needs no answer.
             Parent::Node(parent) if !matches!(reason, StreamError::Closed | StreamError::FrontLost) => {
                 desk.cx.send_stream(
                     parent,
@@ -89,7 +89,7 @@ impl<P: Payload> Share<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// Answers a message about a stream that this node has no share of.
+    /// Answers a message about a stream that this node has no state for.
     ///
     /// A message that crosses with the end of a stream is no fault. But a node that takes this one for its
     /// parent must look for another.
@@ -124,11 +124,11 @@ impl<P: Payload> Streams<P> {
         stream: super::StreamId,
         result: Result<crate::config::Placement, alloc::sync::Arc<str>>,
     ) {
-        self.with_share(cx, now, stream, |share, _| match result {
+        self.with_state(cx, now, stream, |state, _| match result {
             Ok(placement) => {
-                share.filtering.placement = placement;
-                if matches!(share.filtering.state, Filter::Opening) {
-                    share.filtering.state = Filter::Idle;
+                state.filtering.placement = placement;
+                if matches!(state.filtering.state, Filter::Opening) {
+                    state.filtering.state = Filter::Idle;
                 }
                 Ok(())
             }

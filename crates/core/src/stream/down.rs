@@ -9,8 +9,8 @@ use super::StreamError;
 use super::child::Child;
 use super::lane::{PACKET_BYTES, weight};
 use super::message::{StreamDown, StreamMessage};
-use super::share::{AtWork, Busy, Descending, Descent, Down, Filter, Share};
 use super::spec::{EndpointEvent, StreamEvent};
+use super::state::{AtWork, Busy, Descending, Descent, Down, Filter, StreamState};
 use super::table::Streams;
 use crate::effect::{Effect, Event};
 use crate::error::Reason;
@@ -38,17 +38,17 @@ impl<P: Payload> Streams<P> {
         payload: P,
     ) {
         let Some(&stream) = self.fronts.get(&request) else { return };
-        self.with_share(cx, now, stream, |share, desk| {
+        self.with_state(cx, now, stream, |state, desk| {
             if payload.len() > desk.cx.config.limits.payload_bytes_max {
                 // No child could receive it. It counts as taken, because otherwise the user's window would
                 // never have room again.
                 desk.cx.note_lost_down(&Reason::Full("payload_bytes_max".into()));
-                share.count_taken(desk.cx, 1, weight(core::slice::from_ref(&payload)));
+                state.count_taken(desk.cx, 1, weight(core::slice::from_ref(&payload)));
                 return Ok(());
             }
-            let sequence = share.down.received.saturating_add(1);
+            let sequence = state.down.received.saturating_add(1);
             let packet = StreamDown { stream, sequence, tag, to, payload: None, more: false };
-            share.pass_down(desk.cx, packet, smallvec![payload]);
+            state.pass_down(desk.cx, packet, smallvec![payload]);
             Ok(())
         });
     }
@@ -64,7 +64,7 @@ impl<P> Down<P> {
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Takes a packet from the parent.
     pub(crate) fn take_down(
         &mut self,

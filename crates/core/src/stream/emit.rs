@@ -5,8 +5,8 @@
 use super::lane::{GATHERED, Sent, Slot, piece_bytes_max, weight};
 use super::message::{StreamMessage, StreamUp};
 use super::settle::{marks_quarter, settle_again};
-use super::share::Share;
 use super::spec::{StreamEvent, StreamWave};
+use super::state::StreamState;
 use crate::error::{Missing, Reason};
 use crate::message::Payload;
 use crate::node::context::Context;
@@ -16,7 +16,7 @@ use crate::wave::losses::note;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Sends the result of a wave to the parent, or hands it to the front-end's user.
     pub(crate) fn emit(
         &mut self,
@@ -59,7 +59,7 @@ impl<P: Payload> Share<P> {
         cx.counters.stream_waves += 1;
         let kept = match self.seat.parent {
             Parent::Top => {
-                let front = self.front.as_mut().expect("invariant: a front-end's share says so");
+                let front = self.front.as_mut().expect("invariant: a front-end's state says so");
                 front.delivered.push_back((lane, sent.key, sent.bytes, urgent));
                 let Sent { key, tag, packets, contributors, missing, .. } = sent;
                 let kept = Sent {

@@ -30,10 +30,10 @@ impl<P: Payload> Streams<P> {
         tag: Option<u64>,
         payload: P,
     ) {
-        self.with_share(cx, now, stream, |share, desk| {
-            let gathers = share.gathers();
-            let Some(at) = share.own_at(endpoint) else { return Ok(()) };
-            let own = &mut share.own[at];
+        self.with_state(cx, now, stream, |state, desk| {
+            let gathers = state.gathers();
+            let Some(at) = state.own_at(endpoint) else { return Ok(()) };
+            let own = &mut state.own[at];
             let tag = tag.unwrap_or(own.next_tag);
             own.next_tag = own.next_tag.max(tag.saturating_add(1));
             let serial = own.next_serial;
@@ -48,16 +48,16 @@ impl<P: Payload> Streams<P> {
             if payload.len() > desk.cx.config.limits.payload_bytes_max {
                 let reason = Reason::Full("payload_bytes_max".into());
                 let loss = Missing { partitions: contributors, node: Some(desk.cx.me), reason };
-                share.take_piece(desk.cx, now, address, None, alloc::vec![loss], false);
+                state.take_piece(desk.cx, now, address, None, alloc::vec![loss], false);
                 desk.cx.tell_endpoint(stream, endpoint, EndpointEvent::Settled { bytes: bytes as u64 });
                 return Ok(());
             }
             own.in_flight.insert(address.key, bytes);
             own.in_flight_bytes += bytes;
-            let urgent = marks_quarter(&mut own.unmarked_bytes, bytes, share.terms.window_bytes);
+            let urgent = marks_quarter(&mut own.unmarked_bytes, bytes, state.terms.window_bytes);
             let piece = Piece { source: Source::Endpoint(endpoint), packets: smallvec![payload] };
             let part = Some(Part { payload: piece, contributors });
-            share.take_piece(desk.cx, now, address, part, Vec::new(), urgent);
+            state.take_piece(desk.cx, now, address, part, Vec::new(), urgent);
             Ok(())
         });
     }
@@ -71,8 +71,8 @@ impl<P: Payload> Streams<P> {
         endpoint: u32,
         sequence: u64,
     ) {
-        self.with_share(cx, now, stream, |share, desk| {
-            share.take_endpoint_taken(desk.cx, endpoint, sequence);
+        self.with_state(cx, now, stream, |state, desk| {
+            state.take_endpoint_taken(desk.cx, endpoint, sequence);
             Ok(())
         });
     }
@@ -86,14 +86,14 @@ impl<P: Payload> Streams<P> {
         endpoint: u32,
         reason: Reason,
     ) {
-        self.with_share(cx, now, stream, |share, desk| {
-            let Some(at) = share.own_at(endpoint) else { return Ok(()) };
-            let own = share.own.remove(at);
+        self.with_state(cx, now, stream, |state, desk| {
+            let Some(at) = state.own_at(endpoint) else { return Ok(()) };
+            let own = state.own.remove(at);
             desk.streams.close_own(desk.cx, stream, &own, &StreamError::Closed);
-            share.tell_filter_replaced(desk.cx, Source::Endpoint(endpoint), Vec::new());
+            state.tell_filter_replaced(desk.cx, Source::Endpoint(endpoint), Vec::new());
             let partitions = PartitionSet::from_range(endpoint..endpoint + 1);
-            share.put_away(Missing { partitions, node: Some(desk.cx.me), reason });
-            share.close_ranks(desk.cx);
+            state.put_away(Missing { partitions, node: Some(desk.cx.me), reason });
+            state.close_ranks(desk.cx);
             Ok(())
         });
     }

@@ -6,7 +6,7 @@ use core::fmt;
 
 /// Why a stream could not be opened, or why it ended.
 ///
-/// A node that receives this error no longer has a share of the stream.
+/// A node that receives this error no longer has state for the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -4,8 +4,8 @@
 
 use super::gather::take_slot;
 use super::lane::{Slot, piece_bytes_max, weight};
-use super::share::{AtWork, Busy, Descent, Filter, Share};
 use super::spec::{FilterRun, FilterWork, Filtered, Source};
+use super::state::{AtWork, Busy, Descent, Filter, StreamState};
 use super::table::Streams;
 use super::{StreamError, StreamId};
 use crate::call::jobs::RunAbandoned;
@@ -26,7 +26,7 @@ const CROWDED_PATIENCE: f64 = 10.0;
 /// Factor by which a run on the loop may cost more than a run that moves to the loop.
 const INLINE_PATIENCE: f64 = 2.0;
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Gives the filter its next work, as long as there is work, the filter is idle, and the window has room.
     pub(crate) fn advance(&mut self, cx: &mut Context<P>, now: Instant) {
         loop {
@@ -73,7 +73,7 @@ impl<P: Payload> Share<P> {
         what: AtWork<P>,
     ) {
         let stream = self.terms.id;
-        // The number is unique in the node, not only in the share: a late result of a former share's filter
+        // The number is unique in the node, not only in the stream: a late result of a former filter
         // must not match.
         cx.jobs.runs_started += 1;
         let run = cx.jobs.runs_started;
@@ -150,7 +150,7 @@ impl<P: Payload> Share<P> {
 
     /// Gives up a run that takes too long, together with the contributors of its wave.
     ///
-    /// If stuck filters and locals have already cost all the threads that may be lost, the share ends.
+    /// If stuck filters and locals have already cost all the threads that may be lost, the stream ends here.
     pub(crate) fn give_up_stuck_filter(
         &mut self,
         cx: &mut Context<P>,
@@ -183,15 +183,15 @@ impl<P: Payload> Share<P> {
 impl<P: Payload> Streams<P> {
     /// Starts a run whose turn has come, unless it was given up before.
     pub(crate) fn begin_run(&mut self, cx: &mut Context<P>, now: Instant, stream: StreamId, run: u64) {
-        let Some(share) = self.shares.get_mut(&stream) else { return };
-        let Filter::Busy(busy) = &mut share.filtering.state else { return };
+        let Some(state) = self.states.get_mut(&stream) else { return };
+        let Filter::Busy(busy) = &mut state.filtering.state else { return };
         if busy.run != run {
             return;
         }
         let Some(order) = busy.queued.take() else { return };
         busy.started_at = now;
-        let account_id = cx.queue.accounts.of_service(&share.terms.spec.service);
-        let expected_ms = share.filtering.cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
+        let account_id = cx.queue.accounts.of_service(&state.terms.spec.service);
+        let expected_ms = state.filtering.cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
         busy.charge = Some(cx.queue.accounts.begin(account_id, expected_ms));
         cx.jobs.processors_busy += 1;
         cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
@@ -214,21 +214,21 @@ impl<P: Payload> Streams<P> {
             }
             return;
         }
-        self.with_share(cx, now, stream, |share, desk| {
-            match core::mem::replace(&mut share.filtering.state, Filter::Idle) {
+        self.with_state(cx, now, stream, |state, desk| {
+            match core::mem::replace(&mut state.filtering.state, Filter::Idle) {
                 Filter::Busy(busy) if busy.run == run => {
                     desk.cx.jobs.processors_busy -= u32::from(!busy.inline);
-                    share.close_charge(desk.cx, now, busy.charge, cost);
-                    share.filtering.cost.observe(cost);
+                    state.close_charge(desk.cx, now, busy.charge, cost);
+                    state.filtering.cost.observe(cost);
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
-                    share.take_filtered(desk.cx, busy.what, result);
+                    state.take_filtered(desk.cx, busy.what, result);
                     if is_broken {
                         // The state of a filter that panicked is not to be trusted.
-                        share.reopen_filter(desk.cx);
-                        share.release_withheld(desk.cx);
+                        state.reopen_filter(desk.cx);
+                        state.release_withheld(desk.cx);
                     }
                 }
-                other => share.filtering.state = other,
+                other => state.filtering.state = other,
             }
             Ok(())
         });
@@ -263,11 +263,11 @@ impl<P: Payload> Context<P> {
 
 /// The packets for the filter: first those that lost nodes' filters may have kept, whose waves have gone
 /// here.
-fn pieces_of<P: Payload>(share: &mut Share<P>, slot: &Slot<P>) -> Vec<(Source, P)> {
-    let carried = core::mem::take(&mut share.row.carried);
+fn pieces_of<P: Payload>(state: &mut StreamState<P>, slot: &Slot<P>) -> Vec<(Source, P)> {
+    let carried = core::mem::take(&mut state.row.carried);
     let mut pieces = Vec::with_capacity(carried.len() + slot.parts.resting().len());
     for piece in carried {
-        share.release(piece.source, piece.len());
+        state.release(piece.source, piece.len());
         pieces.extend(piece.packets.into_iter().map(|packet| (piece.source, packet)));
     }
     for part in slot.parts.resting() {

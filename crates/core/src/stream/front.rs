@@ -3,8 +3,8 @@
 
 use super::layout::Layout;
 use super::places::Places;
-use super::share::{FrontEnd, Share, Terms};
 use super::spec::StreamEvent;
+use super::state::{FrontEnd, StreamState, Terms};
 use super::table::{StreamDesk, Streams};
 use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation, given};
 use crate::effect::{Effect, Event};
@@ -64,7 +64,7 @@ impl<P: Payload> Streams<P> {
         if cx.is_leaving() {
             return Err(StreamError::ShuttingDown);
         }
-        if self.shares.len() >= limits.streams_open_max {
+        if self.states.len() >= limits.streams_open_max {
             return Err(StreamError::Full { limit: "streams_open_max".into() });
         }
         let index = cx.sight.view().service(&spec.service);
@@ -102,16 +102,16 @@ impl<P: Payload> Streams<P> {
             window_bytes: window,
         };
         let cost_weight = cx.config.tuning.cost_weight;
-        let mut share = Box::new(Share::begin(now, terms, Parent::Top, cost_weight, Some(front)));
-        let first = share.first_layout();
-        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, first.into_iter());
-        let homeless = wanted.difference(&share.roll.group);
+        let mut state = Box::new(StreamState::begin(now, terms, Parent::Top, cost_weight, Some(front)));
+        let first = state.first_layout();
+        state.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, first.into_iter());
+        let homeless = wanted.difference(&state.roll.group);
         if !homeless.is_empty() {
-            share.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
-            share.regroup();
+            state.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
+            state.regroup();
         }
         self.fronts.insert(request, id);
-        share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
+        state.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
         Ok(())
     }
 
@@ -120,8 +120,8 @@ impl<P: Payload> Streams<P> {
         self.handle_stream_peer_seen(cx, now, node);
         let streams: Vec<StreamId> = self.fronts.values().copied().collect();
         for stream in streams {
-            self.with_share(cx, now, stream, |share, desk| {
-                share.take_in_member(desk, now, node);
+            self.with_state(cx, now, stream, |state, desk| {
+                state.take_in_member(desk, now, node);
                 Ok(())
             });
         }
@@ -130,15 +130,15 @@ impl<P: Payload> Streams<P> {
     /// Closes a stream for this node's user.
     pub(crate) fn close_stream(&mut self, cx: &mut Context<P>, now: Instant, request: RequestId) {
         let Some(&stream) = self.fronts.get(&request) else { return };
-        self.with_share(cx, now, stream, |_, _| Err(StreamError::Closed));
+        self.with_state(cx, now, stream, |_, _| Err(StreamError::Closed));
     }
 
     /// Leaves all streams. Streams of which this node is the front-end end; the parents in the others are
     /// told.
     pub(crate) fn leave_streams(&mut self, cx: &mut Context<P>, now: Instant) {
-        let streams: Vec<StreamId> = self.shares.keys().copied().collect();
+        let streams: Vec<StreamId> = self.states.keys().copied().collect();
         for stream in streams {
-            self.with_share(cx, now, stream, |share, _| match share.seat.parent {
+            self.with_state(cx, now, stream, |state, _| match state.seat.parent {
                 Parent::Top => Err(StreamError::Closed),
                 Parent::Node(_) => Err(StreamError::ShuttingDown),
             });
@@ -212,7 +212,7 @@ impl<P: Payload> Context<P> {
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// The subtrees with which the front-end begins.
     fn first_layout(&mut self) -> Vec<Places> {
         let Some(front) = &self.front else { return Vec::new() };
@@ -266,8 +266,8 @@ impl<P: Payload> Share<P> {
             return;
         }
         let (own, placed) = desk.cx.place_endpoints(&self.terms.spec.service, &fresh);
-        let is_due = |share: &Share<P>, node: NodeId| {
-            let asked = share.front.as_ref().and_then(|front| front.asked.get(&node));
+        let is_due = |state: &StreamState<P>, node: NodeId| {
+            let asked = state.front.as_ref().and_then(|front| front.asked.get(&node));
             asked.is_none_or(|&(at, times)| {
                 let pause =
                     Duration::from(patience).mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));

@@ -9,8 +9,8 @@ use super::error::StreamError;
 use super::lane::{GATHERED, Lane, PACKET_BYTES, Piece, Slot, piece_bytes_max};
 use super::late::{Past, past_of};
 use super::message::StreamUp;
-use super::share::Share;
 use super::spec::{Source, Synchronisation};
+use super::state::StreamState;
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 /// Waves that have gone are kept in `opened` until they exceed twice the open waves by this number.
 const OPENED_SLACK: usize = 64;
 
-/// The lane and key that identify a wave within a share, and the tag that its users see.
+/// The lane and key that identify a wave at this node, and the tag that its users see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     pub(crate) lane: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Address {
     pub(crate) tag: u64,
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Takes a packet, or the end of a part, from a child.
     pub(crate) fn take_up(
         &mut self,
@@ -306,11 +306,11 @@ fn new_slot<P: Payload>(now: Instant, address: Address, is_late: bool) -> Slot<P
 }
 
 /// How long this node waits for the rest of a wave; `None` for ever.
-pub(crate) fn slot_patience<P: Payload>(share: &Share<P>) -> Option<Duration> {
-    match share.terms.spec.synchronisation {
+pub(crate) fn slot_patience<P: Payload>(state: &StreamState<P>) -> Option<Duration> {
+    match state.terms.spec.synchronisation {
         Synchronisation::TimeOut(wait) => {
             let (levels, height) =
-                (f64::from(share.terms.levels), f64::from(share.row.height.min(share.terms.levels)));
+                (f64::from(state.terms.levels), f64::from(state.row.height.min(state.terms.levels)));
             Some(Duration::from(wait).mul_f64((height + 1.0) / (levels + 1.0)))
         }
         Synchronisation::WaitForAll | Synchronisation::DoNotWait => None,
@@ -318,21 +318,21 @@ pub(crate) fn slot_patience<P: Payload>(share: &Share<P>) -> Option<Duration> {
 }
 
 /// When the next slot times out.
-pub(crate) fn next_slot_due<P: Payload>(share: &mut Share<P>) -> Option<Instant> {
-    let wait = slot_patience(share)?;
-    first_opened(share).map(|(opened_at, _)| opened_at + wait)
+pub(crate) fn next_slot_due<P: Payload>(state: &mut StreamState<P>) -> Option<Instant> {
+    let wait = slot_patience(state)?;
+    first_opened(state).map(|(opened_at, _)| opened_at + wait)
 }
 
 /// The oldest wave that is still coming together: when it began, and its index. Removes older waves that have
 /// gone.
-fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
-    let lane = share.row.lanes.get(&GATHERED)?;
+fn first_opened<P: Payload>(state: &mut StreamState<P>) -> Option<(Instant, usize)> {
+    let lane = state.row.lanes.get(&GATHERED)?;
     loop {
-        let &first = share.row.opened.front()?;
+        let &first = state.row.opened.front()?;
         if let Some(at) = place_of_open(lane, first) {
             return Some((first.0, at));
         }
-        share.row.opened.pop_front();
+        state.row.opened.pop_front();
     }
 }
 
@@ -346,28 +346,28 @@ fn place_of_open<P: Payload>(lane: &Lane<P>, (opened_at, key): (Instant, u64)) -
 /// Forgets the beginnings of waves that have gone, once they are the majority.
 ///
 /// They pile up if the oldest wave waits for long, or if no time-out asks for the oldest.
-fn trim_opened<P: Payload>(share: &mut Share<P>) {
-    let Some(lane) = share.row.lanes.get(&GATHERED) else { return };
-    if share.row.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
-        share.row.opened.retain(|&opened| place_of_open(lane, opened).is_some());
+fn trim_opened<P: Payload>(state: &mut StreamState<P>) {
+    let Some(lane) = state.row.lanes.get(&GATHERED) else { return };
+    if state.row.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
+        state.row.opened.retain(|&opened| place_of_open(lane, opened).is_some());
     }
 }
 
 /// Marks a slot as ready: it is not waited for any more.
-pub(crate) fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize) {
-    let slot = &mut share.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
+pub(crate) fn make_ready<P: Payload>(state: &mut StreamState<P>, lane: u32, at: usize) {
+    let slot = &mut state.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
     slot.is_ready = true;
-    share.row.ready.push_back((lane, slot.key));
+    state.row.ready.push_back((lane, slot.key));
 }
 
 /// Takes a slot out of its lane. Its bytes no longer count as waiting.
-pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -> Option<Slot<P>> {
-    let waves = share.row.lanes.get_mut(&lane)?;
+pub(crate) fn take_slot<P: Payload>(state: &mut StreamState<P>, lane: u32, key: u64) -> Option<Slot<P>> {
+    let waves = state.row.lanes.get_mut(&lane)?;
     let at = waves.find(key).ok()?;
     let slot = waves.slots.remove(at)?;
     for part in slot.parts.resting() {
         let bytes = part.payload.len();
-        share.release(part.payload.source, bytes);
+        state.release(part.payload.source, bytes);
     }
     Some(slot)
 }
@@ -376,8 +376,8 @@ pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -
 ///
 /// Lane 0 belongs to all endpoints. Every other lane belongs to one endpoint, which has given a packet or is
 /// missing because a filter failed.
-fn is_lane_of<P: Payload>(share: &Share<P>, up: &StreamUp<P>) -> bool {
-    if share.gathers() {
+fn is_lane_of<P: Payload>(state: &StreamState<P>, up: &StreamUp<P>) -> bool {
+    if state.gathers() {
         return up.lane == GATHERED;
     }
     let mut whose = up.contributors.clone();

@@ -9,8 +9,8 @@ use super::gather::{Address, make_ready};
 use super::lane::{GATHERED, Lane, Piece};
 use super::message::{StreamMessage, StreamUp};
 use super::settle::settle_again;
-use super::share::Share;
 use super::spec::{Source, Synchronisation};
+use super::state::StreamState;
 use super::tags::TagRuns;
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -35,15 +35,15 @@ pub(crate) enum Past {
 
 /// Whether a wave has been sent already, and whether this piece was in it.
 pub(crate) fn past_of<P: Payload>(
-    share: &Share<P>,
+    state: &StreamState<P>,
     address: Address,
     contributors: Option<&PartitionSet>,
 ) -> Past {
-    let Some(lane) = share.row.lanes.get(&address.lane) else { return Past::New };
+    let Some(lane) = state.row.lanes.get(&address.lane) else { return Past::New };
     if lane.settled.contains(address.key) {
         return Past::Settled;
     }
-    let at_work = share.filtering.state.wave_at_work(address.lane, address.key).into_iter();
+    let at_work = state.filtering.state.wave_at_work(address.lane, address.key).into_iter();
     let mut past = Past::New;
     for gone in lane.sent.under(address.key).map(|sent| &sent.contributors).chain(at_work) {
         past = Past::Lacking;
@@ -54,7 +54,7 @@ pub(crate) fn past_of<P: Payload>(
     past
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// The index of the child with this source. Sources ascend until their count wraps around.
     fn child_of(&self, source: u32) -> Option<usize> {
         let row = self.seat.children.iter().as_slice();
@@ -186,6 +186,6 @@ impl<P: Payload> Share<P> {
 }
 
 /// Lets endpoints here that count their packets continue after this wave.
-fn skip_to<P>(share: &mut Share<P>, tag: u64) {
-    share.own.iter_mut().for_each(|own| own.next_tag = own.next_tag.max(tag.saturating_add(1)));
+fn skip_to<P>(state: &mut StreamState<P>, tag: u64) {
+    state.own.iter_mut().for_each(|own| own.next_tag = own.next_tag.max(tag.saturating_add(1)));
 }

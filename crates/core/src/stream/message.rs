@@ -104,7 +104,7 @@ pub struct StreamSettled {
     pub lanes: Vec<(u32, TagRuns)>,
 }
 
-/// Child to parent: the child has opened its share, or the endpoints that take part below it have changed.
+/// Child to parent: the child has entered the stream, or the endpoints that take part below it have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamNews {

@@ -1,7 +1,7 @@
 //! Streams: a tree that stays, with packets multicast down it and waves coming up it (MRNet §2).
 //!
 //! The *endpoints* of a stream are partitions of a service. The front-end is the root of a tree over the
-//! nodes that host them; each node has a `share::Share` of the stream. A tag identifies a wave, and
+//! nodes that host them; each node has a `state::StreamState` for the stream. A tag identifies a wave, and
 //! contributors identify the parts of a wave, as in a call: a wave at a node is the same `Parts` type that a
 //! call uses. It is complete when every endpoint below is in it or is known to be missing from it.
 //!
@@ -27,12 +27,12 @@
 //!   places sent to them.
 //!
 //! Modules: [`spec`] and [`error`] say what a stream is and why it ends; [`message`] has the messages between
-//! nodes; `share` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
+//! nodes; `state` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
 //! [`places`], `layout`, `seating` and `given` lay out the tree; every input arrives at `desk`; `open`,
-//! `reseat`, `news` and `close` begin, change and end a share; `gather`, `late`, `filtering`, `emit` and
+//! `reseat`, `news` and `close` begin, change and end it; `gather`, `late`, `filtering`, `emit` and
 //! `settle` are the way up; `down` is the way down; `repair` and `report` handle lost and returning nodes;
 //! `front` and `endpoint` are the two ends; [`operator`] fetches filters that a node was not built with;
-//! [`tags`] has sets of tags; [`work`] reports the sizes of a share.
+//! [`tags`] has sets of tags; [`work`] reports the sizes of a node's state.
 
 mod child;
 mod close;
@@ -59,8 +59,8 @@ mod reseat;
 mod roll;
 mod seating;
 mod settle;
-pub(crate) mod share;
 pub mod spec;
+pub(crate) mod state;
 pub(crate) mod table;
 pub mod tags;
 pub mod work;

@@ -4,8 +4,8 @@ use super::child::Child;
 use super::error::StreamError;
 use super::given;
 use super::message::{StreamMessage, StreamNews, StreamSettled};
-use super::share::{Filter, Share};
 use super::spec::StreamEvent;
+use super::state::{Filter, StreamState};
 use super::tags::TagRuns;
 use crate::error::Missing;
 use crate::id::NodeId;
@@ -17,8 +17,8 @@ use crate::time::Instant;
 use crate::tree::Tree;
 use alloc::vec::Vec;
 
-impl<P: Payload> Share<P> {
-    /// Takes a child's news: it has opened its share, or the endpoints that take part below it have changed.
+impl<P: Payload> StreamState<P> {
+    /// Takes a child's news: it has entered the stream, or the endpoints that take part below it have changed.
     pub(crate) fn take_news(
         &mut self,
         cx: &mut Context<P>,
@@ -154,7 +154,7 @@ impl<P: Payload> Share<P> {
                 let (stream, endpoints) = (self.terms.id, self.present());
                 let trees: Vec<Tree> = self.live().map(|child| child.tree().clone()).collect();
                 let trees = given::within(&trees, &endpoints);
-                let front = self.front.as_mut().expect("invariant: a front-end's share says so");
+                let front = self.front.as_mut().expect("invariant: a front-end's state says so");
                 let was_opened = core::mem::replace(&mut front.is_opened, true);
                 let event = if was_opened {
                     StreamEvent::Changed { trees, endpoints, away }

@@ -1,6 +1,6 @@
-//! How a node gets its share of a stream, and asks its children to take part.
+//! How a node enters a stream, and asks its children to take part.
 //!
-//! The parent sends each child its subtree. The child opens its share in the same way, and answers when
+//! The parent sends each child its subtree. The child enters in the same way, and answers when
 //! everyone below it has answered ([`super::message::StreamNews`]), so opening is itself a wave. If the
 //! layout changes later, the parent sends a node its new place (`reseat`).
 
@@ -9,8 +9,8 @@ use super::error::StreamError;
 use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
 use super::places::Places;
-use super::share::{AtWork, Filter, Share, Terms};
 use super::spec::{EndpointEvent, Source};
+use super::state::{AtWork, Filter, StreamState, Terms};
 use super::table::{StreamDesk, Streams};
 use super::{StreamId, StreamSpec};
 use crate::effect::{Effect, Event, FilterEffect};
@@ -38,8 +38,8 @@ pub(crate) const EPOCH_LEAP_MAX: u64 = 1 << 32;
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 
 impl<P: Payload> Streams<P> {
-    /// Begins a share of a stream that this node does not know yet.
-    pub(crate) fn begin_share(
+    /// Begins a stream that this node does not know yet.
+    pub(crate) fn begin_state(
         &mut self,
         cx: &mut Context<P>,
         now: Instant,
@@ -57,7 +57,7 @@ impl<P: Payload> Streams<P> {
             Some(StreamError::bad_field("open.tree.node", error.node, "each node once"))
         } else if cx.is_leaving() {
             Some(StreamError::ShuttingDown)
-        } else if self.shares.len() >= cx.config.limits.streams_open_max {
+        } else if self.states.len() >= cx.config.limits.streams_open_max {
             Some(StreamError::Full { limit: "streams_open_max".into() })
         } else {
             None
@@ -73,19 +73,19 @@ impl<P: Payload> Streams<P> {
             window_bytes: window_bytes.min(cx.config.limits.stream_window_bytes),
         };
         let cost_weight = cx.config.tuning.cost_weight;
-        let mut share = Box::new(Share::begin(now, terms, Parent::Node(from), cost_weight, None));
-        share.order.number = open.places.number();
-        share.order.epoch = open.epoch;
-        share.roll.first_tag = open.first_tag.max(1);
-        share.row.tag_max = share.roll.first_tag - 1;
-        share.down.packets_before = open.packets_before;
-        share.down.before_layout = open.packets_before;
-        share.down.received = open.packets_before;
+        let mut state = Box::new(StreamState::begin(now, terms, Parent::Node(from), cost_weight, None));
+        state.order.number = open.places.number();
+        state.order.epoch = open.epoch;
+        state.roll.first_tag = open.first_tag.max(1);
+        state.row.tag_max = state.roll.first_tag - 1;
+        state.down.packets_before = open.packets_before;
+        state.down.before_layout = open.packets_before;
+        state.down.received = open.packets_before;
         let children = open.places.children();
-        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.places.root().partitions, children);
-        let (own, first_tag) = (share.roll.own_set.clone(), share.roll.first_tag);
-        share.begin_with(&own, first_tag);
-        share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
+        state.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.places.root().partitions, children);
+        let (own, first_tag) = (state.roll.own_set.clone(), state.roll.first_tag);
+        state.begin_with(&own, first_tag);
+        state.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
     }
 
     /// Closes an endpoint of this node. Records its packet count, so that a later endpoint does not reuse its
@@ -103,8 +103,8 @@ impl<P: Payload> Streams<P> {
     }
 }
 
-impl<P: Payload> Share<P> {
-    /// Gives a new share its endpoints, children and filter.
+impl<P: Payload> StreamState<P> {
+    /// Gives a new stream its endpoints, children and filter.
     pub(crate) fn lay_out(
         &mut self,
         desk: &mut StreamDesk<'_, P>,

@@ -20,7 +20,7 @@
 //!   does not match its name, or is none, only the stream that brought it ends.
 
 use super::message::StreamMessage;
-use super::share::{Filter, Share};
+use super::state::{Filter, StreamState};
 use super::table::{StreamDesk, Streams};
 use super::{StreamError, StreamId};
 use crate::effect::{Effect, FilterEffect};
@@ -157,17 +157,17 @@ impl<P: Payload> Streams<P> {
     /// Handles a report of the driver about an operator.
     pub(crate) fn handle_operator_news(&mut self, cx: &mut Context<P>, now: Instant, news: OperatorNews<P>) {
         match news {
-            OperatorNews::Lacking { stream, id } => self.with_share(cx, now, stream, |share, desk| {
+            OperatorNews::Lacking { stream, id } => self.with_state(cx, now, stream, |state, desk| {
                 desk.streams.operators.want(now, stream, id).is_own = true;
-                share.seek_operator(desk, id)
+                state.seek_operator(desk, id)
             }),
             OperatorNews::Lent { stream, id, payload } => {
-                self.with_share(cx, now, stream, |share, desk| match payload {
+                self.with_state(cx, now, stream, |state, desk| match payload {
                     Some(payload) => {
-                        share.hand_on_operator(desk, id, &payload);
+                        state.hand_on_operator(desk, id, &payload);
                         Ok(())
                     }
-                    None => share.seek_operator(desk, id),
+                    None => state.seek_operator(desk, id),
                 });
             }
             OperatorNews::Kept { id, result } => self.note_operator_kept(cx, now, id, &result),
@@ -186,24 +186,24 @@ impl<P: Payload> Streams<P> {
         let concerned: Vec<StreamId> =
             self.operators.wants.keys().filter(|key| key.1 == id).map(|key| key.0).collect();
         for stream in concerned {
-            self.with_share(cx, now, stream, |share, desk| match result {
+            self.with_state(cx, now, stream, |state, desk| match result {
                 Ok(()) => {
-                    share.hand_on_operator(desk, id, &payload);
+                    state.hand_on_operator(desk, id, &payload);
                     desk.streams.operators.wants.remove(&(stream, id));
-                    if matches!(share.filtering.state, Filter::Opening) {
-                        share.reopen_filter(desk.cx);
+                    if matches!(state.filtering.state, Filter::Opening) {
+                        state.reopen_filter(desk.cx);
                     }
                     Ok(())
                 }
                 Err(problem) if stream == brought_by => Err(StreamError::Filter { problem: problem.clone() }),
                 // This stream asks other nodes than the stream that brought the operator.
-                Err(_) => share.seek_operator(desk, id),
+                Err(_) => state.seek_operator(desk, id),
             });
         }
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Takes a request for an operator: from a child that lacks it, or from the parent that looks for it
     /// below.
     pub(crate) fn take_operator_want(

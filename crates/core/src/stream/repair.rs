@@ -18,8 +18,8 @@ use super::child::{Child, Half};
 use super::gather::next_slot_due;
 use super::lane::GATHERED;
 use super::message::StreamMessage;
-use super::share::Share;
 use super::spec::Source;
+use super::state::StreamState;
 use super::table::{StreamDesk, Streams};
 use crate::config::Tuning;
 use crate::effect::{Effect, TracePoint};
@@ -39,21 +39,21 @@ impl<P: Payload> Streams<P> {
     /// Handles the loss of a peer, as a parent and as a child.
     pub(crate) fn handle_stream_peer_gone(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
         let concerned: Vec<_> = self
-            .shares
+            .states
             .values()
-            .filter(|share| share.seat.parent == Parent::Node(peer) || share.child_at(peer).is_some())
-            .map(|share| share.terms.id)
+            .filter(|state| state.seat.parent == Parent::Node(peer) || state.child_at(peer).is_some())
+            .map(|state| state.terms.id)
             .collect();
         for stream in concerned {
-            self.with_share(cx, now, stream, |share, desk| {
-                if share.seat.parent == Parent::Node(peer) {
+            self.with_state(cx, now, stream, |state, desk| {
+                if state.seat.parent == Parent::Node(peer) {
                     if peer.is_client() {
                         return Err(StreamError::FrontLost);
                     }
-                    share.order.orphan_since.get_or_insert(now);
+                    state.order.orphan_since.get_or_insert(now);
                 }
-                if let Some(at) = share.child_at(peer) {
-                    share.give_up(desk.cx, now, at, &Reason::Lost, true);
+                if let Some(at) = state.child_at(peer) {
+                    state.give_up(desk.cx, now, at, &Reason::Lost, true);
                 }
                 Ok(())
             });
@@ -62,42 +62,42 @@ impl<P: Payload> Streams<P> {
 
     /// Handles the news that a peer can be reached, perhaps again.
     pub(crate) fn handle_stream_peer_seen(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
-        let is_missed = |share: &Share<P>| {
-            share.child_at(peer).is_some_and(|at| share.seat.children[at].standing() == Standing::Gone)
+        let is_missed = |state: &StreamState<P>| {
+            state.child_at(peer).is_some_and(|at| state.seat.children[at].standing() == Standing::Gone)
         };
         let concerned: Vec<_> =
-            self.shares.values().filter(|share| is_missed(share)).map(|share| share.terms.id).collect();
+            self.states.values().filter(|state| is_missed(state)).map(|state| state.terms.id).collect();
         for stream in concerned {
-            self.with_share(cx, now, stream, |share, desk| {
-                if let Some(at) = share.child_at(peer) {
-                    share.hear_again(desk.cx, now, at);
+            self.with_state(cx, now, stream, |state, desk| {
+                if let Some(at) = state.child_at(peer) {
+                    state.hear_again(desk.cx, now, at);
                 }
                 Ok(())
             });
         }
     }
 
-    /// Handles a share's timer.
+    /// Handles a stream's timer.
     pub(crate) fn handle_stream_timeout(
         &mut self,
         cx: &mut Context<P>,
         now: Instant,
         stream: super::StreamId,
     ) {
-        self.with_share(cx, now, stream, |share, desk| {
-            share.beat.armed = None;
-            share.time_out_slots(now);
-            if now < share.beat.ticked_at + desk.cx.config.tuning.stream_beat.into() {
+        self.with_state(cx, now, stream, |state, desk| {
+            state.beat.armed = None;
+            state.time_out_slots(now);
+            if now < state.beat.ticked_at + desk.cx.config.tuning.stream_beat.into() {
                 return Ok(());
             }
-            share.note_held_up(desk.cx, now);
-            share.beat.ticked_at = now;
-            share.tick(desk, now)
+            state.note_held_up(desk.cx, now);
+            state.beat.ticked_at = now;
+            state.tick(desk, now)
         });
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Resets the children's silence if this node itself was held up for long, and sends a beat at once.
     ///
     /// A node that was held up has heard nothing, through no fault of its children.
@@ -137,7 +137,7 @@ impl<P: Payload> Share<P> {
         self.close_ranks(cx);
     }
 
-    /// Brings the share up to date after children or endpoints were lost.
+    /// Brings the stream up to date after children or endpoints were lost.
     pub(super) fn close_ranks(&mut self, cx: &mut Context<P>) {
         debug_assert!(self.is_grouped(), "a lost endpoint stays in the group, away or not");
         self.forget_taken(cx);
@@ -206,8 +206,8 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// When the share must be examined again.
-    pub(crate) fn share_wakes_at(&mut self, cx: &Context<P>) -> Instant {
+    /// When the stream must be examined again.
+    pub(crate) fn state_wakes_at(&mut self, cx: &Context<P>) -> Instant {
         let ticked_at = self.beat.ticked_at;
         let tick_at = self.patience(cx).speaks_at(ticked_at).unwrap_or(ticked_at);
         next_slot_due(self).map_or(tick_at, |due| due.min(tick_at))
@@ -224,7 +224,7 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// The periodic work of a share.
+    /// The periodic work of a stream.
     fn tick(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) -> Result<(), StreamError> {
         if let Some(since) = self.order.orphan_since
             && since.until(now) > desk.cx.config.tuning.orphan_patience.into()
@@ -263,7 +263,7 @@ impl<P: Payload> Share<P> {
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Withholds settlement from the nodes below for waves that a lost node's filter may have kept.
     ///
     /// The lost node's heirs send their pieces again. The nodes below must keep these until the filter here

@@ -5,7 +5,7 @@
 
 use super::error::StreamError;
 use super::message::{StreamMessage, StreamReport};
-use super::share::Share;
+use super::state::StreamState;
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
@@ -13,7 +13,7 @@ use crate::seat::Parent;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Reports a child that was given up and is heard or can be reached again, so that it may begin anew.
     pub(crate) fn hear_again(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
         let reported_at = self.seat.children[at].more.place.reported_at;

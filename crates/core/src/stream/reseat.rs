@@ -11,8 +11,8 @@ use super::lane::GATHERED;
 use super::message::StreamOpen;
 use super::open::EPOCH_LEAP_MAX;
 use super::places::{Places, SeatNumber};
-use super::share::Share;
 use super::spec::{EndpointEvent, Source};
+use super::state::StreamState;
 use super::table::StreamDesk;
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
@@ -24,7 +24,7 @@ use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Handles an `Open` for a stream that this node already has.
     pub(crate) fn reseat(
         &mut self,
@@ -84,7 +84,7 @@ impl<P: Payload> Share<P> {
         self.ask_again_for_operators(desk)
     }
 
-    /// Applies the front-end's layout to its own share.
+    /// Applies the front-end's layout to its own state.
     pub(crate) fn follow_layout(&mut self, cx: &mut Context<P>, now: Instant) {
         let Some(front) = &self.front else { return };
         self.order.epoch = front.layout.epoch();
@@ -295,20 +295,20 @@ impl Bereft {
 /// Drops packets of endpoints that have moved to another subtree; they send them again from there.
 ///
 /// The settled keys are kept. The front-end keeps everything that it has given its user.
-fn forget_lanes<P: Payload>(share: &mut Share<P>) {
-    if share.front.is_some() {
+fn forget_lanes<P: Payload>(state: &mut StreamState<P>) {
+    if state.front.is_some() {
         return;
     }
     let is_gone =
-        |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !share.roll.group.contains(endpoint));
-    let gone: Vec<u32> = share.row.lanes.keys().filter(is_gone).copied().collect();
+        |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !state.roll.group.contains(endpoint));
+    let gone: Vec<u32> = state.row.lanes.keys().filter(is_gone).copied().collect();
     for lane in gone {
-        let keys: Vec<u64> = share.row.lanes[&lane].slots.iter().map(|slot| slot.key).collect();
+        let keys: Vec<u64> = state.row.lanes[&lane].slots.iter().map(|slot| slot.key).collect();
         for key in keys {
-            take_slot(share, lane, key);
+            take_slot(state, lane, key);
         }
-        if let Some(waves) = share.row.lanes.get_mut(&lane) {
-            share.window.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
+        if let Some(waves) = state.row.lanes.get_mut(&lane) {
+            state.window.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
             waves.sent.clear();
         }
     }

@@ -1,4 +1,4 @@
-//! The roll of a share: which endpoints are below, which of them are away, and which a wave waits for.
+//! The roll of a stream at this node: which endpoints are below, which of them are away, and which a wave waits for.
 //!
 //! Every endpoint of the group is at one place: hosted here, accounted for by one child, or given up by this
 //! node. A child reports which of its endpoints are there (`news`); it can't add others itself. An endpoint
@@ -6,8 +6,8 @@
 //! wait for it, and later waves never wait in vain.
 
 use super::lane::{GATHERED, Slot};
-use super::share::{Roll, Share};
 use super::spec::Synchronisation;
+use super::state::{Roll, StreamState};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -49,7 +49,7 @@ impl Roll {
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// The endpoints that a wave waits for.
     fn expected(&self, key: u64) -> PartitionSet {
         let mut expected = self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below);

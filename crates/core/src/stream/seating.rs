@@ -6,7 +6,7 @@
 //! flight.
 
 use super::child::Child;
-use super::share::Share;
+use super::state::StreamState;
 use super::table::StreamDesk;
 use crate::id::NodeId;
 use crate::membership::card::MemberCard;
@@ -17,7 +17,7 @@ use crate::seat::Standing;
 use crate::time::Instant;
 use crate::tree::{Seat, Tree};
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Gives endpoints that no node accounts for a place in the tree, at a node that hosts them.
     pub(crate) fn give_places(
         &mut self,
@@ -91,15 +91,15 @@ impl<P: Payload> Share<P> {
 }
 
 /// The children that take part.
-fn there<P: Payload>(share: &Share<P>) -> impl Iterator<Item = &Child<P>> {
-    share.seat.children.iter().filter(|child| child.standing() == Standing::There)
+fn there<P: Payload>(state: &StreamState<P>) -> impl Iterator<Item = &Child<P>> {
+    state.seat.children.iter().filter(|child| child.standing() == Standing::There)
 }
 
 /// If the front-end has as many children as the shape says, a node of the smallest subtree that has fewer.
-fn below_smallest<P: Payload>(share: &Share<P>) -> Option<NodeId> {
-    let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
-    let smallest = there(share).min_by_key(|child| child.tree().root().size)?;
-    let is_full = share.live().count() >= fan_out;
+fn below_smallest<P: Payload>(state: &StreamState<P>) -> Option<NodeId> {
+    let fan_out = state.front.as_ref().map_or(1, |front| front.fan_out) as usize;
+    let smallest = there(state).min_by_key(|child| child.tree().root().size)?;
+    let is_full = state.live().count() >= fan_out;
     is_full.then(|| smallest.tree().seats()[free_seat(smallest.tree(), fan_out)].node)
 }
 

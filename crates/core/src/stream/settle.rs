@@ -11,8 +11,8 @@ use super::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamSettled};
-use super::share::Share;
 use super::spec::EndpointEvent;
+use super::state::StreamState;
 use super::table::Streams;
 use super::tags::{RUNS_MAX, TagRuns};
 use crate::id::{NodeId, RequestId};
@@ -27,8 +27,8 @@ impl<P: Payload> Streams<P> {
     /// Notes that the front-end's user has taken so many waves.
     pub(crate) fn take_waves(&mut self, cx: &mut Context<P>, now: Instant, request: RequestId, waves: u32) {
         let Some(&stream) = self.fronts.get(&request) else { return };
-        self.with_share(cx, now, stream, |share, desk| {
-            let Some(front) = share.front.as_mut() else { return Ok(()) };
+        self.with_state(cx, now, stream, |state, desk| {
+            let Some(front) = state.front.as_mut() else { return Ok(()) };
             let mut is_urgent = false;
             for _ in 0..waves {
                 let Some((lane, key, bytes, urgent)) = front.delivered.pop_front() else { break };
@@ -36,15 +36,15 @@ impl<P: Payload> Streams<P> {
                 front.to_settle_bytes += bytes;
                 is_urgent |= urgent;
             }
-            if is_urgent || front.to_settle_bytes >= share.terms.window_bytes / 4 {
-                share.settle_taken(desk.cx);
+            if is_urgent || front.to_settle_bytes >= state.terms.window_bytes / 4 {
+                state.settle_taken(desk.cx);
             }
             Ok(())
         });
     }
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     /// Tells the nodes below which waves the user has taken.
     pub(crate) fn settle_taken(&mut self, cx: &mut Context<P>) {
         let Some(front) = self.front.as_mut() else { return };
@@ -152,8 +152,8 @@ impl<P: Payload> Share<P> {
 ///
 /// If it counts as settled because an old gap was closed ([`TagRuns`]), the nodes below were not told, and
 /// would keep the wave for ever.
-pub(crate) fn settle_again<P>(share: &mut Share<P>, lane: u32, key: u64) {
-    let Some(front) = share.front.as_mut() else { return };
+pub(crate) fn settle_again<P>(state: &mut StreamState<P>, lane: u32, key: u64) {
+    let Some(front) = state.front.as_mut() else { return };
     let tags = front.to_settle.entry(lane).or_default();
     // This set must not close a gap itself.
     if tags.runs().len() < RUNS_MAX / 2 {
@@ -173,12 +173,12 @@ pub(crate) fn marks_quarter(unmarked_bytes: &mut usize, bytes: usize, window_byt
 }
 
 /// Drops pieces that are still coming together for waves that the front-end already has.
-fn drop_slots<P: Payload>(share: &mut Share<P>, lane: u32, runs: &TagRuns) {
-    let Some(waves) = share.row.lanes.get(&lane) else { return };
+fn drop_slots<P: Payload>(state: &mut StreamState<P>, lane: u32, runs: &TagRuns) {
+    let Some(waves) = state.row.lanes.get(&lane) else { return };
     let Some(last) = runs.last() else { return };
     let keys = waves.slots.iter().map(|slot| slot.key).take_while(|&key| key <= last);
     let gone: Vec<u64> = keys.filter(|&key| runs.contains(key)).collect();
     for key in gone {
-        take_slot(share, lane, key);
+        take_slot(state, lane, key);
     }
 }

@@ -19,7 +19,7 @@ pub enum Synchronisation {
     /// As [`WaitForAll`](Self::WaitForAll), but the front-end waits at most this long after the first packet
     /// of the wave.
     ///
-    /// A node below waits for a share of that time; the deeper the node, the smaller the share.
+    /// A node below waits for a part of that time; the deeper the node, the smaller the part.
     TimeOut(#[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))] Duration),
     /// At once: packets go up one by one.
     DoNotWait,

@@ -1,8 +1,8 @@
-//! The streams that this node takes part in, and the state that a share borrows while it changes.
+//! The streams that this node takes part in, and the parts that a stream borrows while it changes.
 
 use super::StreamId;
 use super::operator::Operators;
-use super::share::Share;
+use super::state::StreamState;
 use crate::id::RequestId;
 use crate::node::context::Context;
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct Streams<P> {
     #[allow(clippy::vec_box)]
-    pub(crate) shares: BTreeMap<StreamId, Box<Share<P>>>,
+    pub(crate) states: BTreeMap<StreamId, Box<StreamState<P>>>,
     pub(crate) operators: Operators<P>,
     /// Streams of which this node is the front-end.
     pub(crate) fronts: BTreeMap<RequestId, StreamId>,
@@ -25,7 +25,7 @@ pub(crate) struct Streams<P> {
 impl<P> Default for Streams<P> {
     fn default() -> Self {
         Self {
-            shares: BTreeMap::new(),
+            states: BTreeMap::new(),
             operators: Operators::default(),
             fronts: BTreeMap::new(),
             opened: 0,
@@ -34,7 +34,7 @@ impl<P> Default for Streams<P> {
     }
 }
 
-/// State that a share borrows while it is out of its table and changes.
+/// Parts of the node that a stream borrows while it is out of its table and changes.
 pub(crate) struct StreamDesk<'n, P> {
     pub(crate) cx: &'n mut Context<P>,
     pub(crate) streams: &'n mut Streams<P>,

@@ -1,12 +1,12 @@
-//! The sizes of a node's share of a stream, for tests and monitors that check bounds on growth.
+//! The sizes of a node's state for a stream, for tests and monitors that check bounds on growth.
 
 use super::StreamId;
 use super::lane::GATHERED;
-use super::share::Share;
+use super::state::StreamState;
 use super::table::Streams;
 use crate::message::Payload;
 
-/// The sizes of a node's share of a stream now.
+/// The sizes of a node's state for a stream now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamWork {
     /// The stream.
@@ -30,22 +30,22 @@ pub struct StreamWork {
 }
 
 impl<P: Payload> Streams<P> {
-    /// The sizes of each share.
+    /// The sizes of each stream's state.
     pub(crate) fn work(&self) -> impl Iterator<Item = StreamWork> + '_ {
-        self.shares.values().map(|share| work_of(share))
+        self.states.values().map(|state| work_of(state))
     }
 }
 
-fn work_of<P: Payload>(share: &Share<P>) -> StreamWork {
+fn work_of<P: Payload>(state: &StreamState<P>) -> StreamWork {
     StreamWork {
-        stream: share.terms.id,
-        children: share.seat.children.len(),
-        window_bytes: share.terms.window_bytes,
-        unsettled_bytes: share.window.unsettled_bytes,
-        held_bytes: share.window.held_bytes,
-        waves_open: share.row.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len()),
-        waves_begun: share.row.opened.len(),
-        packets_kept: share.down.kept.len() + share.down.waiting.len(),
-        cohorts: share.roll.cohorts.len(),
+        stream: state.terms.id,
+        children: state.seat.children.len(),
+        window_bytes: state.terms.window_bytes,
+        unsettled_bytes: state.window.unsettled_bytes,
+        held_bytes: state.window.held_bytes,
+        waves_open: state.row.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len()),
+        waves_begun: state.row.opened.len(),
+        packets_kept: state.down.kept.len() + state.down.waiting.len(),
+        cohorts: state.roll.cohorts.len(),
     }
 }

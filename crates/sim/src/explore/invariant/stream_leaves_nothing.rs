@@ -1,4 +1,4 @@
-//! A closed stream leaves nothing behind: no node has a share of it, and none of its endpoints is open.
+//! A closed stream leaves nothing behind: no node has state for it, and none of its endpoints is open.
 
 use super::Finding;
 use crate::world::World;

@@ -1,4 +1,4 @@
-//! One node with a share of a stream, fed by hand. The test writes out the messages of its parent, children
+//! One node in a stream, fed by hand. The test writes out the messages of its parent, children
 //! and endpoints, and reads the messages that it has sent.
 
 use super::addr;
@@ -108,7 +108,7 @@ impl Lone {
         }
     }
 
-    /// As [`new`](Self::new), with a share of the stream: its own endpoints and children, all of which have
+    /// As [`new`](Self::new), in the stream: its own endpoints and children, all of which have
     /// answered.
     pub fn open(synchronisation: Synchronisation, own: &[u32], children: &[Tree]) -> Self {
         let mut lone = Self::new(synchronisation, "", Limits::DEFAULT);

@@ -1,4 +1,4 @@
-//! A node's share of a stream: its parent, children and endpoints, and the waves that are at this node.
+//! A node's state for a stream: its parent, children and endpoints, and the waves that are at this node.
 
 use super::StreamId;
 use super::child::{Child, Flow, Own};
@@ -25,9 +25,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// The state of a share's filter.
+/// The state of a stream's filter.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a share has one, and a box for each run would cost each wave")]
+#[allow(clippy::large_enum_variant, reason = "a stream has one, and a box for each run would cost each wave")]
 pub(crate) enum Filter<P> {
     /// The stream has no filter.
     None,
@@ -66,7 +66,7 @@ pub(crate) struct Busy<P> {
 
 /// The wave or packet to which a run's result belongs.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a share has one")]
+#[allow(clippy::large_enum_variant, reason = "a stream has one")]
 pub(crate) enum AtWork<P> {
     /// A wave on its way up, with its lane.
     Wave(u32, Slot<P>),
@@ -152,7 +152,7 @@ impl<P> Default for Down<P> {
     }
 }
 
-/// State that only the front-end's share has.
+/// State that only the front-end has.
 ///
 /// Twelve fields, because the front-end's user depends on all of them: what the user wants and has been
 /// given, and which nodes have been asked to take part.
@@ -204,7 +204,7 @@ pub(crate) struct Order {
     pub(crate) orphan_since: Option<Instant>,
 }
 
-/// The heartbeat of a share.
+/// The heartbeat of a stream.
 #[derive(Debug)]
 pub(crate) struct Beat {
     pub(crate) ticked_at: Instant,
@@ -265,7 +265,7 @@ pub(crate) struct Window {
     pub(crate) held_of: BTreeMap<u32, usize>,
 }
 
-/// The filter of a share, and its cost.
+/// The filter of a stream at this node, and its cost.
 #[derive(Debug)]
 pub(crate) struct Filtering<P> {
     pub(crate) state: Filter<P>,
@@ -275,12 +275,12 @@ pub(crate) struct Filtering<P> {
     pub(crate) is_inline: bool,
 }
 
-/// A node's share of a stream.
+/// A node's state for a stream.
 ///
-/// Eleven fields, because each is a part with methods of its own, and a share is all of them: its terms, its
+/// Eleven fields, because each is a part with methods of its own, and a stream needs all of them: its terms, its
 /// place, the nodes below it, the waves that are here, and how packets go up and down.
 #[derive(Debug)]
-pub(crate) struct Share<P> {
+pub(crate) struct StreamState<P> {
     pub(crate) terms: Terms<P>,
     pub(crate) seat: Seat<Flow<P>>,
     pub(crate) order: Order,
@@ -296,7 +296,7 @@ pub(crate) struct Share<P> {
     pub(crate) front: Option<FrontEnd>,
 }
 
-impl<P: Payload> Share<P> {
+impl<P: Payload> StreamState<P> {
     pub(crate) fn begin(
         now: Instant,
         terms: Terms<P>,
