@@ -35,7 +35,7 @@ impl SwimId {
 
     /// The unknown node at `addr`. An announcement is accepted by address alone; every answer has the real
     /// identity.
-    pub(super) const fn whoever_at(addr: SocketAddr) -> Self {
+    pub(super) const fn unknown_at(addr: SocketAddr) -> Self {
         Self::first_life(NodeId::new(addr, 0))
     }
 

@@ -53,7 +53,7 @@ impl Protocol {
 
     /// Announces this node to the node at `addr`, and so learns which node that is.
     pub(super) fn call_on(&mut self, addr: SocketAddr) {
-        let called = self.foca.announce(SwimId::whoever_at(addr), &mut self.outbox);
+        let called = self.foca.announce(SwimId::unknown_at(addr), &mut self.outbox);
         debug_assert!(called.is_ok(), "a header always fits a datagram: {called:?}");
     }
 
