@@ -1,0 +1,106 @@
+//! Overwrite: of a run of events of one key and type, one is sent (mirroring §3.2.1, `set_overwrite`).
+//!
+//! The first event of a run is sent, and the next `run − 1` are held back, each over the one before. The event
+//! after them begins the next run, and takes along the fields that only a held one had. In the paper, held
+//! events are lost, so a flight whose position is reported once an hour would be up to `run` hours out of
+//! date. Here the last one is sent when it has been held for `max_age_ms`, or before any other event of its
+//! key is sent.
+
+use crate::event::{Event, Name};
+use serde::Deserialize;
+use treefold_core::time::{Duration, Instant};
+
+/// Longest run.
+pub const RUN_MAX: u32 = 1_000_000;
+
+/// Sends one event of a run of one key and type.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overwrite {
+    /// The events' type.
+    #[serde(rename = "type")]
+    pub kind: Name,
+    /// Length of a run, from 2 to [`RUN_MAX`].
+    pub run: u32,
+    /// Longest time that an event is held back, in ms; default 1,000.
+    #[serde(default = "second")]
+    pub max_age_ms: u64,
+}
+
+fn second() -> u64 {
+    1_000
+}
+
+impl Overwrite {
+    /// Longest time that an event is held back.
+    pub fn max_age(&self) -> Duration {
+        Duration::from_millis(self.max_age_ms)
+    }
+}
+
+/// The run of one key and type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    /// Events of this run that can still be held back.
+    left: u32,
+    held: Option<Held>,
+}
+
+/// An event that is held back.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) event: Event,
+    /// Since when a value newer than the sent one is held.
+    pub(crate) since: Instant,
+    /// Names its entry among the times at which something is due.
+    pub(crate) ticket: u64,
+}
+
+/// The effect of an event on its run.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    /// The event is sent, over the held one if there was one.
+    Send(Event, Option<Held>),
+    /// The event is held, and nothing was before.
+    Hold,
+    /// The event is held in place of this one.
+    Replace(Event),
+}
+
+impl Run {
+    /// Takes the next event. `ticket` is that of a newly held event.
+    pub(crate) fn take(&mut self, now: Instant, run: u32, event: Event, ticket: u64) -> Ran {
+        if self.left == 0 {
+            self.left = run - 1;
+            let held = self.held.take();
+            let event = match &held {
+                Some(held) => event.over(&held.event),
+                None => event,
+            };
+            return Ran::Send(event, held);
+        }
+        self.left -= 1;
+        match &mut self.held {
+            Some(held) => {
+                let event = event.over(&held.event);
+                Ran::Replace(std::mem::replace(&mut held.event, event))
+            }
+            none => {
+                *none = Some(Held { event, since: now, ticket });
+                Ran::Hold
+            }
+        }
+    }
+
+    /// Takes out the held event, to send it. It begins a new run.
+    pub(crate) fn release(&mut self, run: u32) -> Option<Held> {
+        let held = self.held.take()?;
+        self.left = run - 1;
+        Some(held)
+    }
+
+    /// The held event.
+    pub(crate) fn held(&self) -> Option<&Held> {
+        self.held.as_ref()
+    }
+}
