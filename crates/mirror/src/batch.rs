@@ -124,7 +124,8 @@ impl Batch {
     /// If the head is invalid.
     pub fn read(bytes: &Bytes) -> Result<Self, BatchError> {
         let mut rest = &bytes[..];
-        let epoch = u32::try_from(number(&mut rest, "its epoch")?).map_err(|_| BatchError::Cut("its epoch"))?;
+        let epoch =
+            u32::try_from(number(&mut rest, "its epoch")?).map_err(|_| BatchError::Cut("its epoch"))?;
         let position = number(&mut rest, "its position")?;
         let rules_version = number(&mut rest, "its rules")?;
         let sent_ms = number(&mut rest, "its time")?;

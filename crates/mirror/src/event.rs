@@ -12,6 +12,7 @@ pub use json::write_json;
 
 use crate::fields::{Fields, FieldsError};
 use crate::limits::MirrorLimits;
+use crate::rules::FieldType;
 use bytes::Bytes;
 use bytestring::ByteString;
 use std::fmt;
@@ -142,6 +143,16 @@ pub enum EventError {
     /// The number is 0.
     #[error("number is 0; a stream's numbers start at 1")]
     ZeroNumber,
+    /// A field has another type than the rules declare.
+    #[error("field `{field}` of type `{kind}` is not of type {expected}")]
+    FieldType {
+        /// The field.
+        field: String,
+        /// The event's type.
+        kind: Name,
+        /// The declared type of the field.
+        expected: FieldType,
+    },
     /// The fields are invalid.
     #[error("fields: {0}")]
     Fields(#[from] FieldsError),
@@ -192,9 +203,8 @@ struct Parts {
 
 impl Parts {
     fn event(self, stream: Option<&Name>, limits: &MirrorLimits) -> Result<Event, EventError> {
-        let named = |field, text: ByteString| {
-            Name::new(text).map_err(|problem| EventError::Name { field, problem })
-        };
+        let named =
+            |field, text: ByteString| Name::new(text).map_err(|problem| EventError::Name { field, problem });
         let missing = |field| EventError::Missing { field };
         let stream = match (self.stream, stream) {
             (Some(text), _) => named("stream", text)?,

@@ -138,7 +138,7 @@ impl Fields {
             return self.clone();
         }
         let mut out = Vec::with_capacity(self.0.len() + later.0.len());
-        merge(&self.0, &later.0, Nils::Keep, &mut out);
+        merge(&self.0, &later.0, &mut out);
         Self(out.into())
     }
 }
@@ -168,15 +168,6 @@ impl<'a> FromIterator<(&'a str, Value<'a>)> for Fields {
     }
 }
 
-/// Treatment of a later value that is nil.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nils {
-    /// Nil is a value as any other.
-    Keep,
-    /// Nil removes its field.
-    Remove,
-}
-
 /// True if two encoded maps have the same names in the same order.
 fn have_same_names(a: &[u8], b: &[u8]) -> bool {
     let (mut a, mut b) = (pairs(a), pairs(b));
@@ -190,21 +181,14 @@ fn have_same_names(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Appends the union of two encoded maps to `out`; `later` wins.
-pub(crate) fn merge(earlier: &[u8], later: &[u8], nils: Nils, out: &mut Vec<u8>) {
-    let is_gone = |raw: &[u8]| nils == Nils::Remove && raw == [NIL];
+fn merge(earlier: &[u8], later: &[u8], out: &mut Vec<u8>) {
     let in_later = |name: &str| pairs(later).any(|(known, _)| known == name);
     let kept = || pairs(earlier).filter(|(name, _)| !in_later(name));
-    let new = || pairs(later).filter(|(_, raw)| !is_gone(raw));
-    put_map(out, kept().count() + new().count());
-    for (name, raw) in kept().chain(new()) {
+    put_map(out, kept().count() + pairs(later).count());
+    for (name, raw) in kept().chain(pairs(later)) {
         put_text(out, name);
         out.extend_from_slice(raw);
     }
-}
-
-/// True if a later map replaces an earlier one as it is: same names, and no nil that would remove a field.
-pub(crate) fn replaces(earlier: &[u8], later: &[u8]) -> bool {
-    have_same_names(earlier, later) && pairs(later).all(|(_, raw)| raw != [NIL])
 }
 
 /// Iterates over the names and encoded values of an encoded map.
@@ -463,8 +447,5 @@ mod tests {
         assert_eq!(one.merged(&two), both);
         assert_eq!(one.merged(&Fields::EMPTY), one);
         assert_eq!(Fields::EMPTY.merged(&two), two);
-        let mut without = Vec::new();
-        merge(one.as_bytes(), two.as_bytes(), Nils::Remove, &mut without);
-        assert_eq!(Fields(without.into()), fields(&[("a", Value::Integer(1)), ("c", Value::Integer(3))]));
     }
 }

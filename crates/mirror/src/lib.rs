@@ -1,8 +1,31 @@
-//! Mirrors.
+//! Mirrors: live state for many readers, without I/O and without a clock.
+//!
+//! An *origin* takes events from incoming streams, applies *rules* to them, and mirrors the others to nodes
+//! that keep a state and serve it to readers (Gavrilovska, Schwan, Oleson, *Adaptable Mirroring in Cluster
+//! Servers*: "mirroring" below). Like `treefold-core`, this crate decides and does not act: a caller passes in
+//! the time and the bytes. Production and the simulator drive the same code.
+//!
+//! A map of the code:
+//!
+//! - [`event`]: an event, and its forms in JSON and MessagePack. [`fields`] are its content.
+//! - [`rules`]: the kinds of rules, a file each; their file format, and the checks of a file.
+//! - [`select`]: an origin's receiving side, which applies rules to events.
+//! - [`batch`]: the encoding of mirrored events.
+//! - [`vector`]: places in streams of events.
+//! - [`replay`]: the effect of rules on a recorded trace.
+//! - [`limits`]: all limits.
 #![forbid(unsafe_code)]
+
 pub mod batch;
 pub mod event;
 pub mod fields;
 pub mod limits;
+pub mod replay;
 pub mod rules;
+pub mod select;
 pub mod vector;
+
+pub use event::{Event, EventError, Name};
+pub use fields::Fields;
+pub use limits::MirrorLimits;
+pub use vector::{Cut, VectorTime};

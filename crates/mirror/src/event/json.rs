@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `body` is a text; bytes that are not UTF-8 are `body_base64`. Unknown members are refused, because a
-//! misspelt one would be lost without a word; `at_ms`, the time in a recorded trace, is known and ignored.
+//! misspelt one would be lost without a word. A recorded trace also has `at_ms`, its time in ms.
 
 use super::{Event, EventError, Parts};
 use crate::event::Name;
@@ -34,8 +34,7 @@ struct Given<'a> {
     body: Option<Cow<'a, str>>,
     #[serde(borrow)]
     body_base64: Option<Cow<'a, str>>,
-    #[serde(rename = "at_ms")]
-    _at_ms: Option<f64>,
+    at_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -59,6 +58,18 @@ impl Event {
     /// # Errors
     /// If the text is not an event, or a part of it exceeds its limit.
     pub fn from_json(text: &str, stream: Option<&Name>, limits: &MirrorLimits) -> Result<Self, EventError> {
+        Self::from_trace(text, stream, limits).map(|(event, _)| event)
+    }
+
+    /// Reads an event from a line of a recorded trace, and its `at_ms`: the time since the trace's start in ms.
+    ///
+    /// # Errors
+    /// As [`from_json`](Self::from_json).
+    pub fn from_trace(
+        text: &str,
+        stream: Option<&Name>,
+        limits: &MirrorLimits,
+    ) -> Result<(Self, Option<f64>), EventError> {
         let syntax = |error: serde_json::Error| EventError::Syntax { problem: error.to_string() };
         let given: Given<'_> = serde_json::from_str(text).map_err(syntax)?;
         let fields = match given.fields {
@@ -92,7 +103,7 @@ impl Event {
             fields,
             body,
         };
-        parts.event(stream, limits)
+        Ok((parts.event(stream, limits)?, given.at_ms))
     }
 }
 

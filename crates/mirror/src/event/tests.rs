@@ -68,8 +68,12 @@ fn missing_members_are_named() {
 fn invalid_events_are_refused_by_field_and_limit() {
     let refused = |text: &str| json(text).unwrap_err().to_string();
     assert!(refused(r#"{"nmber":1}"#).contains("unknown field `nmber`"));
-    assert!(refused(r#"{"stream":"a b","number":1,"key":"k","type":"t"}"#).starts_with("stream: `a b` is not"));
-    assert!(refused(r#"{"stream":"a","number":-1,"key":"k","type":"t"}"#).contains("invalid value: integer `-1`"));
+    assert!(
+        refused(r#"{"stream":"a b","number":1,"key":"k","type":"t"}"#).starts_with("stream: `a b` is not")
+    );
+    assert!(
+        refused(r#"{"stream":"a","number":-1,"key":"k","type":"t"}"#).contains("invalid value: integer `-1`")
+    );
     assert!(refused(r#"{"stream":"a","number":0,"key":"k","type":"t"}"#).contains("start at 1"));
     assert_eq!(
         refused(r#"{"stream":"a","number":1,"key":"","type":"t"}"#),
@@ -77,7 +81,10 @@ fn invalid_events_are_refused_by_field_and_limit() {
     );
     let long = format!(r#"{{"stream":"a","number":1,"key":"{}","type":"t"}}"#, "k".repeat(1025));
     assert_eq!(refused(&long), "key has 1025 bytes; allowed: 1 to 1024");
-    assert!(refused(r#"{"stream":"a","number":1,"key":"k","type":"t","fields":[1]}"#).contains("fields: expected"));
+    assert!(
+        refused(r#"{"stream":"a","number":1,"key":"k","type":"t","fields":[1]}"#)
+            .contains("fields: expected")
+    );
     assert!(
         refused(r#"{"stream":"a","number":1,"key":"k","type":"t","fields":{"a":1,"a":2}}"#)
             .contains("field `a` occurs twice")
@@ -105,7 +112,8 @@ fn cut_message_pack_is_refused() {
 
 #[test]
 fn later_event_keeps_fields_that_it_does_not_set() {
-    let one = json(r#"{"stream":"a","number":1,"key":"k","type":"t","fields":{"a":1,"b":1},"body":"x"}"#).unwrap();
+    let one =
+        json(r#"{"stream":"a","number":1,"key":"k","type":"t","fields":{"a":1,"b":1},"body":"x"}"#).unwrap();
     let two = json(r#"{"stream":"a","number":2,"key":"k","type":"t","fields":{"b":2}}"#).unwrap();
     let over = two.over(&one);
     assert_eq!(

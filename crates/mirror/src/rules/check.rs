@@ -188,9 +188,8 @@ fn cycle(file: &RuleFile) -> Option<Problem> {
     // Each tuple is coloured once it and all that it feeds are known to be free of cycles.
     let mut is_free = vec![false; tuples.len()];
     loop {
-        let next = (0..tuples.len()).find(|&from| {
-            !is_free[from] && (0..tuples.len()).all(|to| !feeds(from, to) || is_free[to])
-        });
+        let next = (0..tuples.len())
+            .find(|&from| !is_free[from] && (0..tuples.len()).all(|to| !feeds(from, to) || is_free[to]));
         match next {
             Some(free) => is_free[free] = true,
             None => break,

@@ -25,10 +25,9 @@
 //! ```
 
 use super::check::{Problem, check};
-use super::{
-    Active, Coalesce, Discard, FieldType, FunctionUse, Overwrite, Rule, RuleKind, Sequence, Tuple,
-};
-use crate::event::Name;
+use super::{Active, Coalesce, Discard, FieldType, FunctionUse, Overwrite, Rule, RuleKind, Sequence, Tuple};
+use crate::event::{Event, EventError, Name};
+use crate::fields::value;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -158,6 +157,22 @@ impl RuleFile {
         let file = Self { types, rules, checkpoint, adapt, state };
         problems.extend(check(&file));
         if problems.is_empty() { Ok(file) } else { Err(problems) }
+    }
+
+    /// Checks the fields of an event against the declared types.
+    ///
+    /// # Errors
+    /// [`EventError::FieldType`].
+    pub fn check_event(&self, event: &Event) -> Result<(), EventError> {
+        let Some(declared) = self.types.get(event.kind.as_str()) else { return Ok(()) };
+        for (field, raw) in event.fields.iter() {
+            let Some(&expected) = declared.get(field) else { continue };
+            if !value(raw).is_some_and(|value| expected.admits(value)) {
+                let (field, kind) = (field.to_owned(), event.kind.clone());
+                return Err(EventError::FieldType { field, kind, expected });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -50,10 +50,12 @@ pub(crate) struct Run {
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) event: Event,
-    /// Since when a value newer than the sent one is held.
+    /// Arrival of the first event that was held after the last one sent.
     pub(crate) since: Instant,
     /// Names its entry among the times at which something is due.
     pub(crate) ticket: u64,
+    /// Orders the held events of one key by their arrival.
+    pub(crate) order: u64,
 }
 
 /// The effect of an event on its run.
@@ -68,8 +70,8 @@ pub(crate) enum Ran {
 }
 
 impl Run {
-    /// Takes the next event. `ticket` is that of a newly held event.
-    pub(crate) fn take(&mut self, now: Instant, run: u32, event: Event, ticket: u64) -> Ran {
+    /// Takes the next event. `serial` is greater than those of earlier events.
+    pub(crate) fn take(&mut self, now: Instant, run: u32, event: Event, serial: u64) -> Ran {
         if self.left == 0 {
             self.left = run - 1;
             let held = self.held.take();
@@ -83,10 +85,11 @@ impl Run {
         match &mut self.held {
             Some(held) => {
                 let event = event.over(&held.event);
+                held.order = serial;
                 Ran::Replace(std::mem::replace(&mut held.event, event))
             }
             none => {
-                *none = Some(Held { event, since: now, ticket });
+                *none = Some(Held { event, since: now, ticket: serial, order: serial });
                 Ran::Hold
             }
         }

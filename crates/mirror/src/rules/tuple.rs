@@ -57,7 +57,7 @@ impl Tuple {
 pub(crate) struct Partial {
     /// The parts by order of arrival, each with its index.
     parts: Vec<(usize, Event)>,
-    /// Since when the first part is here.
+    /// Arrival of the first part.
     pub(crate) since: Instant,
     /// Names its entry among the times at which something is due.
     pub(crate) ticket: u64,

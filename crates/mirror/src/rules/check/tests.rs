@@ -86,7 +86,9 @@ fn rule_has_exactly_one_kind() {
 fn unknown_types_and_fields_are_found_if_types_are_declared() {
     let file = |rule: &str| format!("[types.t]\nn='integer'\ns='text'\n[[rule]]\nname='a'\n{rule}");
     assert!(problems(&file("discard={type='u'}"))[0].ends_with("type `u` is not declared in [types]"));
-    assert!(problems(&file("discard={type='t',field='x',equals=1}"))[0].ends_with("has no field `x` in [types]"));
+    assert!(
+        problems(&file("discard={type='t',field='x',equals=1}"))[0].ends_with("has no field `x` in [types]")
+    );
     let wrong = problems(&file("discard={type='t',field='s',below=1}"));
     assert!(wrong[0].contains("field `s` of type `t` is text"), "{wrong:?}");
     assert!(problems(&file("discard={type='t',field='n',below=1.5}")).is_empty());
@@ -122,7 +124,9 @@ fn contradicting_rules_are_found() {
 #[test]
 fn tuples_that_form_each_other_are_found() {
     let tuple = |name: &str, of: &str, becomes: &str| {
-        format!("[[rule]]\nname='{name}'\ntuple={{of=[{{type='{of}'}},{{type='x{name}'}}],within_ms=1,becomes='{becomes}'}}\n")
+        format!(
+            "[[rule]]\nname='{name}'\ntuple={{of=[{{type='{of}'}},{{type='x{name}'}}],within_ms=1,becomes='{becomes}'}}\n"
+        )
     };
     let chain = tuple("a", "t", "u") + &tuple("b", "u", "v");
     assert!(problems(&chain).is_empty());
