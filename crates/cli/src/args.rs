@@ -4,6 +4,7 @@ use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
+use crate::commands::mirror::MirrorArgs;
 use crate::commands::node::NodeArgs;
 use crate::commands::operator::OperatorArgs;
 use crate::commands::push::PushArgs;
@@ -128,6 +129,7 @@ pub(crate) enum Command {
     Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),
+    Mirror(MirrorArgs),
     Replay(Replay),
     Bench(Bench),
     Sim(Sim),

@@ -26,6 +26,7 @@ pub mod foreign;
 pub mod output;
 pub mod parse;
 pub mod serve;
+mod text;
 
 use args::{Cli, Command, Output};
 use clap::error::ErrorKind;
@@ -69,6 +70,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Tree(tree) => tree.run(format),
         Command::Topology(topology) => topology.run(format),
         Command::Completions(completions) => completions.run(),
+        Command::Mirror(mirror) => mirror.run(format),
         Command::Replay(replay) => replay.run(format),
         Command::Demo(demo) => on_runtime(demo.run(format)),
         Command::Node(node) => on_runtime(node.run(format)),

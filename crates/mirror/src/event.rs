@@ -179,6 +179,11 @@ impl Event {
         size_of::<Self>() + self.key.len() + self.fields.as_bytes().len() + self.body.len()
     }
 
+    /// True if nothing of an `earlier` event of the same key and type is left once this one is applied.
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        self.fields.set_all_of(&earlier.fields) && (earlier.body.is_empty() || !self.body.is_empty())
+    }
+
     /// This event with the fields of an `earlier` one of the same key that it does not set itself, and the
     /// earlier body if it has none.
     pub fn over(mut self, earlier: &Self) -> Self {

@@ -127,6 +127,12 @@ impl Fields {
         self.iter().find(|(known, _)| *known == name).and_then(|(_, raw)| value(raw))
     }
 
+    /// True if every field of `other` is set here too.
+    pub fn set_all_of(&self, other: &Self) -> bool {
+        have_same_names(&self.0, &other.0)
+            || other.iter().all(|(name, _)| self.iter().any(|(known, _)| known == name))
+    }
+
     /// These fields, and those of `later`, which win where both have a field.
     ///
     /// Nil stays a value here: it has to reach the state from which it removes a field.

@@ -79,6 +79,18 @@ struct KeyStatus {
     partials: Vec<(RuleIndex, Partial)>,
 }
 
+impl KeyStatus {
+    /// True if `event` would carry a value of the event that run `at` holds past a younger one of another run.
+    ///
+    /// An event takes up the fields that only the held one has. If another run holds an event that is younger
+    /// than the held one, those fields would arrive after it, although they are older.
+    fn would_reorder(&self, at: usize, event: &Event) -> bool {
+        let held_at = |run: &(RuleIndex, Run)| run.1.held().map(|held| held.order);
+        let Some(held) = self.runs[at].1.held() else { return false };
+        !event.replaces(&held.event) && self.runs.iter().filter_map(held_at).any(|order| order > held.order)
+    }
+}
+
 /// Applies rules to events.
 pub struct Selector {
     rules: Arc<RuleFile>,
@@ -301,7 +313,8 @@ impl Selector {
                             self.book.due.insert(due, (event.key, index));
                         }
                         Formed::Done { formed, parts } => {
-                            status.partials.swap_remove(at);
+                            let (_, partial) = status.partials.swap_remove(at);
+                            self.book.note_behind(index, partial.since, now);
                             self.book.due.remove(&due);
                             parts.iter().for_each(|part| self.book.decide(part));
                             let count = &mut self.book.counts[index];
@@ -321,7 +334,12 @@ impl Selector {
                         status.runs.push((index, Run::default()));
                         status.runs.len() - 1
                     });
+                    if status.would_reorder(at, &event) {
+                        let key = event.key.clone();
+                        self.send_held(now, &key, out);
+                    }
                     let (stream, number, key) = (event.stream.clone(), event.number, event.key.clone());
+                    let status = self.keys.get_mut(&key).expect("invariant: `status` has found or made it");
                     match status.runs[at].1.take(now, overwrite.run, event, serial) {
                         Ran::Send(event, held) => {
                             if let Some(held) = held {

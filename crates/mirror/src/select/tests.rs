@@ -92,6 +92,16 @@ fn overwrite_keeps_fields_of_overwritten_events() {
 }
 
 #[test]
+fn older_fields_do_not_move_behind_younger_events() {
+    let rules =
+        "[[rule]]\nname='a'\noverwrite={type='t',run=9}\n[[rule]]\nname='b'\noverwrite={type='u',run=9}";
+    let mut selector = selector(rules);
+    let given = ["k t 1", "k u 2", "k t 3 x=3", "k u 4 x=4", "k t 5 y=5"];
+    assert_eq!(sent(&mut selector, &given), ["k t 1", "k u 2", "k t 3", "k u 4"], "5 would carry x=3 past 4");
+    assert_eq!(selector.undecided_from("s"), Some(5));
+}
+
+#[test]
 fn sequence_drops_a_type_until_it_ends() {
     let mut selector = selector(
         "[[rule]]\nname='a'\nsequence={after={type='st',field='s',equals='landed'},discard='pos',until={type='st',field='s',equals='boards'}}",

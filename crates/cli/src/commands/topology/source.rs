@@ -1,10 +1,7 @@
-//! Files that commands read.
-//!
-//! Their size is bounded, so that a wrong name (`/dev/zero`) gives an error instead of exhausting the memory.
+//! Topology files that commands read.
 
 use crate::exit::Failure;
-use std::fs::File;
-use std::io::Read;
+use crate::text::read_text;
 use treefold_network::topology::parse::parse;
 use treefold_network::topology::{Bounds, Problems, Topology};
 
@@ -18,27 +15,8 @@ pub(super) struct Source {
 impl Source {
     /// Reads a file; `-` means standard input.
     pub(super) fn read(path: &str) -> Result<Self, Failure> {
-        let name = if path == "-" { "standard input" } else { path };
-        let fail = |problem: String| Failure::failed(format!("can't read {name}: {problem}"));
-        let bytes_max = Bounds::DEFAULT.text_bytes_max as u64;
-        let mut bytes = Vec::new();
-        let read = if path == "-" {
-            std::io::stdin().lock().take(bytes_max + 1).read_to_end(&mut bytes)
-        } else {
-            File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
-        };
-        read.map_err(|error| fail(error.to_string()))?;
-        if bytes.len() as u64 > bytes_max {
-            return Err(fail(format!("it has more than {bytes_max} bytes")));
-        }
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
-                .iter()
-                .filter(|&&byte| byte == b'\n')
-                .count();
-            fail(format!("line {line} is not UTF-8 text"))
-        })?;
-        Ok(Self { name: name.to_owned(), text })
+        let (name, text) = read_text(path, Bounds::DEFAULT.text_bytes_max as u64)?;
+        Ok(Self { name, text })
     }
 
     /// Parses the text as a topology.

@@ -1,0 +1,39 @@
+//! `treefold mirror`: rules for mirrored event streams, and their effect on a recorded trace.
+//!
+//! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
+//! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
+//! - [`flights`]: writes a trace of an airline.
+
+mod check;
+mod flights;
+mod replay;
+mod rules;
+mod trace;
+
+use crate::exit::{Failure, Verdict};
+use crate::output::Format;
+use clap::{Args, Subcommand};
+
+/// Check rules for mirrored event streams, and try them on a trace
+#[derive(Debug, Args)]
+pub(crate) struct MirrorArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Check(check::Check),
+    Replay(replay::Replay),
+    Flights(flights::FlightsArgs),
+}
+
+impl MirrorArgs {
+    pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
+        match self.what {
+            What::Check(check) => check.run(format),
+            What::Replay(replay) => replay.run(format),
+            What::Flights(flights) => flights.run(),
+        }
+    }
+}
