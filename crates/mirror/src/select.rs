@@ -265,15 +265,12 @@ impl Selector {
                         self.book.counts[index].errors += 1;
                         continue;
                     }
-                    match made.len() {
-                        0 => self.book.counts[index].suppressed += 1,
-                        _ => {
-                            self.book.counts[index].made +=
-                                made.iter().filter(|one| **one != event).count() as u64
-                        }
-                    }
+                    let count = &mut self.book.counts[index];
+                    count.suppressed += u64::from(made.is_empty());
+                    count.made += made.iter().filter(|one| **one != event).count() as u64;
                     for mut one in made {
                         (one.stream, one.number) = (event.stream.clone(), event.number);
+                        one.key = event.key.clone();
                         self.pass(now, one, Stage::Overwrite, out);
                     }
                     return;

@@ -10,6 +10,7 @@ mod calls;
 mod contradictions;
 mod demo;
 mod faults;
+mod mirror;
 #[cfg(feature = "wasm")]
 mod nodes;
 #[cfg(feature = "wasm")]

@@ -70,16 +70,17 @@ pub enum FieldType {
 impl FieldType {
     /// True if a field of this type may have `value`. Nil is allowed everywhere, because it removes a field.
     pub fn admits(self, value: Value<'_>) -> bool {
-        match (self, value) {
-            (Self::Any, _) | (_, Value::Nil) => true,
-            (Self::Boolean, Value::Boolean(_))
-            | (Self::Integer | Self::Number, Value::Integer(_))
-            | (Self::Number, Value::Float(_))
-            | (Self::Text, Value::Text(_))
-            | (Self::Bytes, Value::Bytes(_))
-            | (Self::Nested, Value::Nested(_)) => true,
-            _ => false,
-        }
+        matches!(
+            (self, value),
+            (Self::Any, _)
+                | (_, Value::Nil)
+                | (Self::Boolean, Value::Boolean(_))
+                | (Self::Integer | Self::Number, Value::Integer(_))
+                | (Self::Number, Value::Float(_))
+                | (Self::Text, Value::Text(_))
+                | (Self::Bytes, Value::Bytes(_))
+                | (Self::Nested, Value::Nested(_))
+        )
     }
 }
 

@@ -18,7 +18,7 @@ pub struct FunctionUse {
 pub trait Function: Send {
     /// Pushes the events that are mirrored in place of `event`: none, the event itself, or others.
     ///
-    /// Events that it makes get the stream and the number of `event`, and its key if they have another.
+    /// Events that it makes get the stream, the number and the key of `event`.
     ///
     /// # Errors
     /// A text for people. The event is then mirrored as it is.

@@ -1,0 +1,106 @@
+//! Rules and traces with the real program: the examples of the documentation, and invalid input.
+
+use crate::real::{self, Ended, run};
+
+const PAGE: &str = include_str!("../../../../docs/mirrors.md");
+
+/// The content of the page's block whose fence begins with `heading`.
+fn block(heading: &str) -> String {
+    let start = PAGE.find(&format!("```{heading}\n")).expect("the block") + heading.len() + 4;
+    let length = PAGE[start..].find("```").expect("the block's end");
+    PAGE[start..start + length].to_owned()
+}
+
+/// Runs a command line, split at spaces, with this text on its standard input.
+fn run_with_input(line: &str, input: &str) -> Ended {
+    real::run_with_input(&line.split(' ').collect::<Vec<_>>(), input)
+}
+
+fn directory_with_rules() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("rules.toml"), block("toml rules.toml")).expect("a file");
+    directory
+}
+
+#[test]
+fn documented_example_gives_the_documented_figures() {
+    let directory = directory_with_rules();
+    let rules = directory.path().join("rules.toml");
+    let rules = rules.to_str().expect("a path");
+    let checked = run(&format!("mirror check {rules}"));
+    assert_eq!((checked.code, checked.stdout.trim()), (0, format!("{rules}: valid, 3 rules").as_str()));
+
+    let trace = run("mirror flights --events 100000");
+    assert_eq!(trace.stdout.lines().count(), 100_000);
+    assert!(PAGE.contains(trace.stdout.lines().next().expect("a line")), "the page shows the first event");
+    let played = run_with_input(&format!("mirror replay - --rules {rules}"), &trace.stdout);
+    assert_eq!(played.code, 0, "{}", played.stderr);
+    for line in played.stdout.lines() {
+        assert!(PAGE.contains(line), "the page does not show: {line}");
+    }
+}
+
+#[test]
+fn json_has_figures_of_each_rule() {
+    let directory = directory_with_rules();
+    let rules = directory.path().join("rules.toml");
+    let trace = run("mirror flights --events 2000 --flights 5 --body 100 --seed 3").stdout;
+    let played = run_with_input(&format!("mirror replay - --rules {} -o json", rules.display()), &trace);
+    let report: serde_json::Value = serde_json::from_str(&played.stdout).expect("JSON");
+    assert_eq!(report["given"]["events"], 2000);
+    let mirrored = report["mirrored"]["events"].as_u64().expect("a number");
+    let of_rules = |field: &str| -> u64 {
+        let rules = report["rules"].as_array().expect("rules").iter();
+        rules.map(|rule| rule[field].as_u64().expect("a number")).sum()
+    };
+    assert_eq!(2000 - of_rules("suppressed") + of_rules("made"), mirrored, "{report}");
+}
+
+#[test]
+fn invalid_rules_are_shown_with_line_and_column() {
+    let text = "[[rule]]\nname = \"run\"\noverwrite = { type = \"position\", run = 1 }\n";
+    let checked = run_with_input("mirror check -", text);
+    assert_eq!(checked.code, 1);
+    assert!(checked.stdout.contains("standard input:2:8"), "{}", checked.stdout);
+    let json = run_with_input("mirror check - -o json", text);
+    let problem = &serde_json::from_str::<serde_json::Value>(&json.stdout).expect("JSON")["problems"][0];
+    assert_eq!((problem["line"].as_u64(), problem["column"].as_u64()), (Some(2), Some(8)));
+    let played = run_with_input("mirror replay /dev/null --rules -", text);
+    assert_eq!(played.code, 1);
+    assert!(played.stderr.contains("standard input:2:8: rule `run`: run is 1"), "{}", played.stderr);
+}
+
+#[test]
+fn invalid_lines_of_a_trace_are_refused_with_their_number() {
+    let directory = directory_with_rules();
+    let rules = directory.path().join("rules.toml");
+    let line = |more: &str| format!(r#"{{"stream":"s","key":"k","type":"position",{more}}}"#) + "\n";
+    let good = line(r#""number":1,"at_ms":5"#);
+    for (wrong, problem) in [
+        (line(r#""at_ms":6"#), "the event has no `number`"),
+        (line(r#""number":2,"at_ms":4"#), "at_ms is 4, less than on an earlier line"),
+        (line(r#""number":2,"fields":3"#), "fields: expected a MessagePack map"),
+        ("garbage\n".to_owned(), "not an event: expected value"),
+        ("\u{0}\n".to_owned(), "not an event"),
+    ] {
+        let played =
+            run_with_input(&format!("mirror replay - --rules {}", rules.display()), &(good.clone() + &wrong));
+        assert_eq!(played.code, 1, "{wrong}");
+        let expected = format!("standard input:2: {problem}");
+        assert!(played.stderr.contains(&expected), "{expected}: {}", played.stderr);
+    }
+}
+
+#[test]
+fn field_of_another_type_than_declared_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = directory.path().join("rules.toml");
+    std::fs::write(&rules, "[types.position]\nlat = \"number\"\n").expect("a file");
+    let event = r#"{"stream":"s","number":1,"key":"k","type":"position","fields":{"lat":"north"}}"#;
+    let played = run_with_input(&format!("mirror replay - --rules {}", rules.display()), event);
+    assert!(
+        played.stderr.contains("field `lat` of type `position` is not of type number"),
+        "{}",
+        played.stderr
+    );
+}
