@@ -1,6 +1,6 @@
 //! Batches: the mirrored events that travel in one packet.
 //!
-//! A packet down a stream costs each node about a microsecond, whatever its length. So an origin sends all
+//! A packet down a stream costs each node about a microsecond, independent of its length. So an origin sends all
 //! events that are ready at one time as one packet, and every mirror and every reader without a filter gets
 //! the same bytes. A batch is self-describing: it names its feed's epoch, its first position, the rules in
 //! force, and the progress of all incoming streams. Integers are those of core's encoding.
@@ -208,7 +208,7 @@ pub(crate) fn number(rest: &mut &[u8], what: &'static str) -> Result<u64, BatchE
     take_number(rest).map_err(|_| BatchError::Cut(what))
 }
 
-fn part<'a>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], BatchError> {
+pub(crate) fn part<'a>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], BatchError> {
     let length = usize::try_from(number(rest, what)?).map_err(|_| BatchError::Cut(what))?;
     let (part, left) = rest.split_at_checked(length).ok_or(BatchError::Cut(what))?;
     *rest = left;

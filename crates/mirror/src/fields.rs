@@ -188,13 +188,28 @@ fn have_same_names(a: &[u8], b: &[u8]) -> bool {
 
 /// Appends the union of two encoded maps to `out`; `later` wins.
 fn merge(earlier: &[u8], later: &[u8], out: &mut Vec<u8>) {
+    merge_where(earlier, later, |_| true, out);
+}
+
+/// As [`merge`], but a later value that is nil removes its field.
+pub(crate) fn merge_without_nils(earlier: &[u8], later: &[u8], out: &mut Vec<u8>) {
+    merge_where(earlier, later, |raw| raw != [NIL], out);
+}
+
+fn merge_where(earlier: &[u8], later: &[u8], is_kept: impl Fn(&[u8]) -> bool, out: &mut Vec<u8>) {
     let in_later = |name: &str| pairs(later).any(|(known, _)| known == name);
-    let kept = || pairs(earlier).filter(|(name, _)| !in_later(name));
-    put_map(out, kept().count() + pairs(later).count());
-    for (name, raw) in kept().chain(pairs(later)) {
+    let old = || pairs(earlier).filter(|(name, _)| !in_later(name));
+    let new = || pairs(later).filter(|(_, raw)| is_kept(raw));
+    put_map(out, old().count() + new().count());
+    for (name, raw) in old().chain(new()) {
         put_text(out, name);
         out.extend_from_slice(raw);
     }
+}
+
+/// True if a later map replaces the whole of an earlier one in a state: same names, and no nil.
+pub(crate) fn replaces_in_state(earlier: &[u8], later: &[u8]) -> bool {
+    have_same_names(earlier, later) && pairs(later).all(|(_, raw)| raw != [NIL])
 }
 
 /// Iterates over the names and encoded values of an encoded map.

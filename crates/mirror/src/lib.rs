@@ -11,18 +11,30 @@
 //! - [`rules`]: the kinds of rules, a file each; their file format, and the checks of a file.
 //! - [`select`]: an origin's receiving side, which applies rules to events.
 //! - [`batch`]: the encoding of mirrored events.
+//! - [`origin`]: orders the mirrored events, and asks for checkpoints ([`checkpoint`], [`adapt`]).
+//! - [`packet`]: the messages between an origin and its mirrors.
+//! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
+//!   packets, until they are committed and for readers that resume.
 //! - [`vector`]: places in streams of events.
 //! - [`replay`]: the effect of rules on a recorded trace.
 //! - [`limits`]: all limits.
 #![forbid(unsafe_code)]
 
+pub mod adapt;
 pub mod batch;
+pub mod checkpoint;
 pub mod event;
 pub mod fields;
+pub mod keyed;
 pub mod limits;
+pub mod log;
+pub mod mirror;
+pub mod origin;
+pub mod packet;
 pub mod replay;
 pub mod rules;
 pub mod select;
+pub mod state;
 pub mod vector;
 
 pub use event::{Event, EventError, Name};

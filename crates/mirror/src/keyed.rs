@@ -1,0 +1,349 @@
+//! The keyed state: the last value of each field of each key. It needs no code of an application.
+//!
+//! Keys are divided over shards by their hash. Freezing shares the shards; an event that changes a shared shard
+//! copies that one shard first. So a snapshot of 100,000 keys holds up events for the copies of the shards
+//! that change meanwhile, and never for the whole.
+//!
+//! A field that an event sets to nil is removed. An event of a type in `deletes` removes its key. With a
+//! retention, a key that has not changed for that long, by the origin's clock, is removed with the next event.
+
+use crate::batch::{BatchError, number, part};
+use crate::event::Event;
+use crate::fields::{Fields, merge_without_nils, replaces_in_state};
+use crate::limits::MirrorLimits;
+use crate::rules::file::StateOptions;
+use crate::state::{Frozen, Moment, State};
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use treefold_core::encoding::numbers::put_number;
+
+/// Number of shards.
+const SHARDS: usize = 256;
+
+/// The last values of all keys.
+#[derive(Clone, Debug)]
+pub struct KeyedState {
+    shards: Vec<Arc<Shard>>,
+    hasher: FixedState,
+    options: StateOptions,
+    keys: usize,
+    keys_max: usize,
+    refused: u64,
+    /// Keys by the time at which they were put here; each key is here once if there is a retention.
+    aging: VecDeque<(u64, Box<str>)>,
+}
+
+type Shard = HashMap<Box<str>, Row, FixedState>;
+
+/// The values of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    fields: Vec<u8>,
+    body: Vec<u8>,
+    changed: Moment,
+}
+
+/// A key with its values, as a reader gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: String,
+    /// Its fields.
+    pub fields: Fields,
+    /// The last body that was not empty.
+    pub body: Bytes,
+    /// The last event that changed it.
+    pub changed: Moment,
+}
+
+impl KeyedState {
+    /// An empty state. `seed` hides from sources which keys share a slot of the table.
+    pub fn new(options: StateOptions, limits: &MirrorLimits, seed: u64) -> Self {
+        let hasher = FixedState::with_seed(seed);
+        let shards = (0..SHARDS).map(|_| Arc::new(HashMap::with_hasher(hasher.clone()))).collect();
+        let keys_max = limits.state_keys_max;
+        Self { shards, hasher, options, keys: 0, keys_max, refused: 0, aging: VecDeque::new() }
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.keys
+    }
+
+    /// True if there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// Events of new keys that were not kept because of `state_keys_max`.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The values of a key.
+    pub fn value(&self, key: &str) -> Option<KeyValue> {
+        self.shards[self.shard_of(key)].get(key).map(|row| row.shown(key))
+    }
+
+    /// All keys with their values, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = KeyValue> {
+        self.shards.iter().flat_map(|shard| shard.iter().map(|(key, row)| row.shown(key)))
+    }
+
+    fn shard_of(&self, key: &str) -> usize {
+        // The tables inside the shards use the upper and the lowest bits.
+        (self.hasher.hash_one(key) >> 24) as usize % SHARDS
+    }
+
+    fn remove(&mut self, key: &str) {
+        let shard = self.shard_of(key);
+        if self.shards[shard].contains_key(key) {
+            Arc::make_mut(&mut self.shards[shard]).remove(key);
+            self.keys -= 1;
+        }
+    }
+
+    /// Removes keys that are older than the retention.
+    fn expire(&mut self, now_ms: u64) {
+        let Some(retention_ms) = self.options.retention_ms else { return };
+        while let Some((since, _)) = self.aging.front()
+            && since.saturating_add(retention_ms) <= now_ms
+            && let Some((_, key)) = self.aging.pop_front()
+        {
+            let Some(row) = self.shards[self.shard_of(&key)].get(&key) else { continue };
+            let changed_ms = row.changed.sent_ms;
+            if changed_ms.saturating_add(retention_ms) <= now_ms {
+                self.remove(&key);
+            } else {
+                self.aging.push_back((changed_ms, key));
+            }
+        }
+    }
+
+    /// Appends the rows of an encoded piece; see [`Frozen::encode`].
+    ///
+    /// # Errors
+    /// If the bytes are not rows, or there are more keys than allowed.
+    pub fn restore(&mut self, piece: &Bytes) -> Result<(), BatchError> {
+        let mut rest = &piece[..];
+        while !rest.is_empty() {
+            let key = part(&mut rest, "a key")?;
+            let key = std::str::from_utf8(key).map_err(|_| BatchError::Key)?;
+            let changed =
+                Moment { position: number(&mut rest, "a row")?, sent_ms: number(&mut rest, "a row")? };
+            let fields = part(&mut rest, "fields")?.to_vec();
+            let body = part(&mut rest, "a body")?.to_vec();
+            if self.keys >= self.keys_max {
+                return Err(BatchError::Cut("the keys that are allowed"));
+            }
+            let shard = self.shard_of(key);
+            let earlier =
+                Arc::make_mut(&mut self.shards[shard]).insert(key.into(), Row { fields, body, changed });
+            self.keys += usize::from(earlier.is_none());
+            if self.options.retention_ms.is_some() {
+                self.aging.push_back((changed.sent_ms, key.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for KeyedState {
+    /// Compares keys and values.
+    fn eq(&self, other: &Self) -> bool {
+        self.keys == other.keys && self.iter().all(|one| other.value(&one.key).as_ref() == Some(&one))
+    }
+}
+
+impl Row {
+    fn shown(&self, key: &str) -> KeyValue {
+        KeyValue {
+            key: key.to_owned(),
+            fields: Fields::checked(self.fields.clone().into()),
+            body: self.body.clone().into(),
+            changed: self.changed,
+        }
+    }
+
+    fn apply(&mut self, at: Moment, event: &Event) {
+        let new = event.fields.as_bytes();
+        if self.fields.is_empty() || !replaces_in_state(&self.fields, new) {
+            let mut merged = Vec::with_capacity(self.fields.len() + new.len());
+            merge_without_nils(&self.fields, new, &mut merged);
+            self.fields = merged;
+        } else {
+            self.fields.clear();
+            self.fields.extend_from_slice(new);
+        }
+        if !event.body.is_empty() {
+            self.body.clear();
+            self.body.extend_from_slice(&event.body);
+        }
+        self.changed = at;
+    }
+}
+
+impl State for KeyedState {
+    type Frozen = FrozenKeys;
+
+    fn apply(&mut self, at: Moment, event: &Event, _derived: &mut Vec<Event>) {
+        self.expire(at.sent_ms);
+        if self.options.deletes.contains(&event.kind) {
+            return self.remove(&event.key);
+        }
+        let shard = self.shard_of(&event.key);
+        let shard = Arc::make_mut(&mut self.shards[shard]);
+        if let Some(row) = shard.get_mut(&*event.key) {
+            return row.apply(at, event);
+        }
+        if self.keys >= self.keys_max {
+            self.refused += 1;
+            return;
+        }
+        let mut row = Row { fields: Vec::new(), body: Vec::new(), changed: at };
+        row.apply(at, event);
+        shard.insert((*event.key).into(), row);
+        self.keys += 1;
+        if self.options.retention_ms.is_some() {
+            self.aging.push_back((at.sent_ms, (*event.key).into()));
+        }
+    }
+
+    fn freeze(&self) -> FrozenKeys {
+        FrozenKeys { shards: self.shards.clone() }
+    }
+}
+
+/// A frozen keyed state.
+#[derive(Clone, Debug)]
+pub struct FrozenKeys {
+    shards: Vec<Arc<Shard>>,
+}
+
+impl Frozen for FrozenKeys {
+    /// Rows one after the other: key, position and clock of the last change, fields, body. A row is whole in
+    /// its piece.
+    fn encode(&self, bytes: usize) -> Vec<Bytes> {
+        let (mut pieces, mut piece) = (Vec::new(), Vec::new());
+        for (key, row) in self.shards.iter().flat_map(|shard| shard.iter()) {
+            put_number(&mut piece, key.len() as u64);
+            piece.extend_from_slice(key.as_bytes());
+            put_number(&mut piece, row.changed.position);
+            put_number(&mut piece, row.changed.sent_ms);
+            for part in [&row.fields, &row.body] {
+                put_number(&mut piece, part.len() as u64);
+                piece.extend_from_slice(part);
+            }
+            if piece.len() >= bytes {
+                pieces.push(std::mem::take(&mut piece).into());
+            }
+        }
+        if !piece.is_empty() {
+            pieces.push(piece.into());
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Name;
+
+    fn event(text: &str) -> Event {
+        let text = format!(r#"{{"stream":"s","number":1,{text}}}"#);
+        Event::from_json(&text, None, &MirrorLimits::DEFAULT).unwrap()
+    }
+
+    fn state(retention_ms: Option<u64>) -> KeyedState {
+        let options = StateOptions { deletes: vec![Name::new("gone").unwrap()], retention_ms };
+        KeyedState::new(options, &MirrorLimits::DEFAULT, 3)
+    }
+
+    fn apply(state: &mut KeyedState, at: u64, text: &str) {
+        state.apply(Moment { position: at, sent_ms: at }, &event(text), &mut Vec::new());
+    }
+
+    fn fields(state: &KeyedState, key: &str) -> String {
+        format!("{:?}", state.value(key).unwrap().fields)
+    }
+
+    #[test]
+    fn last_value_of_each_field_is_kept() {
+        let mut state = state(None);
+        apply(&mut state, 1, r#""key":"k","type":"t","fields":{"a":1,"b":1},"body":"x""#);
+        apply(&mut state, 2, r#""key":"k","type":"u","fields":{"b":2,"c":2}"#);
+        assert_eq!(
+            fields(&state, "k"),
+            r#"{"a": Some(Integer(1)), "b": Some(Integer(2)), "c": Some(Integer(2))}"#
+        );
+        apply(&mut state, 3, r#""key":"k","type":"u","fields":{"b":null,"c":3}"#);
+        assert_eq!(fields(&state, "k"), r#"{"a": Some(Integer(1)), "c": Some(Integer(3))}"#);
+        let value = state.value("k").unwrap();
+        assert_eq!((&value.body[..], value.changed.position), (&b"x"[..], 3));
+    }
+
+    #[test]
+    fn types_of_deletes_remove_their_key() {
+        let mut state = state(None);
+        apply(&mut state, 1, r#""key":"k","type":"t","fields":{"a":1}"#);
+        apply(&mut state, 2, r#""key":"k","type":"gone""#);
+        apply(&mut state, 3, r#""key":"other","type":"gone""#);
+        assert!(state.is_empty() && state.value("k").is_none());
+    }
+
+    #[test]
+    fn keys_that_do_not_change_expire_by_the_origins_clock() {
+        let mut state = state(Some(100));
+        apply(&mut state, 0, r#""key":"a","type":"t","fields":{"a":1}"#);
+        apply(&mut state, 10, r#""key":"b","type":"t","fields":{"a":1}"#);
+        apply(&mut state, 60, r#""key":"a","type":"t","fields":{"a":2}"#);
+        apply(&mut state, 109, r#""key":"c","type":"t","fields":{"a":1}"#);
+        assert_eq!(state.len(), 3);
+        apply(&mut state, 110, r#""key":"c","type":"t","fields":{"a":1}"#);
+        assert!(state.value("b").is_none() && state.value("a").is_some());
+        apply(&mut state, 160, r#""key":"c","type":"t","fields":{"a":1}"#);
+        assert_eq!(state.len(), 1);
+    }
+
+    #[test]
+    fn frozen_state_stays_and_is_restored() {
+        let mut live = state(None);
+        for number in 0..2_000_u64 {
+            apply(
+                &mut live,
+                number,
+                &format!(r#""key":"k{}","type":"t","fields":{{"n":{number}}}"#, number % 700),
+            );
+        }
+        let (copy, frozen) = (live.clone(), live.freeze());
+        for number in 2_000..3_000_u64 {
+            apply(
+                &mut live,
+                number,
+                &format!(r#""key":"k{}","type":"t","fields":{{"n":{number}}}"#, number % 900),
+            );
+        }
+        let pieces = frozen.encode(1_000);
+        assert!(pieces.len() > 5);
+        let mut restored = state(None);
+        pieces.iter().for_each(|piece| restored.restore(piece).unwrap());
+        assert!(restored == copy && restored != live);
+        let cut = pieces[0].slice(..pieces[0].len() - 1);
+        assert!(state(None).restore(&cut).is_err());
+    }
+
+    #[test]
+    fn keys_beyond_the_limit_are_counted_and_not_kept() {
+        let limits = MirrorLimits { state_keys_max: 1, ..MirrorLimits::DEFAULT };
+        let mut state = KeyedState::new(StateOptions::default(), &limits, 3);
+        apply(&mut state, 1, r#""key":"a","type":"t","fields":{"a":1}"#);
+        apply(&mut state, 2, r#""key":"b","type":"t","fields":{"a":1}"#);
+        apply(&mut state, 3, r#""key":"a","type":"t","fields":{"a":2}"#);
+        assert_eq!((state.len(), state.refused()), (1, 1));
+    }
+}

@@ -1,0 +1,156 @@
+//! The log: a node's recent packets, as the backup queue of checkpoints and for readers that resume.
+//!
+//! The paper's backup queue holds mirrored events until they are committed (§3.2.1). A reader that lost its
+//! connection wants the events since then, which may be committed already. One queue serves both: a packet
+//! leaves it once it is committed and the packets behind it fill `resume_bytes_max`.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// Recent packets of one feed, in order.
+#[derive(Debug)]
+pub struct Log {
+    packets: VecDeque<Stored>,
+    /// Packets at the front whose last event is committed.
+    committed_packets: usize,
+    committed: u64,
+    bytes: usize,
+    uncommitted_bytes: usize,
+    resume_bytes_max: usize,
+    last: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    first: u64,
+    last: u64,
+    bytes: Bytes,
+}
+
+/// The events after a position are not in the log any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the events after position {asked} are trimmed; the oldest event kept is {oldest}; take a snapshot")]
+pub struct Trimmed {
+    /// The position after which events were asked for.
+    pub asked: u64,
+    /// The oldest position in the log.
+    pub oldest: u64,
+}
+
+impl Log {
+    /// An empty log that begins after `position`.
+    pub fn new(position: u64, resume_bytes_max: usize) -> Self {
+        Self {
+            packets: VecDeque::new(),
+            committed_packets: 0,
+            committed: position,
+            bytes: 0,
+            uncommitted_bytes: 0,
+            resume_bytes_max,
+            last: position,
+        }
+    }
+
+    /// Appends a packet with the events from `first` to `last`.
+    ///
+    /// # Panics
+    /// If the events do not follow the last ones.
+    pub fn push(&mut self, first: u64, last: u64, bytes: Bytes) {
+        assert_eq!(first, self.last + 1, "a log has no gap");
+        self.last = last;
+        self.bytes += bytes.len();
+        self.uncommitted_bytes += bytes.len();
+        self.packets.push_back(Stored { first, last, bytes });
+        self.trim();
+    }
+
+    /// Marks the events up to a position as committed. A lesser position than before changes nothing.
+    pub fn commit(&mut self, position: u64) {
+        self.committed = self.committed.max(position.min(self.last));
+        while let Some(packet) = self.packets.get(self.committed_packets)
+            && packet.last <= self.committed
+        {
+            self.uncommitted_bytes -= packet.bytes.len();
+            self.committed_packets += 1;
+        }
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while self.committed_packets > 0
+            && self.bytes - self.uncommitted_bytes > self.resume_bytes_max
+            && let Some(packet) = self.packets.pop_front()
+        {
+            self.bytes -= packet.bytes.len();
+            self.committed_packets -= 1;
+        }
+    }
+
+    /// The last committed position.
+    pub fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// The last position.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Events that are not committed: the length of the backup queue.
+    pub fn uncommitted(&self) -> u64 {
+        self.last - self.committed
+    }
+
+    /// Bytes of packets that are not committed.
+    pub fn uncommitted_bytes(&self) -> usize {
+        self.uncommitted_bytes
+    }
+
+    /// The packets that hold the events after `position`. The first packet may begin with events before it.
+    ///
+    /// # Errors
+    /// If some of these events are not in the log any more.
+    pub fn after(&self, position: u64) -> Result<impl Iterator<Item = &Bytes>, Trimmed> {
+        let oldest = self.packets.front().map_or(self.last + 1, |packet| packet.first);
+        if position + 1 < oldest {
+            return Err(Trimmed { asked: position, oldest });
+        }
+        let from = self.packets.partition_point(|packet| packet.last <= position);
+        Ok(self.packets.range(from..).map(|packet| &packet.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> Log {
+        let mut log = Log::new(10, 25);
+        for first in [11, 13, 15, 17] {
+            log.push(first, first + 1, Bytes::from_static(&[0; 10]));
+        }
+        log
+    }
+
+    #[test]
+    fn uncommitted_packets_are_never_trimmed() {
+        let mut log = log();
+        assert_eq!((log.uncommitted(), log.uncommitted_bytes()), (8, 40));
+        log.commit(13);
+        assert_eq!((log.committed(), log.uncommitted(), log.uncommitted_bytes()), (13, 5, 30));
+        assert_eq!(log.after(10).unwrap().count(), 4);
+        log.commit(99);
+        assert_eq!((log.committed(), log.uncommitted_bytes()), (18, 0));
+        assert_eq!(log.after(14).unwrap().count(), 2);
+        assert_eq!(log.after(13).map(|_| ()).unwrap_err(), Trimmed { asked: 13, oldest: 15 });
+        log.commit(12);
+        assert_eq!(log.committed(), 18, "a commit never goes back");
+    }
+
+    #[test]
+    fn packet_that_a_position_divides_is_given_whole() {
+        assert_eq!(log().after(11).unwrap().count(), 4);
+        assert_eq!(log().after(12).unwrap().count(), 3);
+        assert_eq!(log().after(18).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,225 @@
+//! The mirror: applies an origin's packets to a state, votes at checkpoints, and serves snapshots and events.
+//!
+//! A mirror joins with a snapshot of another and the packets after it. Where the two overlap, it drops the
+//! events that the snapshot has. A packet that leaves a gap is refused, because a state with a gap is wrong
+//! without a sign of it.
+
+use crate::event::{Event, Name};
+use crate::limits::MirrorLimits;
+use crate::log::{Log, Trimmed};
+use crate::packet::{Checkpoint, Down, Monitored, PacketError, Vote};
+use crate::state::{Frozen, Moment, State};
+use crate::vector::{Cut, VectorTime};
+use bytes::Bytes;
+
+/// A mirror of one feed.
+#[derive(Debug)]
+pub struct Mirror<S> {
+    cut: Cut,
+    state: S,
+    log: Log,
+    streams: Vec<(Name, u64)>,
+    rules_version: u32,
+    /// Events of the packet that is being applied.
+    events: Vec<Event>,
+}
+
+/// A state at a cut, for a mirror or a reader that joins.
+#[derive(Clone, Debug)]
+pub struct Snapshot<F> {
+    /// The place of the state.
+    pub cut: Cut,
+    /// The version of the rules that chose the last event.
+    pub rules_version: u32,
+    /// The incoming streams, each with the number of its last decided event.
+    pub streams: Vec<(Name, u64)>,
+    /// The state.
+    pub state: F,
+}
+
+/// The effect of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Events were applied. These events follow from them, for readers.
+    Applied {
+        /// Number of applied events; 0 if the mirror had all of them.
+        events: u64,
+        /// Derived events, each with the position of the event that it follows from.
+        derived: Vec<(u64, Event)>,
+    },
+    /// The mirror votes.
+    Voted(Vote),
+    /// Events up to this position are committed.
+    Committed(u64),
+}
+
+/// The reason why a mirror refuses a packet. Its state has not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MirrorError {
+    /// The bytes are not a packet.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+    /// Events are missing before this packet. The mirror needs a snapshot.
+    #[error("the packet begins at position {given}, expected {expected}; take a snapshot")]
+    Gap {
+        /// The position after the last one.
+        expected: u64,
+        /// The packet's first position.
+        given: u64,
+    },
+    /// The packet is of another origin. The mirror needs a snapshot of the new one, or ignores the old one.
+    #[error("the packet is of epoch {given}, this mirror of epoch {known}")]
+    Epoch {
+        /// The mirror's epoch.
+        known: u32,
+        /// The packet's epoch.
+        given: u32,
+    },
+}
+
+/// The reason why a reader cannot resume. It should take a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResumeError {
+    /// The events are trimmed.
+    #[error(transparent)]
+    Trimmed(#[from] Trimmed),
+    /// The reader has seen events of another origin.
+    #[error("the vector time is of epoch {given}, this mirror of epoch {known}; take a snapshot")]
+    Epoch {
+        /// The mirror's epoch.
+        known: u32,
+        /// The reader's epoch.
+        given: u32,
+    },
+    /// The reader is ahead of this mirror.
+    #[error(
+        "the vector time is at position {given}, this mirror at {known}; ask another mirror, or take a snapshot"
+    )]
+    Ahead {
+        /// The mirror's position.
+        known: u64,
+        /// The reader's position.
+        given: u64,
+    },
+}
+
+impl<S: State> Mirror<S> {
+    /// Starts with a state at a cut: an empty one at the feed's beginning, or a restored snapshot.
+    pub fn new(snapshot: Snapshot<S>, limits: &MirrorLimits) -> Self {
+        let Snapshot { cut, rules_version, streams, state } = snapshot;
+        let log = Log::new(cut.position, limits.resume_bytes_max);
+        Self { cut, state, log, streams, rules_version, events: Vec::new() }
+    }
+
+    /// Takes the origin's next packet. `pending_requests` is the number of readers' requests that wait here.
+    ///
+    /// # Errors
+    /// [`MirrorError`]; the mirror has not changed.
+    pub fn take(&mut self, packet: &Bytes, pending_requests: u64) -> Result<Taken, MirrorError> {
+        let batch = match Down::read(packet)? {
+            Down::Batch(batch) => batch,
+            Down::Checkpoint(checkpoint) => return Ok(Taken::Voted(self.vote(checkpoint, pending_requests))),
+            Down::Commit { position } => {
+                self.log.commit(position);
+                return Ok(Taken::Committed(self.log.committed()));
+            }
+        };
+        let (first, expected) = (batch.head.first, self.cut.position + 1);
+        if first.epoch != self.cut.epoch {
+            return Err(MirrorError::Epoch { known: self.cut.epoch, given: first.epoch });
+        }
+        if first.position > expected {
+            return Err(MirrorError::Gap { expected, given: first.position });
+        }
+        // Reads all before it applies one, so that an invalid packet changes nothing.
+        self.events.clear();
+        for event in batch.events() {
+            self.events.push(event.map_err(PacketError::from)?);
+        }
+        let known = (expected - first.position) as usize;
+        let mut taken = (0, Vec::new());
+        let mut derived = Vec::new();
+        for event in self.events.drain(..).skip(known) {
+            self.cut.position += 1;
+            let at = Moment { position: self.cut.position, sent_ms: batch.head.sent_ms };
+            self.state.apply(at, &event, &mut derived);
+            taken.1.extend(derived.drain(..).map(|event| (at.position, event)));
+            taken.0 += 1;
+        }
+        if taken.0 > 0 {
+            self.log.push(expected, self.cut.position, packet.clone());
+            self.rules_version = batch.head.rules_version;
+            self.streams = batch.head.streams;
+        }
+        Ok(Taken::Applied { events: taken.0, derived: taken.1 })
+    }
+
+    fn vote(&self, checkpoint: Checkpoint, pending_requests: u64) -> Vote {
+        let monitored = Monitored { ready_queue: 0, backup_queue: self.log.uncommitted(), pending_requests };
+        let position = checkpoint.position.min(self.cut.position);
+        Vote { number: checkpoint.number, position, monitored }
+    }
+
+    /// The place after the last applied event.
+    pub fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// The state.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The version of the rules that chose the last event.
+    pub fn rules_version(&self) -> u32 {
+        self.rules_version
+    }
+
+    /// The log of applied packets.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// How far the feed and its incoming streams have come here.
+    pub fn vector_time(&self, feed: Name) -> VectorTime {
+        let mut time = VectorTime::default();
+        time.set_feed(feed, self.cut);
+        for (name, decided) in &self.streams {
+            time.set_stream(name.clone(), *decided);
+        }
+        time
+    }
+
+    /// The state as it is now, for a mirror or a reader that joins.
+    pub fn snapshot(&self) -> Snapshot<S::Frozen> {
+        let (streams, state) = (self.streams.clone(), self.state.freeze());
+        Snapshot { cut: self.cut, rules_version: self.rules_version, streams, state }
+    }
+
+    /// The packets with the events after a cut. The first may begin with events before it.
+    ///
+    /// # Errors
+    /// [`ResumeError`].
+    pub fn resume(&self, from: Cut) -> Result<impl Iterator<Item = &Bytes>, ResumeError> {
+        if from.epoch != self.cut.epoch {
+            return Err(ResumeError::Epoch { known: self.cut.epoch, given: from.epoch });
+        }
+        if from.position > self.cut.position {
+            return Err(ResumeError::Ahead { known: self.cut.position, given: from.position });
+        }
+        Ok(self.log.after(from.position)?)
+    }
+}
+
+impl<F: Frozen> Snapshot<F> {
+    /// The encoded state, in pieces of about `bytes` each.
+    pub fn pieces(&self, bytes: usize) -> Vec<Bytes> {
+        self.state.encode(bytes)
+    }
+
+    /// The same place with another form of the state, for instance a restored one.
+    pub fn with_state<T>(&self, state: T) -> Snapshot<T> {
+        let (cut, rules_version) = (self.cut, self.rules_version);
+        Snapshot { cut, rules_version, streams: self.streams.clone(), state }
+    }
+}

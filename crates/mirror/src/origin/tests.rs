@@ -1,0 +1,269 @@
+//! Tests of an origin with its mirrors, without a network: order, commits, snapshots, resuming, adaptation.
+
+use super::*;
+use crate::keyed::KeyedState;
+use crate::mirror::{Mirror, MirrorError, ResumeError, Snapshot, Taken};
+use crate::rules::file::StateOptions;
+use crate::state::{Moment, State};
+use proptest::prelude::*;
+
+const LIMITS: MirrorLimits = MirrorLimits::DEFAULT;
+const START: Cut = Cut { epoch: 1, position: 0 };
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn origin(rules: &str, limits: MirrorLimits) -> Origin {
+    let rules = Arc::new(RuleFile::read(rules).unwrap());
+    Origin::new(START, rules, Functions::new(), limits, 1).unwrap()
+}
+
+fn empty() -> KeyedState {
+    KeyedState::new(StateOptions::default(), &LIMITS, 2)
+}
+
+fn mirror(limits: &MirrorLimits) -> Mirror<KeyedState> {
+    let snapshot = Snapshot { cut: START, rules_version: 0, streams: Vec::new(), state: empty() };
+    Mirror::new(snapshot, limits)
+}
+
+fn event(stream: &str, number: u64, key: u64, kind: &str) -> Event {
+    let text = format!(
+        r#"{{"stream":"{stream}","number":{number},"key":"k{key}","type":"{kind}","fields":{{"{kind}":{number}}}}}"#
+    );
+    Event::from_json(&text, None, &LIMITS).unwrap()
+}
+
+fn packets(origin: &mut Origin, now: u64) -> Vec<Bytes> {
+    std::iter::from_fn(|| origin.poll_packet(at(now), now)).collect()
+}
+
+/// Gives packets to mirrors, and the folded votes back to the origin, until nothing moves.
+fn exchange(origin: &mut Origin, mirrors: &mut [Mirror<KeyedState>], now: u64) {
+    while let Some(packet) = origin.poll_packet(at(now), now) {
+        let mut votes = Vec::new();
+        for mirror in mirrors.iter_mut() {
+            if let Taken::Voted(vote) = mirror.take(&packet, 0).unwrap() {
+                votes.push(vote);
+            }
+        }
+        if let Some(vote) = votes.into_iter().reduce(Vote::folded) {
+            origin.handle_votes(at(now), vote, &[]);
+        }
+    }
+}
+
+#[test]
+fn events_reach_mirrors_and_are_committed() {
+    let mut origin = origin("[checkpoint]\nevery_events=10", LIMITS);
+    let mut mirrors = [mirror(&LIMITS), mirror(&LIMITS)];
+    for number in 1..=25 {
+        origin.offer(at(number), event("s", number, number % 3, "t")).unwrap();
+        exchange(&mut origin, &mut mirrors, number);
+    }
+    for mirror in &mirrors {
+        assert_eq!((mirror.cut().position, mirror.log().committed(), mirror.state().len()), (25, 20, 3));
+        assert_eq!(mirror.vector_time(Name::new("f").unwrap()).to_string(), "f=1.25;s=25");
+    }
+    assert_eq!((origin.log().committed(), origin.decided("s")), (20, Some(25)));
+}
+
+#[test]
+fn numbers_that_go_back_or_jump_are_refused() {
+    let mut origin = origin("", LIMITS);
+    let stream = Name::new("s").unwrap();
+    origin.offer(at(0), event("s", 7, 1, "t")).unwrap();
+    let repeated = Refusal::Repeated { stream: stream.clone(), given: 7, last: 7 };
+    assert_eq!(origin.offer(at(0), event("s", 7, 1, "t")), Err(repeated));
+    let jump = Refusal::Jump { stream, given: 9, expected: 8 };
+    assert_eq!(origin.offer(at(0), event("s", 9, 1, "t")), Err(jump));
+    origin.offer(at(0), event("s", 8, 1, "t")).unwrap();
+    assert_eq!(packets(&mut origin, 0).len(), 1);
+    assert_eq!(origin.cut().position, 2);
+}
+
+#[test]
+fn full_queues_refuse_events_until_they_have_room() {
+    let mut origin = origin(
+        "[checkpoint]\nevery_events=1",
+        MirrorLimits { ready_bytes_max: 1_000, backup_bytes_max: 50, ..LIMITS },
+    );
+    let mut number = 1;
+    while origin.offer(at(0), event("s", number, 1, "t")).is_ok() {
+        number += 1;
+    }
+    assert!(matches!(
+        origin.offer(at(0), event("s", number, 1, "t")),
+        Err(Refusal::Busy { queue: "ready", .. })
+    ));
+    let mut waiting = packets(&mut origin, 0);
+    assert!(matches!(
+        origin.offer(at(0), event("s", number, 1, "t")),
+        Err(Refusal::Busy { queue: "backup", .. })
+    ));
+    let mut mirror = mirror(&LIMITS);
+    for packet in waiting.drain(..) {
+        if let Taken::Voted(vote) = mirror.take(&packet, 0).unwrap() {
+            origin.handle_votes(at(0), vote, &[]);
+        }
+    }
+    origin.offer(at(0), event("s", number, 1, "t")).unwrap();
+}
+
+#[test]
+fn held_events_are_not_decided() {
+    let mut origin = origin("[[rule]]\nname='a'\noverwrite={type='t',run=3,max_age_ms=50}", LIMITS);
+    for number in 1..=2 {
+        origin.offer(at(0), event("s", number, 1, "t")).unwrap();
+    }
+    origin.offer(at(0), event("s", 3, 2, "u")).unwrap();
+    packets(&mut origin, 0);
+    assert_eq!((origin.cut().position, origin.decided("s")), (2, Some(1)), "2 is held");
+    assert_eq!(origin.wake_at(), Some(at(50)));
+    origin.handle_timeout(at(50));
+    packets(&mut origin, 50);
+    assert_eq!((origin.cut().position, origin.decided("s"), origin.wake_at()), (3, Some(3), None));
+}
+
+#[test]
+fn coalesced_events_wait_for_others_but_not_for_long() {
+    let mut origin = origin("[[rule]]\nname='c'\ncoalesce={events=4,max_age_ms=20}", LIMITS);
+    for number in 1..=3 {
+        origin.offer(at(number), event("s", number, 1, "t")).unwrap();
+    }
+    assert!(packets(&mut origin, 3).is_empty());
+    assert_eq!(origin.wake_at(), Some(at(21)));
+    assert_eq!(packets(&mut origin, 21).len(), 1);
+    assert_eq!((origin.cut().position, origin.decided("s")), (1, Some(3)), "one event of the key and type");
+    for number in 4..=7 {
+        origin.offer(at(22), event("s", number, number, "t")).unwrap();
+    }
+    assert_eq!(packets(&mut origin, 22).len(), 1, "four are there");
+}
+
+#[test]
+fn mode_changes_at_one_position_everywhere() {
+    let rules = "[adapt]\npending_requests={primary=10,secondary=5}\n[checkpoint]\nevery_events=1\nevery_events_loaded=3\n\
+                 [[rule]]\nname='a'\nactive='loaded'\ndiscard={type='t'}";
+    let mut origin = origin(rules, LIMITS);
+    let mut mirror = mirror(&LIMITS);
+    let mut step = |number: u64, kind: &str, pending: u64| {
+        origin.offer(at(number), event("s", number, 1, kind)).unwrap();
+        let mut checkpoints = 0;
+        while let Some(packet) = origin.poll_packet(at(number), number) {
+            if let Taken::Voted(vote) = mirror.take(&packet, pending).unwrap() {
+                origin.handle_votes(at(number), vote, &[]);
+                checkpoints += 1;
+            }
+        }
+        (mirror.cut().position, mirror.rules_version(), checkpoints)
+    };
+    assert_eq!(step(1, "t", 10), (1, 1, 1));
+    assert_eq!(step(2, "t", 10), (1, 1, 0), "discarded");
+    assert_eq!(step(3, "u", 10), (2, 2, 0), "the version is that of the loaded rules");
+    assert_eq!(step(4, "u", 10), (3, 2, 0));
+    assert_eq!(step(5, "u", 4), (4, 2, 1));
+    assert_eq!(step(6, "t", 4), (5, 3, 1), "normal again");
+}
+
+#[test]
+fn packets_with_a_gap_or_of_another_epoch_change_nothing() {
+    let mut origin = origin("", LIMITS);
+    let mut all = Vec::new();
+    for number in 1..=3 {
+        origin.offer(at(0), event("s", number, 1, "t")).unwrap();
+        all.extend(packets(&mut origin, 0));
+    }
+    let mut one = mirror(&LIMITS);
+    one.take(&all[0], 0).unwrap();
+    assert_eq!(one.take(&all[2], 0), Err(MirrorError::Gap { expected: 2, given: 3 }));
+    assert_eq!(one.take(&all[0], 0), Ok(Taken::Applied { events: 0, derived: Vec::new() }));
+    assert!(matches!(one.take(&Bytes::from_static(&[9]), 0), Err(MirrorError::Packet(_))));
+    let cut = all[1].slice(..all[1].len() - 1);
+    assert!(matches!(one.take(&cut, 0), Err(MirrorError::Packet(_))));
+    assert_eq!(one.cut().position, 1);
+    let snapshot = Snapshot {
+        cut: Cut { epoch: 2, position: 0 },
+        rules_version: 0,
+        streams: Vec::new(),
+        state: empty(),
+    };
+    let mut newer = Mirror::new(snapshot, &LIMITS);
+    assert_eq!(newer.take(&all[0], 0), Err(MirrorError::Epoch { known: 2, given: 1 }));
+}
+
+#[test]
+fn readers_that_cannot_resume_are_told_why() {
+    let limits = MirrorLimits { resume_bytes_max: 100, ..LIMITS };
+    let mut origin = origin("[checkpoint]\nevery_events=1", LIMITS);
+    let mut mirrors = [mirror(&limits)];
+    for number in 1..=20 {
+        origin.offer(at(0), event("s", number, 1, "t")).unwrap();
+        exchange(&mut origin, &mut mirrors, 0);
+    }
+    let resume = |epoch, position| mirrors[0].resume(Cut { epoch, position }).map(Iterator::count);
+    assert_eq!(resume(1, 19), Ok(1));
+    assert_eq!(resume(1, 20), Ok(0));
+    assert_eq!(resume(1, 21), Err(ResumeError::Ahead { known: 20, given: 21 }));
+    assert_eq!(resume(2, 19), Err(ResumeError::Epoch { known: 1, given: 2 }));
+    assert!(matches!(resume(1, 3), Err(ResumeError::Trimmed(_))));
+}
+
+proptest! {
+    /// Mirrors, whenever they join, have the state of the origin's events, once held events are sent.
+    #[test]
+    fn snapshot_and_events_after_it_are_the_state(
+        script in prop::collection::vec((0..4_u64, 0..3_usize, 0..2_usize, 0..40_u64), 1..80),
+        run in 2..5_u32,
+        joins_at in 0..80_usize,
+        coalesced in any::<bool>(),
+    ) {
+        let mut rules = format!("[checkpoint]\nevery_events=7\n[[rule]]\nname='a'\noverwrite={{type='t0',run={run},max_age_ms=100}}\n");
+        if coalesced {
+            rules += "[[rule]]\nname='c'\ncoalesce={events=5,max_age_ms=30}\n";
+        }
+        let mut origin = origin(&rules, LIMITS);
+        let mut mirrors = vec![mirror(&LIMITS)];
+        let mut direct = empty();
+        let (mut now, mut numbers, mut committed) = (0, [0, 0], 0);
+        for (index, (key, kind, stream, pause)) in script.into_iter().enumerate() {
+            numbers[stream] += 1;
+            let one = event(["s", "u"][stream], numbers[stream], key, ["t0", "t1", "t2"][kind]);
+            direct.apply(Moment { position: 0, sent_ms: 0 }, &one, &mut Vec::new());
+            origin.handle_timeout(at(now));
+            origin.offer(at(now), one).unwrap();
+            if index == joins_at {
+                let snapshot = mirrors[0].snapshot();
+                let mut restored = empty();
+                for piece in snapshot.pieces(64) {
+                    restored.restore(&piece).unwrap();
+                }
+                mirrors.push(Mirror::new(snapshot.with_state(restored), &LIMITS));
+            }
+            exchange(&mut origin, &mut mirrors, now);
+            prop_assert!(origin.log().committed() >= committed && committed <= origin.cut().position);
+            committed = origin.log().committed();
+            now += pause;
+        }
+        origin.handle_timeout(at(now + 1_000));
+        exchange(&mut origin, &mut mirrors, now + 2_000);
+        let values = |state: &KeyedState| {
+            let mut all: Vec<String> =
+                state.iter().map(|one| {
+                    let mut fields: Vec<_> = one.fields.iter().map(|(name, raw)| (name.to_owned(), raw.to_vec())).collect();
+                    fields.sort();
+                    format!("{} {fields:?}", one.key)
+                }).collect();
+            all.sort();
+            all
+        };
+        for mirror in &mirrors {
+            prop_assert_eq!(values(mirror.state()), values(&direct));
+            prop_assert_eq!(mirror.cut(), origin.cut());
+        }
+        for (stream, number) in [("s", numbers[0]), ("u", numbers[1])] {
+            prop_assert!(number == 0 || origin.decided(stream) == Some(number));
+        }
+    }
+}
