@@ -6,6 +6,12 @@
 //!
 //! Each figure is the median of `ROUNDS` interleaved rounds, in ns an event (of snapshots, in ms).
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the clock, which the library must not"
+)]
+
 use bytes::Bytes;
 use std::hint::black_box;
 use std::sync::Arc;

@@ -15,6 +15,7 @@
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume.
+//! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log.
 //! - [`vector`]: places in streams of events.
 //! - [`replay`]: the effect of rules on a recorded trace.
 //! - [`limits`]: all limits.
@@ -31,6 +32,7 @@ pub mod log;
 pub mod mirror;
 pub mod origin;
 pub mod packet;
+pub mod reader;
 pub mod replay;
 pub mod rules;
 pub mod select;

@@ -27,6 +27,10 @@ pub struct MirrorLimits {
     pub backup_bytes_max: usize,
     /// Bytes of committed events that a mirror keeps for readers that resume.
     pub resume_bytes_max: usize,
+    /// Bytes of events that a reader may be behind. A reader further behind is told so, and gets a snapshot.
+    pub lag_bytes_max: usize,
+    /// Bytes of a piece of a snapshot, about.
+    pub piece_bytes: usize,
     /// Most keys for which rules keep state. Events of further keys pass as if no rule with state applied.
     pub status_keys_max: usize,
     /// Most keys of a keyed state. An event of a further key is counted and not kept.
@@ -45,6 +49,8 @@ impl MirrorLimits {
         ready_bytes_max: 16 << 20,
         backup_bytes_max: 64 << 20,
         resume_bytes_max: 16 << 20,
+        lag_bytes_max: 8 << 20,
+        piece_bytes: 60 << 10,
         status_keys_max: 1_000_000,
         state_keys_max: 10_000_000,
     };

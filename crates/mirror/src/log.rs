@@ -18,12 +18,16 @@ pub struct Log {
     uncommitted_bytes: usize,
     resume_bytes_max: usize,
     last: u64,
+    /// Bytes of all packets that were ever pushed.
+    pushed_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Stored {
     first: u64,
     last: u64,
+    /// Bytes of all packets that were ever pushed before this one.
+    offset: u64,
     bytes: Bytes,
 }
 
@@ -48,6 +52,7 @@ impl Log {
             uncommitted_bytes: 0,
             resume_bytes_max,
             last: position,
+            pushed_bytes: 0,
         }
     }
 
@@ -60,7 +65,9 @@ impl Log {
         self.last = last;
         self.bytes += bytes.len();
         self.uncommitted_bytes += bytes.len();
-        self.packets.push_back(Stored { first, last, bytes });
+        let offset = self.pushed_bytes;
+        self.pushed_bytes += bytes.len() as u64;
+        self.packets.push_back(Stored { first, last, offset, bytes });
         self.trim();
     }
 
@@ -111,12 +118,33 @@ impl Log {
     /// # Errors
     /// If some of these events are not in the log any more.
     pub fn after(&self, position: u64) -> Result<impl Iterator<Item = &Bytes>, Trimmed> {
+        Ok(self.packets.range(self.index_after(position)?..).map(|packet| &packet.bytes))
+    }
+
+    /// The packet with the event after `position`, and the position of its last event. `None` if there is none.
+    ///
+    /// # Errors
+    /// If the event is not in the log any more.
+    pub fn next_after(&self, position: u64) -> Result<Option<(u64, &Bytes)>, Trimmed> {
+        let packet = self.packets.get(self.index_after(position)?);
+        Ok(packet.map(|packet| (packet.last, &packet.bytes)))
+    }
+
+    /// Bytes of the packets with the events after `position`.
+    ///
+    /// # Errors
+    /// If some of these events are not in the log any more.
+    pub fn bytes_after(&self, position: u64) -> Result<u64, Trimmed> {
+        let packet = self.packets.get(self.index_after(position)?);
+        Ok(packet.map_or(0, |packet| self.pushed_bytes - packet.offset))
+    }
+
+    fn index_after(&self, position: u64) -> Result<usize, Trimmed> {
         let oldest = self.packets.front().map_or(self.last + 1, |packet| packet.first);
         if position + 1 < oldest {
             return Err(Trimmed { asked: position, oldest });
         }
-        let from = self.packets.partition_point(|packet| packet.last <= position);
-        Ok(self.packets.range(from..).map(|packet| &packet.bytes))
+        Ok(self.packets.partition_point(|packet| packet.last <= position))
     }
 }
 
@@ -152,5 +180,16 @@ mod tests {
         assert_eq!(log().after(11).unwrap().count(), 4);
         assert_eq!(log().after(12).unwrap().count(), 3);
         assert_eq!(log().after(18).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn bytes_after_a_position_count_whole_packets() {
+        let mut log = log();
+        let after = |log: &Log, position| log.bytes_after(position).unwrap();
+        assert_eq!([10, 11, 12, 17, 18].map(|position| after(&log, position)), [40, 40, 30, 10, 0]);
+        assert_eq!(log.next_after(13).unwrap().map(|(last, _)| last), Some(14));
+        assert_eq!(log.next_after(18), Ok(None));
+        log.commit(18);
+        assert_eq!(after(&log, 15), 20, "trimmed packets do not count");
     }
 }

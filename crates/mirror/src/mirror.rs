@@ -91,6 +91,16 @@ pub enum ResumeError {
         /// The reader's epoch.
         given: u32,
     },
+    /// The reader has fallen too far behind.
+    #[error("the reader is {lag} bytes of events behind at {from}; allowed: {limit}; take a snapshot")]
+    Lagged {
+        /// Bytes of events that the reader has not taken.
+        lag: u64,
+        /// The limit `lag_bytes_max`.
+        limit: usize,
+        /// The reader's place.
+        from: Cut,
+    },
     /// The reader is ahead of this mirror.
     #[error(
         "the vector time is at position {given}, this mirror at {known}; ask another mirror, or take a snapshot"
@@ -216,7 +226,9 @@ impl<F: Frozen> Snapshot<F> {
     pub fn pieces(&self, bytes: usize) -> Vec<Bytes> {
         self.state.encode(bytes)
     }
+}
 
+impl<F> Snapshot<F> {
     /// The same place with another form of the state, for instance a restored one.
     pub fn with_state<T>(&self, state: T) -> Snapshot<T> {
         let (cut, rules_version) = (self.cut, self.rules_version);

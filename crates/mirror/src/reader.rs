@@ -1,0 +1,173 @@
+//! Readers of a mirror: one consistent snapshot, a mark that it is complete, then every event after it.
+//!
+//! ```text
+//!            ┌── resume: the log has the events after the reader's cut ──┐
+//!   join ────┤                                                           ▼
+//!            └── snapshot ─▶ pieces ─▶ complete ─────────────────────▶ events
+//!                   ▲                                                    │ too far behind
+//!                   └────────────────────────────────────────────────────┘
+//! ```
+//!
+//! - **A reader is a place in the mirror's log**, never a queue of its own. A reader that stops reading costs
+//!   its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
+//!   gets a snapshot: the last value of each key in place of the events that it missed.
+//! - **Readers share snapshots.** After a power cut all displays join at once. One snapshot is encoded, by a job
+//!   that the caller runs elsewhere, and all of them get its pieces and then the events since. It is used as
+//!   long as these events are shorter than a quarter of it, and than half of `lag_bytes_max`.
+
+use crate::limits::MirrorLimits;
+use crate::mirror::{Mirror, ResumeError, Snapshot};
+use crate::state::{Frozen, State};
+use crate::vector::Cut;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// Events since a snapshot, in bytes, up to which a small snapshot is used.
+const FRESH_BYTES_MIN: u64 = 64 << 10;
+
+/// An encoded snapshot, shared by readers.
+pub type Encoded = Snapshot<Arc<[Bytes]>>;
+
+/// A reader's place. The caller keeps one for each reader, and polls it when the reader can take more.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    phase: Phase,
+    /// The reason for a snapshot that the reader did not ask for.
+    because: Option<ResumeError>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Waits for a snapshot.
+    Waiting,
+    /// Gets the pieces of a snapshot; the number counts those that it has.
+    Loading(Arc<Encoded>, usize),
+    /// Gets the events after a position.
+    Live(u64),
+}
+
+/// A message for a reader.
+#[derive(Clone, Debug)]
+pub enum Given {
+    /// The reader has no state now, and gets a snapshot of this place.
+    Begins {
+        /// The snapshot. Its pieces follow as messages of their own.
+        snapshot: Arc<Encoded>,
+        /// The reason, if the reader did not ask for a snapshot.
+        because: Option<ResumeError>,
+    },
+    /// A piece of the snapshot.
+    Piece(Bytes),
+    /// The snapshot is complete, also if it had no piece. Events after this place follow.
+    Complete(Cut),
+    /// A packet of events. It may begin with events that the reader has; the reader drops these.
+    Events(Bytes),
+}
+
+/// The snapshots of one mirror for its readers.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    current: Option<Arc<Encoded>>,
+    is_encoding: bool,
+    /// A reader waits for a snapshot.
+    is_wanted: bool,
+}
+
+impl Reader {
+    /// A reader that joins, or that resumes after a cut.
+    pub fn new<S: State>(mirror: &Mirror<S>, from: Option<Cut>) -> Self {
+        let Some(cut) = from else { return Self { phase: Phase::Waiting, because: None } };
+        match mirror.resume(cut).map(|_| ()) {
+            Ok(()) => Self { phase: Phase::Live(cut.position), because: None },
+            Err(error) => Self { phase: Phase::Waiting, because: Some(error) },
+        }
+    }
+
+    /// The next message for this reader. `None` if it has everything, or waits for a snapshot.
+    pub fn poll<S: State>(
+        &mut self,
+        mirror: &Mirror<S>,
+        snapshots: &mut Snapshots,
+        limits: &MirrorLimits,
+    ) -> Option<Given> {
+        match &mut self.phase {
+            Phase::Waiting => {
+                let snapshot = snapshots.fresh(mirror, limits)?;
+                self.phase = Phase::Loading(Arc::clone(&snapshot), 0);
+                Some(Given::Begins { snapshot, because: self.because.take() })
+            }
+            Phase::Loading(snapshot, given) => {
+                if let Some(piece) = snapshot.state.get(*given) {
+                    *given += 1;
+                    return Some(Given::Piece(piece.clone()));
+                }
+                let cut = snapshot.cut;
+                self.phase = Phase::Live(cut.position);
+                Some(Given::Complete(cut))
+            }
+            Phase::Live(position) => {
+                let from = Cut { position: *position, ..mirror.cut() };
+                let lag = mirror.log().bytes_after(*position);
+                let because = match (lag, mirror.log().next_after(*position)) {
+                    (Ok(lag), _) if lag > limits.lag_bytes_max as u64 => {
+                        ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from }
+                    }
+                    (_, Ok(next)) => {
+                        let (last, packet) = next?;
+                        *position = last;
+                        return Some(Given::Events(packet.clone()));
+                    }
+                    (_, Err(trimmed)) => trimmed.into(),
+                };
+                (self.phase, self.because) = (Phase::Waiting, Some(because));
+                self.poll(mirror, snapshots, limits)
+            }
+        }
+    }
+
+    /// True if the reader waits for a snapshot.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Waiting)
+    }
+}
+
+impl Snapshots {
+    /// The present snapshot, if it is fresh enough; otherwise notes that one is wanted.
+    fn fresh<S: State>(&mut self, mirror: &Mirror<S>, limits: &MirrorLimits) -> Option<Arc<Encoded>> {
+        // A reader that starts half a lag behind has time to catch up.
+        let lag_max = limits.lag_bytes_max as u64 / 2;
+        let is_fresh = |snapshot: &&Arc<Encoded>| {
+            let bytes: usize = snapshot.state.iter().map(Bytes::len).sum();
+            let most = FRESH_BYTES_MIN.max(bytes as u64 / 4).min(lag_max);
+            snapshot.cut.epoch == mirror.cut().epoch
+                && mirror.log().bytes_after(snapshot.cut.position).is_ok_and(|since| since <= most)
+        };
+        let fresh = self.current.as_ref().filter(is_fresh).map(Arc::clone);
+        self.is_wanted |= fresh.is_none();
+        fresh
+    }
+
+    /// A frozen state to encode with [`encode`], if readers wait for it. The caller hands the result to
+    /// [`finish`](Self::finish). One is being encoded at a time.
+    pub fn poll_job<S: State>(&mut self, mirror: &Mirror<S>) -> Option<Snapshot<S::Frozen>> {
+        if !self.is_wanted || self.is_encoding {
+            return None;
+        }
+        (self.is_wanted, self.is_encoding) = (false, true);
+        Some(mirror.snapshot())
+    }
+
+    /// Takes an encoded snapshot. Waiting readers can be polled again.
+    pub fn finish(&mut self, encoded: Encoded) {
+        self.is_encoding = false;
+        self.current = Some(Arc::new(encoded));
+    }
+}
+
+/// Encodes a frozen state. This takes a millisecond for about 10,000 keys, so it belongs on a worker.
+pub fn encode<F: Frozen>(snapshot: &Snapshot<F>, limits: &MirrorLimits) -> Encoded {
+    snapshot.with_state(snapshot.pieces(limits.piece_bytes).into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Tests of readers over an origin and a mirror, without a network.
+
+use super::*;
+use crate::event::Event;
+use crate::keyed::KeyedState;
+use crate::mirror::Taken;
+use crate::origin::Origin;
+use crate::rules::RuleFile;
+use crate::rules::file::StateOptions;
+use crate::select::Functions;
+use proptest::prelude::*;
+use treefold_core::time::Instant;
+
+const LIMITS: MirrorLimits = MirrorLimits::DEFAULT;
+const START: Cut = Cut { epoch: 1, position: 0 };
+
+fn mirror(limits: &MirrorLimits) -> Mirror<KeyedState> {
+    let state = KeyedState::new(StateOptions::default(), limits, 2);
+    Mirror::new(Snapshot { cut: START, rules_version: 0, streams: Vec::new(), state }, limits)
+}
+
+/// An origin and one mirror, with its readers' snapshots.
+struct Feed {
+    origin: Origin,
+    mirror: Mirror<KeyedState>,
+    snapshots: Snapshots,
+    limits: MirrorLimits,
+    number: u64,
+    encoded: usize,
+}
+
+impl Feed {
+    fn new(limits: MirrorLimits) -> Self {
+        let rules = RuleFile::read("[checkpoint]\nevery_events = 4").unwrap();
+        let origin = Origin::new(START, rules.into(), Functions::new(), limits.clone(), 1).unwrap();
+        let mirror = mirror(&limits);
+        Self { origin, mirror, snapshots: Snapshots::default(), limits, number: 0, encoded: 0 }
+    }
+
+    fn events(&mut self, count: u64) {
+        for _ in 0..count {
+            self.number += 1;
+            let number = self.number;
+            let text = format!(
+                r#"{{"stream":"s","number":{number},"key":"k{}","type":"t","fields":{{"n":{number}}}}}"#,
+                number % 7
+            );
+            let event = Event::from_json(&text, None, &LIMITS).unwrap();
+            self.origin.offer(Instant::START, event).unwrap();
+            while let Some(packet) = self.origin.poll_packet(Instant::START, 1) {
+                if let Taken::Voted(vote) = self.mirror.take(&packet, 0).unwrap() {
+                    self.origin.handle_votes(Instant::START, vote, &[]);
+                }
+            }
+        }
+    }
+
+    fn encode(&mut self) {
+        if let Some(snapshot) = self.snapshots.poll_job(&self.mirror) {
+            self.encoded += 1;
+            self.snapshots.finish(encode(&snapshot, &self.limits));
+        }
+    }
+
+    fn poll(&mut self, display: &mut Display, most: usize) {
+        for _ in 0..most {
+            let Some(given) = display.reader.poll(&self.mirror, &mut self.snapshots, &self.limits) else {
+                return;
+            };
+            display.take(given);
+        }
+    }
+}
+
+/// A reader's program: it keeps a state of its own.
+struct Display {
+    reader: Reader,
+    state: Option<Mirror<KeyedState>>,
+    loading: Option<(Arc<Encoded>, KeyedState)>,
+    told: Vec<ResumeError>,
+    snapshots: usize,
+}
+
+impl Display {
+    fn new(feed: &Feed, from: Option<Cut>, state: Option<Mirror<KeyedState>>) -> Self {
+        let reader = Reader::new(&feed.mirror, from);
+        Self { reader, state, loading: None, told: Vec::new(), snapshots: 0 }
+    }
+
+    fn take(&mut self, given: Given) {
+        match given {
+            Given::Begins { snapshot, because } => {
+                self.told.extend(because);
+                self.state = None;
+                self.loading = Some((snapshot, KeyedState::new(StateOptions::default(), &LIMITS, 5)));
+            }
+            Given::Piece(piece) => self.loading.as_mut().unwrap().1.restore(&piece).unwrap(),
+            Given::Complete(cut) => {
+                let (snapshot, state) = self.loading.take().unwrap();
+                assert_eq!(snapshot.cut, cut);
+                self.snapshots += 1;
+                self.state = Some(Mirror::new(snapshot.with_state(state), &LIMITS));
+            }
+            // A gap would be an error here.
+            Given::Events(packet) => _ = self.state.as_mut().unwrap().take(&packet, 0).unwrap(),
+        }
+    }
+
+    fn cut(&self) -> Cut {
+        self.state.as_ref().unwrap().cut()
+    }
+}
+
+#[test]
+fn empty_state_has_a_complete_snapshot_too() {
+    let mut feed = Feed::new(LIMITS);
+    let mut display = Display::new(&feed, None, None);
+    feed.poll(&mut display, 10);
+    assert!(display.reader.is_waiting());
+    feed.encode();
+    feed.poll(&mut display, 10);
+    assert_eq!((display.snapshots, display.cut()), (1, START));
+}
+
+#[test]
+fn readers_that_join_together_share_one_snapshot() {
+    let mut feed = Feed::new(LIMITS);
+    feed.events(100);
+    let mut displays: Vec<Display> = (0..50).map(|_| Display::new(&feed, None, None)).collect();
+    displays.iter_mut().for_each(|display| feed.poll(display, 100));
+    feed.encode();
+    feed.events(20);
+    displays.extend((0..50).map(|_| Display::new(&feed, None, None)));
+    displays.iter_mut().for_each(|display| feed.poll(display, 100));
+    assert_eq!(feed.encoded, 1);
+    for display in &displays {
+        assert!(display.state.as_ref().unwrap().state() == feed.mirror.state());
+    }
+}
+
+#[test]
+fn reader_that_lost_its_connection_resumes_without_a_snapshot() {
+    let mut feed = Feed::new(LIMITS);
+    feed.events(10);
+    let mut display = Display::new(&feed, None, None);
+    feed.poll(&mut display, 1);
+    feed.encode();
+    feed.poll(&mut display, 100);
+    let cut = display.cut();
+    feed.events(10);
+    let mut again = Display::new(&feed, Some(cut), display.state.take());
+    feed.poll(&mut again, 100);
+    assert_eq!((again.snapshots, again.cut()), (0, feed.mirror.cut()));
+    assert!(again.state.as_ref().unwrap().state() == feed.mirror.state());
+}
+
+#[test]
+fn slow_reader_is_told_that_it_lags_and_gets_last_values() {
+    let mut feed = Feed::new(MirrorLimits { lag_bytes_max: 500, ..LIMITS });
+    feed.events(1);
+    let mut slow = Display::new(&feed, None, None);
+    feed.poll(&mut slow, 1);
+    feed.encode();
+    feed.poll(&mut slow, 100);
+    feed.events(200);
+    feed.poll(&mut slow, 1);
+    feed.encode();
+    feed.poll(&mut slow, 100);
+    assert!(matches!(slow.told[..], [ResumeError::Lagged { limit: 500, .. }]), "{:?}", slow.told);
+    assert_eq!((slow.snapshots, slow.cut()), (2, feed.mirror.cut()));
+}
+
+#[test]
+fn reader_with_a_time_of_another_epoch_is_told_why_it_gets_a_snapshot() {
+    let mut feed = Feed::new(LIMITS);
+    feed.events(3);
+    let mut display = Display::new(&feed, Some(Cut { epoch: 9, position: 2 }), None);
+    feed.poll(&mut display, 1);
+    feed.encode();
+    feed.poll(&mut display, 100);
+    assert_eq!(display.told, [ResumeError::Epoch { known: 1, given: 9 }]);
+    assert_eq!(display.cut(), feed.mirror.cut());
+}
+
+proptest! {
+    /// Readers that join at any time, read at any pace and reconnect at any time see every last value, and no gap.
+    #[test]
+    fn every_reader_ends_with_the_mirrors_state(
+        script in prop::collection::vec((0..5_u8, 0..8_usize, 0..30_u64), 1..120),
+        lag_bytes_max in 100..5_000_usize,
+        resume_bytes_max in 0..3_000_usize,
+    ) {
+        let mut feed = Feed::new(MirrorLimits { lag_bytes_max, resume_bytes_max, piece_bytes: 40, ..LIMITS });
+        let mut displays: Vec<Display> = Vec::new();
+        for (what, which, count) in script {
+            match what {
+                0 => feed.events(count),
+                1 => displays.push(Display::new(&feed, None, None)),
+                2 => feed.encode(),
+                3 if which < displays.len() => {
+                    let state = displays[which].state.take();
+                    let cut = state.as_ref().map(Mirror::cut);
+                    let told = std::mem::take(&mut displays[which].told);
+                    displays[which] = Display { told, ..Display::new(&feed, cut, state) };
+                }
+                _ if which < displays.len() => feed.poll(&mut displays[which], count as usize),
+                _ => {}
+            }
+        }
+        for _ in 0..4 {
+            displays.iter_mut().for_each(|display| feed.poll(display, 10_000));
+            feed.encode();
+        }
+        for display in &displays {
+            let state = display.state.as_ref().unwrap();
+            prop_assert_eq!(state.cut(), feed.mirror.cut());
+            prop_assert!(state.state() == feed.mirror.state());
+        }
+    }
+}
