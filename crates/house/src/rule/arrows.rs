@@ -12,11 +12,12 @@ use crate::Violation;
 use crate::workspace::File;
 
 /// Rooms by directory, left to right.
-const ROOMS: [(&str, usize); 18] = [
+const ROOMS: [(&str, usize); 19] = [
     ("crates/core", 0),
     ("crates/figures", 0),
     ("crates/operators", 1),
     ("crates/mirror", 1),
+    ("crates/journal", 0),
     ("crates/guest", 0),
     ("crates/guest/operators", 2),
     ("crates/wasm", 2),

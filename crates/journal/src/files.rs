@@ -1,0 +1,40 @@
+//! Names of segments, and the lock of a directory.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const ENDING: &str = "journal";
+
+/// The path of the segment whose first record begins at `first`.
+pub(crate) fn segment_path(directory: &Path, first: u64) -> PathBuf {
+    directory.join(format!("{first:020}.{ENDING}"))
+}
+
+/// The first positions of all segments, ascending. Other files are ignored.
+pub(crate) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_segment = path.extension().is_some_and(|ending| ending == ENDING);
+        let first: Option<u64> = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        found.extend(first.filter(|_| is_segment));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Locks a directory until the file is dropped. `None` if another process holds the lock.
+pub(crate) fn lock(directory: &Path) -> io::Result<Option<File>> {
+    let file = File::create(directory.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Makes the names of new and removed files in a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

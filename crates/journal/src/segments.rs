@@ -1,0 +1,449 @@
+//! The journal over segment files.
+
+use crate::files::{lock, segment_path, segments, sync_directory};
+use crate::record::{self, HEAD_BYTES, Head, MAGIC};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Most bytes of a record's payload.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// The moment at which written records are forced to the disk, and with it the promise of
+/// [`Journal::durable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// At every flush. Durable records survive a crash of the process, of the system, and a power cut.
+    Always,
+    /// At this interval, when the caller calls [`Journal::sync`]. Durable records survive a crash of the
+    /// process; a crash of the system or a power cut may lose the records of one interval.
+    Interval(Duration),
+    /// Never; the system writes when it likes. Durable records survive a crash of the process only.
+    Never,
+}
+
+/// Options of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// When records are forced to the disk.
+    pub sync: Sync,
+    /// Bytes of a segment above which the next record begins another.
+    pub segment_bytes: u64,
+    /// Most bytes of records that wait to be written. An append beyond it is refused.
+    pub pending_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { sync: Sync::Always, segment_bytes: 64 << 20, pending_bytes_max: 64 << 20 }
+    }
+}
+
+/// Numbered records in append-only files.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    options: Options,
+    /// Segments, the last of which is written.
+    sealed: VecDeque<Segment>,
+    active: Option<Active>,
+    /// Encoded records that are not written.
+    pending: Vec<u8>,
+    /// The first position of the pending records.
+    pending_first: u64,
+    last: u64,
+    written: u64,
+    synced: u64,
+    /// A failed fsync, after which nothing is promised.
+    failed: Option<String>,
+    /// Dropping it releases the directory.
+    _lock: File,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    first: u64,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Active {
+    file: File,
+    first: u64,
+    /// Bytes of whole records, after which the next one is written.
+    bytes: u64,
+}
+
+/// A journal that was opened, with the records that it holds.
+#[derive(Debug)]
+pub struct Opened {
+    /// The journal.
+    pub journal: Journal,
+    /// The torn record at its end, if there was one. It is cut off.
+    pub torn: Option<Torn>,
+}
+
+/// A record that was cut off because it was not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The segment.
+    pub segment: PathBuf,
+    /// Bytes of whole records before it.
+    pub offset: u64,
+    /// Bytes that were cut off.
+    pub bytes: u64,
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its first position.
+    pub first: u64,
+    /// Its last position.
+    pub last: u64,
+    /// Its content.
+    pub payload: Bytes,
+}
+
+/// The reason why a journal cannot do something.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Another process has the journal open.
+    #[error("another process has the journal in {0} open")]
+    Locked(PathBuf),
+    /// A record in the middle is broken. The journal is not opened and not changed.
+    #[error(
+        "{segment}: the record at byte {offset} is damaged: {problem}; restore the file, or move it and the later ones away"
+    )]
+    Damaged {
+        /// The segment.
+        segment: PathBuf,
+        /// The record's first byte.
+        offset: u64,
+        /// The problem.
+        problem: &'static str,
+    },
+    /// A record does not follow the last one. Nothing has changed.
+    #[error("the record begins at position {given}; expected {expected}")]
+    Order {
+        /// The position after the last record.
+        expected: u64,
+        /// The record's first position.
+        given: u64,
+    },
+    /// A record is too long, or too many bytes wait. Nothing has changed.
+    #[error("{field} is {given} bytes; allowed: {limit}")]
+    TooLong {
+        /// `payload` or `pending`.
+        field: &'static str,
+        /// Bytes.
+        given: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The disk is full. The records stay in memory, and the next flush tries again.
+    #[error("the disk of {0} is full")]
+    Full(PathBuf),
+    /// An fsync has failed before. Nothing more is written; open the journal again.
+    #[error("an fsync has failed: {0}; open the journal again")]
+    Failed(String),
+    /// Reading or writing has failed. Records that were not written stay in memory.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::Full(path.to_owned()),
+        _ => JournalError::Io { path: path.to_owned(), error },
+    }
+}
+
+impl Journal {
+    /// Opens the journal of a directory, which is made if it is absent. A torn record at the end is cut off.
+    ///
+    /// An empty journal continues after position `start`.
+    ///
+    /// # Errors
+    /// If another process has it open, a record in the middle is damaged, or the disk fails.
+    pub fn open(directory: &Path, start: u64, options: Options) -> Result<Opened, JournalError> {
+        let at = || io_at(directory);
+        fs::create_dir_all(directory).map_err(at())?;
+        let lock = lock(directory).map_err(at())?;
+        let lock = lock.ok_or_else(|| JournalError::Locked(directory.to_owned()))?;
+        let firsts = segments(directory).map_err(at())?;
+        let mut journal = Self {
+            directory: directory.to_owned(),
+            options,
+            sealed: VecDeque::new(),
+            active: None,
+            pending: Vec::new(),
+            pending_first: start + 1,
+            last: start,
+            written: start,
+            synced: start,
+            failed: None,
+            _lock: lock,
+        };
+        let mut torn = None;
+        for (index, &first) in firsts.iter().enumerate() {
+            let path = segment_path(directory, first);
+            let is_last = index + 1 == firsts.len();
+            if index == 0 {
+                journal.last = first.saturating_sub(1);
+            }
+            let scanned = scan(&path, journal.last, &mut |_| ())?;
+            if let Some(problem) = scanned.problem {
+                if !is_last {
+                    return Err(JournalError::Damaged { segment: path, offset: scanned.bytes, problem });
+                }
+                torn = Some(Torn { segment: path.clone(), offset: scanned.bytes, bytes: scanned.rest });
+            }
+            if is_last {
+                let file = OpenOptions::new().write(true).open(&path).map_err(io_at(&path))?;
+                let mut active = Active { file, first, bytes: scanned.bytes };
+                active.cut_off().and_then(|()| active.file.sync_all()).map_err(io_at(&path))?;
+                journal.active = Some(active);
+            } else {
+                journal.sealed.push_back(Segment { first, last: scanned.last });
+            }
+            journal.last = scanned.last;
+        }
+        (journal.written, journal.synced) = (journal.last, journal.last);
+        journal.pending_first = journal.last + 1;
+        Ok(Opened { journal, torn })
+    }
+
+    /// Appends a record in memory. [`flush`](Self::flush) writes it.
+    ///
+    /// # Errors
+    /// [`JournalError::Order`], [`TooLong`](JournalError::TooLong) or [`Failed`](JournalError::Failed).
+    pub fn append(&mut self, first: u64, last: u64, payload: &[u8]) -> Result<(), JournalError> {
+        self.check()?;
+        let too_long = |field, given, limit| Err(JournalError::TooLong { field, given, limit });
+        if first != self.last + 1 || last < first {
+            return Err(JournalError::Order { expected: self.last + 1, given: first });
+        }
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return too_long("payload", payload.len(), PAYLOAD_BYTES_MAX);
+        }
+        let pending = self.pending.len() + HEAD_BYTES + payload.len();
+        if pending > self.options.pending_bytes_max && !self.pending.is_empty() {
+            return too_long("pending", pending, self.options.pending_bytes_max);
+        }
+        record::write(&mut self.pending, first, last, payload);
+        self.last = last;
+        Ok(())
+    }
+
+    /// Writes the appended records, and forces them to the disk if the policy is [`Sync::Always`]. Returns the
+    /// last durable position.
+    ///
+    /// This waits for the disk, so it belongs on a thread that may wait.
+    ///
+    /// # Errors
+    /// If the disk is full or fails. After [`JournalError::Full`] a later flush can succeed.
+    pub fn flush(&mut self) -> Result<u64, JournalError> {
+        self.check()?;
+        if !self.pending.is_empty() {
+            self.begin_segment_if_needed()?;
+            let active = self.active.as_mut().expect("invariant: a segment was just begun if there was none");
+            let path = segment_path(&self.directory, active.first);
+            if let Err(error) = active.file.write_all(&self.pending) {
+                // A part may be written. The next try begins at the same place.
+                active.cut_off().map_err(io_at(&path))?;
+                return Err(io_at(&path)(error));
+            }
+            active.bytes += self.pending.len() as u64;
+            self.pending.clear();
+            self.written = self.last;
+            self.pending_first = self.last + 1;
+        }
+        if self.options.sync == Sync::Always {
+            self.sync()?;
+        }
+        Ok(self.durable())
+    }
+
+    /// Forces written records to the disk.
+    ///
+    /// # Errors
+    /// If the disk fails. The journal then refuses further work.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        self.check()?;
+        if self.synced == self.written {
+            return Ok(());
+        }
+        if let Some(active) = &self.active
+            && let Err(error) = active.file.sync_data()
+        {
+            self.failed = Some(error.to_string());
+            return self.check();
+        }
+        self.synced = self.written;
+        Ok(())
+    }
+
+    /// The last position that the policy promises to keep.
+    pub fn durable(&self) -> u64 {
+        match self.options.sync {
+            Sync::Always => self.synced,
+            Sync::Interval(_) | Sync::Never => self.written,
+        }
+    }
+
+    /// The last position that was appended.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The first position that is stored.
+    pub fn first(&self) -> u64 {
+        let stored = self.sealed.front().map(|segment| segment.first);
+        stored.or(self.active.as_ref().map(|active| active.first)).unwrap_or(self.pending_first)
+    }
+
+    /// Bytes of records that wait to be written.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Removes the segments whose records all end at `position` or before. Returns their number.
+    ///
+    /// # Errors
+    /// If a file cannot be removed.
+    pub fn trim(&mut self, position: u64) -> Result<usize, JournalError> {
+        let mut removed = 0;
+        while let Some(segment) = self.sealed.front().filter(|segment| segment.last <= position) {
+            let path = segment_path(&self.directory, segment.first);
+            fs::remove_file(&path).map_err(io_at(&path))?;
+            self.sealed.pop_front();
+            removed += 1;
+        }
+        if removed > 0 {
+            sync_directory(&self.directory).map_err(io_at(&self.directory))?;
+        }
+        Ok(removed)
+    }
+
+    /// Reads the written records with positions after `position`, in order. The first may begin before it.
+    ///
+    /// # Errors
+    /// If a record is damaged or the disk fails.
+    pub fn read_after(&self, position: u64, mut take: impl FnMut(Stored)) -> Result<(), JournalError> {
+        let active = self.active.as_ref().map(|active| Segment { first: active.first, last: self.written });
+        for segment in self.sealed.iter().copied().chain(active) {
+            if segment.last <= position {
+                continue;
+            }
+            let path = segment_path(&self.directory, segment.first);
+            let mut last = 0;
+            let scanned = scan(&path, segment.first - 1, &mut |stored| {
+                last = stored.last;
+                if stored.last > position && stored.last <= segment.last {
+                    take(stored);
+                }
+            })?;
+            if let Some(problem) = scanned.problem.filter(|_| last < segment.last) {
+                return Err(JournalError::Damaged { segment: path, offset: scanned.bytes, problem });
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), JournalError> {
+        self.failed.as_ref().map_or(Ok(()), |problem| Err(JournalError::Failed(problem.clone())))
+    }
+
+    fn begin_segment_if_needed(&mut self) -> Result<(), JournalError> {
+        if self.active.as_ref().is_some_and(|active| active.bytes < self.options.segment_bytes) {
+            return Ok(());
+        }
+        // The segment that is left is never written again, so it is made durable now.
+        if self.options.sync != Sync::Never {
+            self.sync()?;
+        }
+        let first = self.pending_first;
+        let path = segment_path(&self.directory, first);
+        let begun =
+            OpenOptions::new().write(true).create(true).truncate(true).open(&path).and_then(|mut file| {
+                file.write_all(MAGIC)?;
+                sync_directory(&self.directory)?;
+                Ok(Active { file, first, bytes: MAGIC.len() as u64 })
+            });
+        let begun = begun.map_err(io_at(&path))?;
+        if let Some(left) = self.active.replace(begun) {
+            self.sealed.push_back(Segment { first: left.first, last: self.written });
+        }
+        Ok(())
+    }
+}
+
+impl Active {
+    /// Cuts off everything behind the whole records, and continues there.
+    fn cut_off(&mut self) -> io::Result<()> {
+        if self.bytes < MAGIC.len() as u64 {
+            self.file.set_len(0)?;
+            self.file.seek(SeekFrom::Start(0))?;
+            self.file.write_all(MAGIC)?;
+            self.bytes = MAGIC.len() as u64;
+            return Ok(());
+        }
+        self.file.set_len(self.bytes)?;
+        self.file.seek(SeekFrom::Start(self.bytes))?;
+        Ok(())
+    }
+}
+
+/// The whole records of a segment.
+struct Scanned {
+    /// Bytes up to the end of the last whole record.
+    bytes: u64,
+    /// Bytes behind it.
+    rest: u64,
+    last: u64,
+    /// The reason why the bytes behind it are not a record; `None` at the segment's end.
+    problem: Option<&'static str>,
+}
+
+/// Reads the whole records of a segment whose first one follows `last`.
+fn scan(path: &Path, mut last: u64, take: &mut impl FnMut(Stored)) -> Result<Scanned, JournalError> {
+    // A segment is at most a little longer than `segment_bytes`, and its records share these bytes.
+    let bytes = Bytes::from(fs::read(path).map_err(io_at(path))?);
+    let mut at = MAGIC.len();
+    let problem = loop {
+        if bytes.get(..MAGIC.len()) != Some(MAGIC) {
+            at = 0;
+            break Some("it does not begin as a segment");
+        }
+        let rest = &bytes[at..];
+        if rest.is_empty() {
+            break None;
+        }
+        let Some(head) = Head::read(rest) else { break Some("its head is cut") };
+        let Some(payload) = rest.get(HEAD_BYTES..HEAD_BYTES + head.payload_bytes) else {
+            break Some("its payload is cut");
+        };
+        if !head.is_intact(payload) {
+            break Some("its checksum is wrong");
+        }
+        if head.first != last + 1 || head.last < head.first {
+            break Some("its position does not follow the one before");
+        }
+        last = head.last;
+        take(Stored { first: head.first, last, payload: bytes.slice_ref(payload) });
+        at += HEAD_BYTES + head.payload_bytes;
+    };
+    Ok(Scanned { bytes: at as u64, rest: (bytes.len() - at) as u64, last, problem })
+}
+
+#[cfg(test)]
+mod tests;
