@@ -152,7 +152,7 @@ impl Batch {
 
     /// The position of the last event.
     pub fn last(&self) -> u64 {
-        (self.head.first.position + self.count).saturating_sub(1)
+        self.head.first.position.saturating_add(self.count).saturating_sub(1)
     }
 
     /// Iterates over the events, which share the batch's bytes. The iteration ends after the first error.

@@ -16,7 +16,7 @@ use crate::state::{Frozen, Moment, State};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use treefold_core::encoding::numbers::put_number;
@@ -33,8 +33,8 @@ pub struct KeyedState {
     keys: usize,
     keys_max: usize,
     refused: u64,
-    /// Keys by the time at which they were put here; each key is here once if there is a retention.
-    aging: VecDeque<(u64, Box<str>)>,
+    /// With a retention: each key once, by a time at or before its last change.
+    aging: BTreeSet<(u64, Box<str>)>,
 }
 
 type Shard = HashMap<Box<str>, Row, FixedState>;
@@ -45,6 +45,8 @@ struct Row {
     fields: Vec<u8>,
     body: Vec<u8>,
     changed: Moment,
+    /// The time of this key in `aging`.
+    aged_ms: u64,
 }
 
 /// A key with its values, as a reader gets it.
@@ -66,7 +68,7 @@ impl KeyedState {
         let hasher = FixedState::with_seed(seed);
         let shards = (0..SHARDS).map(|_| Arc::new(HashMap::with_hasher(hasher.clone()))).collect();
         let keys_max = limits.state_keys_max;
-        Self { shards, hasher, options, keys: 0, keys_max, refused: 0, aging: VecDeque::new() }
+        Self { shards, hasher, options, keys: 0, keys_max, refused: 0, aging: BTreeSet::new() }
     }
 
     /// Number of keys.
@@ -101,25 +103,42 @@ impl KeyedState {
 
     fn remove(&mut self, key: &str) {
         let shard = self.shard_of(key);
-        if self.shards[shard].contains_key(key) {
-            Arc::make_mut(&mut self.shards[shard]).remove(key);
+        // Looked up first, because changing a shard that a snapshot shares copies it.
+        if !self.shards[shard].contains_key(key) {
+            return;
+        }
+        if let Some((key, row)) = Arc::make_mut(&mut self.shards[shard]).remove_entry(key) {
             self.keys -= 1;
+            self.aging.remove(&(row.aged_ms, key));
         }
     }
 
-    /// Removes keys that are older than the retention.
+    fn insert(&mut self, key: &str, row: Row) {
+        if self.options.retention_ms.is_some() {
+            self.aging.insert((row.aged_ms, key.into()));
+        }
+        let shard = self.shard_of(key);
+        Arc::make_mut(&mut self.shards[shard]).insert(key.into(), row);
+        self.keys += 1;
+    }
+
+    /// Removes keys that are older than the retention. A key's place in `aging` is brought up to date only here.
     fn expire(&mut self, now_ms: u64) {
         let Some(retention_ms) = self.options.retention_ms else { return };
-        while let Some((since, _)) = self.aging.front()
-            && since.saturating_add(retention_ms) <= now_ms
-            && let Some((_, key)) = self.aging.pop_front()
+        let is_over = |since_ms: u64| since_ms.saturating_add(retention_ms) <= now_ms;
+        while self.aging.first().is_some_and(|(since_ms, _)| is_over(*since_ms))
+            && let Some((_, key)) = self.aging.pop_first()
         {
-            let Some(row) = self.shards[self.shard_of(&key)].get(&key) else { continue };
+            let shard = self.shard_of(&key);
+            let row = self.shards[shard].get(&key).expect("invariant: a key in `aging` is in its shard");
             let changed_ms = row.changed.sent_ms;
-            if changed_ms.saturating_add(retention_ms) <= now_ms {
-                self.remove(&key);
-            } else {
-                self.aging.push_back((changed_ms, key));
+            let shard = Arc::make_mut(&mut self.shards[shard]);
+            if is_over(changed_ms) {
+                shard.remove(&key);
+                self.keys -= 1;
+            } else if let Some(row) = shard.get_mut(&key) {
+                row.aged_ms = changed_ms;
+                self.aging.insert((changed_ms, key));
             }
         }
     }
@@ -127,8 +146,8 @@ impl KeyedState {
     /// Appends the rows of an encoded piece; see [`Frozen::encode`].
     ///
     /// # Errors
-    /// If the bytes are not rows, or there are more keys than allowed.
-    pub fn restore(&mut self, piece: &Bytes) -> Result<(), BatchError> {
+    /// If the bytes are not rows, or there are more keys than allowed. The state then has a part of the rows.
+    pub fn restore(&mut self, piece: &Bytes) -> Result<(), RestoreError> {
         let mut rest = &piece[..];
         while !rest.is_empty() {
             let key = part(&mut rest, "a key")?;
@@ -138,18 +157,27 @@ impl KeyedState {
             let fields = part(&mut rest, "fields")?.to_vec();
             let body = part(&mut rest, "a body")?.to_vec();
             if self.keys >= self.keys_max {
-                return Err(BatchError::Cut("the keys that are allowed"));
+                return Err(RestoreError::Keys { limit: self.keys_max });
             }
-            let shard = self.shard_of(key);
-            let earlier =
-                Arc::make_mut(&mut self.shards[shard]).insert(key.into(), Row { fields, body, changed });
-            self.keys += usize::from(earlier.is_none());
-            if self.options.retention_ms.is_some() {
-                self.aging.push_back((changed.sent_ms, key.into()));
-            }
+            self.remove(key);
+            self.insert(key, Row { fields, body, changed, aged_ms: changed.sent_ms });
         }
         Ok(())
     }
+}
+
+/// The reason why a snapshot cannot be restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The bytes are not rows.
+    #[error("the snapshot is invalid: {0}")]
+    Rows(#[from] BatchError),
+    /// There are too many keys.
+    #[error("the snapshot has more keys than state_keys_max allows: {limit}")]
+    Keys {
+        /// The limit.
+        limit: usize,
+    },
 }
 
 impl PartialEq for KeyedState {
@@ -196,21 +224,16 @@ impl State for KeyedState {
             return self.remove(&event.key);
         }
         let shard = self.shard_of(&event.key);
-        let shard = Arc::make_mut(&mut self.shards[shard]);
-        if let Some(row) = shard.get_mut(&*event.key) {
+        if let Some(row) = Arc::make_mut(&mut self.shards[shard]).get_mut(&*event.key) {
             return row.apply(at, event);
         }
         if self.keys >= self.keys_max {
             self.refused += 1;
             return;
         }
-        let mut row = Row { fields: Vec::new(), body: Vec::new(), changed: at };
+        let mut row = Row { fields: Vec::new(), body: Vec::new(), changed: at, aged_ms: at.sent_ms };
         row.apply(at, event);
-        shard.insert((*event.key).into(), row);
-        self.keys += 1;
-        if self.options.retention_ms.is_some() {
-            self.aging.push_back((at.sent_ms, (*event.key).into()));
-        }
+        self.insert(&event.key, row);
     }
 
     fn freeze(&self) -> FrozenKeys {
@@ -308,6 +331,32 @@ mod tests {
         assert!(state.value("b").is_none() && state.value("a").is_some());
         apply(&mut state, 160, r#""key":"c","type":"t","fields":{"a":1}"#);
         assert_eq!(state.len(), 1);
+    }
+
+    #[test]
+    fn restored_state_expires_as_the_live_one() {
+        let mut live = state(Some(50));
+        for number in 0..500_u64 {
+            let key = number * 7_919 % 97;
+            let text = match number % 11 {
+                0 => format!(r#""key":"k{key}","type":"gone""#),
+                _ => format!(r#""key":"k{key}","type":"t","fields":{{"n":{number}}}"#),
+            };
+            apply(&mut live, number, &text);
+            if number % 100 == 60 {
+                let mut restored = state(Some(50));
+                live.freeze().encode(100).iter().for_each(|piece| restored.restore(piece).unwrap());
+                for later in number + 1..number + 60 {
+                    let mut after = live.clone();
+                    let text = r#""key":"other","type":"t""#;
+                    apply(&mut after, later, text);
+                    apply(&mut restored, later, text);
+                    apply(&mut live, later, text);
+                    assert!(restored == live && after == live, "at {later}");
+                }
+            }
+        }
+        assert!(live.aging.len() == live.len());
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Log {
 
     fn index_after(&self, position: u64) -> Result<usize, Trimmed> {
         let oldest = self.packets.front().map_or(self.last + 1, |packet| packet.first);
-        if position + 1 < oldest {
+        if position.saturating_add(1) < oldest {
             return Err(Trimmed { asked: position, oldest });
         }
         Ok(self.packets.partition_point(|packet| packet.last <= position))
