@@ -35,7 +35,11 @@ impl Adaptation {
         let mut set = pairs.iter().filter_map(|&(threshold, value)| Some((threshold?, value)));
         let mode = match self.mode {
             Mode::Normal if set.any(|(threshold, value)| value >= threshold.primary) => Mode::Loaded,
-            Mode::Loaded if set.all(|(threshold, value)| value < threshold.primary - threshold.secondary) => {
+            Mode::Loaded
+                if set.all(|(threshold, value)| {
+                    value < threshold.primary.saturating_sub(threshold.secondary)
+                }) =>
+            {
                 Mode::Normal
             }
             unchanged => unchanged,

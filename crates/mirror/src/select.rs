@@ -9,7 +9,7 @@ use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::rules::overwrite::{Held, Ran, Run};
 use crate::rules::tuple::{Formed, Partial};
-use crate::rules::{Function, Mode, RuleFile, RuleKind};
+use crate::rules::{Discard, Function, Mode, Overwrite, RuleFile, RuleKind, Sequence, Tuple};
 use bytestring::ByteString;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -240,7 +240,7 @@ impl Selector {
     }
 
     /// Takes an event through the stages from `first` on.
-    fn pass(&mut self, now: Instant, event: Event, first: Stage, out: &mut Vec<Event>) {
+    fn pass(&mut self, now: Instant, mut event: Event, first: Stage, out: &mut Vec<Event>) {
         let Some(steps) = self.steps[self.mode as usize].get(&event.kind).map(Arc::clone) else {
             return self.send(now, event, out);
         };
@@ -250,118 +250,152 @@ impl Selector {
             if stage(kind) < first {
                 continue;
             }
-            match kind {
-                RuleKind::Discard(discard) => {
-                    if discard.drops(&event) {
-                        self.book.counts[index].suppressed += 1;
-                        return;
-                    }
-                }
-                RuleKind::Function(used) => {
-                    let mut made = Vec::new();
-                    let function = self.functions.get_mut(&used.name);
-                    let function = function.expect("invariant: `new` has found every function");
-                    if function.apply(&event, &mut made).is_err() {
-                        self.book.counts[index].errors += 1;
-                        continue;
-                    }
-                    let count = &mut self.book.counts[index];
-                    count.suppressed += u64::from(made.is_empty());
-                    count.made += made.iter().filter(|one| **one != event).count() as u64;
-                    for mut one in made {
-                        (one.stream, one.number) = (event.stream.clone(), event.number);
-                        one.key = event.key.clone();
-                        self.pass(now, one, Stage::Overwrite, out);
-                    }
-                    return;
-                }
-                RuleKind::Sequence(sequence) => {
-                    let Some(status) = self.status(&event.key) else { continue };
-                    let begun = status.begun.iter().position(|known| *known == index);
-                    let ends = sequence.until.as_ref().is_some_and(|until| until.matches(&event));
-                    match begun {
-                        Some(at) if ends => _ = status.begun.swap_remove(at),
-                        Some(_) if event.kind == sequence.discard => {
-                            self.book.counts[index].suppressed += 1;
-                            return;
-                        }
-                        None if sequence.after.matches(&event) => status.begun.push(index),
-                        _ => {}
-                    }
-                }
-                RuleKind::Tuple(tuple) => {
-                    let Some(part) = tuple.part_of(&event) else { continue };
-                    let serial = self.book.next_serial();
-                    let Some(status) = self.status(&event.key) else { continue };
-                    let known = status.partials.iter().position(|(known, _)| *known == index);
-                    let at = known.unwrap_or_else(|| {
-                        status.partials.push((index, Partial::new(now, serial)));
-                        status.partials.len() - 1
-                    });
-                    let partial = &mut status.partials[at].1;
-                    let due = (partial.since + tuple.within(), partial.ticket);
-                    match partial.take(tuple, part, event.clone()) {
-                        Formed::Waits { replaced } => {
-                            self.book.hold(&event.stream, event.number);
-                            if let Some(replaced) = replaced {
-                                self.book.decide(&replaced);
-                                self.book.counts[index].suppressed += 1;
-                            }
-                            self.book.due.insert(due, (event.key, index));
-                        }
-                        Formed::Done { formed, parts } => {
-                            let (_, partial) = status.partials.swap_remove(at);
-                            self.book.note_behind(index, partial.since, now);
-                            self.book.due.remove(&due);
-                            parts.iter().for_each(|part| self.book.decide(part));
-                            let count = &mut self.book.counts[index];
-                            count.suppressed += parts.len() as u64 + 1;
-                            count.made += 1;
-                            // Checked rules form no part of themselves, so this ends.
-                            self.pass(now, formed, Stage::Discard, out);
-                        }
-                    }
-                    return;
-                }
-                RuleKind::Overwrite(overwrite) => {
-                    let serial = self.book.next_serial();
-                    let Some(status) = self.status(&event.key) else { continue };
-                    let known = status.runs.iter().position(|(known, _)| *known == index);
-                    let at = known.unwrap_or_else(|| {
-                        status.runs.push((index, Run::default()));
-                        status.runs.len() - 1
-                    });
-                    if status.would_reorder(at, &event) {
-                        let key = event.key.clone();
-                        self.send_held(now, &key, out);
-                    }
-                    let (stream, number, key) = (event.stream.clone(), event.number, event.key.clone());
-                    let status = self.keys.get_mut(&key).expect("invariant: `status` has found or made it");
-                    match status.runs[at].1.take(now, overwrite.run, event, serial) {
-                        Ran::Send(event, held) => {
-                            if let Some(held) = held {
-                                self.book.decide(&held.event);
-                                self.book.note_behind(index, held.since, now);
-                                self.book.due.remove(&(held.since + overwrite.max_age(), held.ticket));
-                                self.book.counts[index].suppressed += 1;
-                            }
-                            return self.send(now, event, out);
-                        }
-                        Ran::Hold => {
-                            _ = self.book.due.insert((now + overwrite.max_age(), serial), (key, index));
-                        }
-                        Ran::Replace(replaced) => {
-                            self.book.decide(&replaced);
-                            self.book.counts[index].suppressed += 1;
-                        }
-                    }
-                    self.book.hold(&stream, number);
-                    return;
-                }
-                RuleKind::Coalesce(_) => {}
-            }
+            let left = match kind {
+                RuleKind::Discard(discard) => self.discard(index, discard, event),
+                RuleKind::Sequence(sequence) => self.follow(index, sequence, event),
+                RuleKind::Tuple(tuple) => self.combine(now, index, tuple, event, out),
+                RuleKind::Function(used) => self.apply(now, index, &used.name, event, out),
+                RuleKind::Overwrite(overwrite) => self.overwrite(now, index, overwrite, event, out),
+                RuleKind::Coalesce(_) => Some(event),
+            };
+            let Some(passed) = left else { return };
+            event = passed;
         }
         self.send(now, event, out);
+    }
+
+    // Each of the following applies one rule. They return the event if it passes on, and `None` if the rule has
+    // dropped it, holds it back, or has sent something in its place.
+
+    fn discard(&mut self, index: RuleIndex, discard: &Discard, event: Event) -> Option<Event> {
+        if discard.drops(&event) {
+            self.book.counts[index].suppressed += 1;
+            return None;
+        }
+        Some(event)
+    }
+
+    fn follow(&mut self, index: RuleIndex, sequence: &Sequence, event: Event) -> Option<Event> {
+        let Some(status) = self.status(&event.key) else { return Some(event) };
+        let begun = status.begun.iter().position(|known| *known == index);
+        let ends = sequence.until.as_ref().is_some_and(|until| until.matches(&event));
+        match begun {
+            Some(at) if ends => _ = status.begun.swap_remove(at),
+            Some(_) if event.kind == sequence.discard => {
+                self.book.counts[index].suppressed += 1;
+                return None;
+            }
+            None if sequence.after.matches(&event) => status.begun.push(index),
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn combine(
+        &mut self,
+        now: Instant,
+        index: RuleIndex,
+        tuple: &Tuple,
+        event: Event,
+        out: &mut Vec<Event>,
+    ) -> Option<Event> {
+        let Some(part) = tuple.part_of(&event) else { return Some(event) };
+        let serial = self.book.next_serial();
+        let Some(status) = self.status(&event.key) else { return Some(event) };
+        let known = status.partials.iter().position(|(known, _)| *known == index);
+        let at = known.unwrap_or_else(|| {
+            status.partials.push((index, Partial::new(now, serial)));
+            status.partials.len() - 1
+        });
+        let partial = &mut status.partials[at].1;
+        let due = (partial.since + tuple.within(), partial.ticket);
+        match partial.take(tuple, part, event.clone()) {
+            Formed::Waits { replaced } => {
+                self.book.hold(&event.stream, event.number);
+                if let Some(replaced) = replaced {
+                    self.book.decide(&replaced);
+                    self.book.counts[index].suppressed += 1;
+                }
+                self.book.due.insert(due, (event.key, index));
+            }
+            Formed::Done { formed, parts } => {
+                let (_, partial) = status.partials.swap_remove(at);
+                self.book.note_behind(index, partial.since, now);
+                self.book.due.remove(&due);
+                parts.iter().for_each(|part| self.book.decide(part));
+                let count = &mut self.book.counts[index];
+                count.suppressed += parts.len() as u64 + 1;
+                count.made += 1;
+                // No checked rule forms a part of itself, so this ends.
+                self.pass(now, formed, Stage::Discard, out);
+            }
+        }
+        None
+    }
+
+    fn apply(
+        &mut self,
+        now: Instant,
+        index: RuleIndex,
+        function: &Name,
+        event: Event,
+        out: &mut Vec<Event>,
+    ) -> Option<Event> {
+        let mut made = Vec::new();
+        let function = self.functions.get_mut(function).expect("invariant: `new` has found every function");
+        if function.apply(&event, &mut made).is_err() {
+            self.book.counts[index].errors += 1;
+            return Some(event);
+        }
+        let count = &mut self.book.counts[index];
+        count.suppressed += u64::from(made.is_empty());
+        count.made += made.iter().filter(|one| **one != event).count() as u64;
+        for mut one in made {
+            (one.stream, one.number, one.key) = (event.stream.clone(), event.number, event.key.clone());
+            self.pass(now, one, Stage::Overwrite, out);
+        }
+        None
+    }
+
+    fn overwrite(
+        &mut self,
+        now: Instant,
+        index: RuleIndex,
+        overwrite: &Overwrite,
+        event: Event,
+        out: &mut Vec<Event>,
+    ) -> Option<Event> {
+        let serial = self.book.next_serial();
+        let Some(status) = self.status(&event.key) else { return Some(event) };
+        let known = status.runs.iter().position(|(known, _)| *known == index);
+        let at = known.unwrap_or_else(|| {
+            status.runs.push((index, Run::default()));
+            status.runs.len() - 1
+        });
+        let (stream, number, key) = (event.stream.clone(), event.number, event.key.clone());
+        if status.would_reorder(at, &event) {
+            self.send_held(now, &key, out);
+        }
+        let status = self.keys.get_mut(&key).expect("invariant: `status` has found or made it");
+        match status.runs[at].1.take(now, overwrite.run, event, serial) {
+            Ran::Send(event, held) => {
+                if let Some(held) = held {
+                    self.book.decide(&held.event);
+                    self.book.note_behind(index, held.since, now);
+                    self.book.due.remove(&(held.since + overwrite.max_age(), held.ticket));
+                    self.book.counts[index].suppressed += 1;
+                }
+                self.send(now, event, out);
+                return None;
+            }
+            Ran::Hold => _ = self.book.due.insert((now + overwrite.max_age(), serial), (key, index)),
+            Ran::Replace(replaced) => {
+                self.book.decide(&replaced);
+                self.book.counts[index].suppressed += 1;
+            }
+        }
+        self.book.hold(&stream, number);
+        None
     }
 
     /// The status of a key. `None` if the table is full and has no entry for it.
