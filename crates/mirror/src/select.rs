@@ -2,8 +2,8 @@
 //!
 //! Its *status table* has an entry for each key that a rule keeps state for: the runs of overwrite rules, the
 //! begun sequences, the tuples that wait for parts. An event that is held back is *undecided* until it is
-//! sent, or another one has taken it up. An origin acknowledges no undecided event, because it would be lost
-//! with the origin.
+//! sent, or another one has taken it up. No undecided event may be acknowledged, because it would be lost with
+//! the origin.
 
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
