@@ -52,8 +52,6 @@ pub struct Journal {
     active: Option<Active>,
     /// Encoded records that are not written.
     pending: Vec<u8>,
-    /// The first position of the pending records.
-    pending_first: u64,
     last: u64,
     written: u64,
     synced: u64,
@@ -186,7 +184,6 @@ impl Journal {
             sealed: VecDeque::new(),
             active: None,
             pending: Vec::new(),
-            pending_first: start + 1,
             last: start,
             written: start,
             synced: start,
@@ -218,7 +215,6 @@ impl Journal {
             journal.last = scanned.last;
         }
         (journal.written, journal.synced) = (journal.last, journal.last);
-        journal.pending_first = journal.last + 1;
         Ok(Opened { journal, torn })
     }
 
@@ -265,7 +261,6 @@ impl Journal {
             active.bytes += self.pending.len() as u64;
             self.pending.clear();
             self.written = self.last;
-            self.pending_first = self.last + 1;
         }
         if self.options.sync == Sync::Always {
             self.sync()?;
@@ -308,7 +303,7 @@ impl Journal {
     /// The first position that is stored.
     pub fn first(&self) -> u64 {
         let stored = self.sealed.front().map(|segment| segment.first);
-        stored.or(self.active.as_ref().map(|active| active.first)).unwrap_or(self.pending_first)
+        stored.or(self.active.as_ref().map(|active| active.first)).unwrap_or(self.written + 1)
     }
 
     /// Bytes of records that wait to be written.
@@ -346,7 +341,7 @@ impl Journal {
             }
             let path = segment_path(&self.directory, segment.first);
             let mut last = 0;
-            let scanned = scan(&path, segment.first - 1, &mut |stored| {
+            let scanned = scan(&path, segment.first.saturating_sub(1), &mut |stored| {
                 last = stored.last;
                 if stored.last > position && stored.last <= segment.last {
                     take(stored);
@@ -371,7 +366,7 @@ impl Journal {
         if self.options.sync != Sync::Never {
             self.sync()?;
         }
-        let first = self.pending_first;
+        let first = self.written + 1;
         let path = segment_path(&self.directory, first);
         let begun =
             OpenOptions::new().write(true).create(true).truncate(true).open(&path).and_then(|mut file| {

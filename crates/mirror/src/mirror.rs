@@ -101,6 +101,12 @@ pub enum ResumeError {
         /// The reader's place.
         from: Cut,
     },
+    /// The reader took so long for a snapshot that newer ones have replaced it.
+    #[error("newer snapshots have replaced the one at {cut}; take a snapshot")]
+    Replaced {
+        /// The place of the snapshot.
+        cut: Cut,
+    },
     /// The reader is ahead of this mirror.
     #[error(
         "the vector time is at position {given}, this mirror at {known}; ask another mirror, or take a snapshot"
@@ -147,21 +153,20 @@ impl<S: State> Mirror<S> {
             self.events.push(event.map_err(PacketError::from)?);
         }
         let known = (expected - first.position) as usize;
-        let mut taken = (0, Vec::new());
-        let mut derived = Vec::new();
+        let (mut applied, mut derived, mut followed) = (0, Vec::new(), Vec::new());
         for event in self.events.drain(..).skip(known) {
             self.cut.position += 1;
             let at = Moment { position: self.cut.position, sent_ms: batch.head.sent_ms };
-            self.state.apply(at, &event, &mut derived);
-            taken.1.extend(derived.drain(..).map(|event| (at.position, event)));
-            taken.0 += 1;
+            self.state.apply(at, &event, &mut followed);
+            derived.extend(followed.drain(..).map(|event| (at.position, event)));
+            applied += 1;
         }
-        if taken.0 > 0 {
+        if applied > 0 {
             self.log.push(expected, self.cut.position, packet.clone());
             self.rules_version = batch.head.rules_version;
             self.streams = batch.head.streams;
         }
-        Ok(Taken::Applied { events: taken.0, derived: taken.1 })
+        Ok(Taken::Applied { events: applied, derived })
     }
 
     fn vote(&self, checkpoint: Checkpoint, pending_requests: u64) -> Vote {

@@ -12,7 +12,7 @@
 //! growing. A change of mode or rules takes effect behind the events that are ready at that time: a batch
 //! names one version of the rules, so every mirror and every snapshot knows which rules chose its events.
 
-use crate::adapt::Adaptation;
+use crate::adapt::next_mode;
 use crate::batch::{BatchHead, BatchWriter};
 use crate::checkpoint::Checkpoints;
 use crate::event::{Event, EventError, Name};
@@ -31,11 +31,10 @@ use treefold_core::time::{Duration, Instant};
 /// Default time that a silent mirror may hold up commits.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(5);
 
-/// An origin of one feed.
+/// An origin of one feed. It has many fields because the receiving and the sending side meet here.
 pub struct Origin {
     streams: Vec<Incoming>,
     selector: Selector,
-    adaptation: Adaptation,
     checkpoints: Checkpoints,
     ready: Ready,
     cut: Cut,
@@ -130,12 +129,10 @@ impl Origin {
         limits: MirrorLimits,
         seed: u64,
     ) -> Result<Self, UnknownFunction> {
-        let adaptation = Adaptation::new(rules.adapt);
         let selector = Selector::new(rules, functions, &limits, seed)?;
         Ok(Self {
             streams: Vec::new(),
             selector,
-            adaptation,
             checkpoints: Checkpoints::new(cut.position, LEASE_DEFAULT),
             ready: Ready::default(),
             cut,
@@ -258,7 +255,8 @@ impl Origin {
             backup_queue: vote.monitored.backup_queue.max(self.log.uncommitted()),
             pending_requests: vote.monitored.pending_requests,
         };
-        if let Some(mode) = self.adaptation.observe(seen) {
+        let mode = next_mode(&self.selector.rules().adapt, self.mode(), seen);
+        if mode != self.mode() {
             self.selector.set_mode(mode);
             self.ready.boundaries.push_back(self.ready.entered);
         }
@@ -274,13 +272,12 @@ impl Origin {
         rules: Arc<RuleFile>,
         functions: Functions,
     ) -> Result<(), UnknownFunction> {
-        let adaptation = Adaptation::new(rules.adapt);
         let selector = Selector::new(rules, functions, &self.limits, self.seed)?;
         let mut selected = Vec::new();
         self.selector.release_all(now, &mut selected);
         self.ready.enter(now, selected);
         self.ready.boundaries.push_back(self.ready.entered);
-        (self.selector, self.adaptation) = (selector, adaptation);
+        self.selector = selector;
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //!                   └────────────────────────────────────────────────────┘
 //! ```
 //!
-//! - **A reader is a place in the mirror's log**, never a queue of its own. A reader that stops reading costs
+//! - **A reader is a place in the mirror's log**, or in one of its last snapshots, never a queue of its own. A reader that stops reading costs
 //!   its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
 //!   gets a snapshot: the last value of each key in place of the events that it missed.
 //! - **Readers share snapshots.** After a power cut all displays join at once. One snapshot is encoded, by a job
@@ -20,10 +20,13 @@ use crate::mirror::{Mirror, ResumeError, Snapshot};
 use crate::state::{Frozen, State};
 use crate::vector::Cut;
 use bytes::Bytes;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
 /// Events since a snapshot, in bytes, up to which a small snapshot is used.
 const FRESH_BYTES_MIN: u64 = 64 << 10;
+/// Snapshots that a mirror keeps for readers that are taking their pieces.
+pub const SNAPSHOTS_MAX: usize = 4;
 
 /// An encoded snapshot, shared by readers.
 pub type Encoded = Snapshot<Arc<[Bytes]>>;
@@ -40,8 +43,9 @@ pub struct Reader {
 enum Phase {
     /// Waits for a snapshot.
     Waiting,
-    /// Gets the pieces of a snapshot; the number counts those that it has.
-    Loading(Arc<Encoded>, usize),
+    /// Gets the pieces of the snapshot at a cut; the number counts those that it has. The snapshot belongs to
+    /// the mirror, so that readers that stand still pin no memory.
+    Loading(Weak<Encoded>, Cut, usize),
     /// Gets the events after a position.
     Live(u64),
 }
@@ -67,7 +71,8 @@ pub enum Given {
 /// The snapshots of one mirror for its readers.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    current: Option<Arc<Encoded>>,
+    /// The newest last.
+    kept: VecDeque<Arc<Encoded>>,
     is_encoding: bool,
     /// A reader waits for a snapshot.
     is_wanted: bool,
@@ -93,15 +98,19 @@ impl Reader {
         match &mut self.phase {
             Phase::Waiting => {
                 let snapshot = snapshots.fresh(mirror, limits)?;
-                self.phase = Phase::Loading(Arc::clone(&snapshot), 0);
+                self.phase = Phase::Loading(Arc::downgrade(&snapshot), snapshot.cut, 0);
                 Some(Given::Begins { snapshot, because: self.because.take() })
             }
-            Phase::Loading(snapshot, given) => {
+            Phase::Loading(snapshot, cut, given) => {
+                let cut = *cut;
+                let Some(snapshot) = snapshot.upgrade() else {
+                    (self.phase, self.because) = (Phase::Waiting, Some(ResumeError::Replaced { cut }));
+                    return self.poll(mirror, snapshots, limits);
+                };
                 if let Some(piece) = snapshot.state.get(*given) {
                     *given += 1;
                     return Some(Given::Piece(piece.clone()));
                 }
-                let cut = snapshot.cut;
                 self.phase = Phase::Live(cut.position);
                 Some(Given::Complete(cut))
             }
@@ -142,7 +151,7 @@ impl Snapshots {
             snapshot.cut.epoch == mirror.cut().epoch
                 && mirror.log().bytes_after(snapshot.cut.position).is_ok_and(|since| since <= most)
         };
-        let fresh = self.current.as_ref().filter(is_fresh).map(Arc::clone);
+        let fresh = self.kept.back().filter(is_fresh).map(Arc::clone);
         self.is_wanted |= fresh.is_none();
         fresh
     }
@@ -160,7 +169,10 @@ impl Snapshots {
     /// Takes an encoded snapshot. Waiting readers can be polled again.
     pub fn finish(&mut self, encoded: Encoded) {
         self.is_encoding = false;
-        self.current = Some(Arc::new(encoded));
+        self.kept.push_back(Arc::new(encoded));
+        if self.kept.len() > SNAPSHOTS_MAX {
+            self.kept.pop_front();
+        }
     }
 }
 

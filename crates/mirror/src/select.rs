@@ -302,11 +302,7 @@ impl Selector {
         let Some(part) = tuple.part_of(&event) else { return Some(event) };
         let serial = self.book.next_serial();
         let Some(status) = self.status(&event.key) else { return Some(event) };
-        let known = status.partials.iter().position(|(known, _)| *known == index);
-        let at = known.unwrap_or_else(|| {
-            status.partials.push((index, Partial::new(now, serial)));
-            status.partials.len() - 1
-        });
+        let at = place_of(&mut status.partials, index, || Partial::new(now, serial));
         let partial = &mut status.partials[at].1;
         let due = (partial.since + tuple.within(), partial.ticket);
         match partial.take(tuple, part, event.clone()) {
@@ -367,11 +363,7 @@ impl Selector {
     ) -> Option<Event> {
         let serial = self.book.next_serial();
         let Some(status) = self.status(&event.key) else { return Some(event) };
-        let known = status.runs.iter().position(|(known, _)| *known == index);
-        let at = known.unwrap_or_else(|| {
-            status.runs.push((index, Run::default()));
-            status.runs.len() - 1
-        });
+        let at = place_of(&mut status.runs, index, Run::default);
         let (stream, number, key) = (event.stream.clone(), event.number, event.key.clone());
         if status.would_reorder(at, &event) {
             self.send_held(now, &key, out);
@@ -440,6 +432,14 @@ impl Selector {
             out.push(held.event);
         }
     }
+}
+
+/// The place of a rule's state in a key's list, where `make` puts it if it is absent.
+fn place_of<T>(list: &mut Vec<(RuleIndex, T)>, rule: RuleIndex, make: impl FnOnce() -> T) -> usize {
+    list.iter().position(|(known, _)| *known == rule).unwrap_or_else(|| {
+        list.push((rule, make()));
+        list.len() - 1
+    })
 }
 
 /// The rules that concern each type in a mode.

@@ -79,6 +79,7 @@ fn invalid_lines_of_a_trace_are_refused_with_their_number() {
     for (wrong, problem) in [
         (line(r#""at_ms":6"#), "the event has no `number`"),
         (line(r#""number":2,"at_ms":4"#), "at_ms is 4, less than on an earlier line"),
+        (line(r#""number":2,"at_ms":-1"#), "at_ms is -1; allowed: 0 or more"),
         (line(r#""number":2,"fields":3"#), "fields: expected a MessagePack map"),
         ("garbage\n".to_owned(), "not an event: expected value"),
         ("\u{0}\n".to_owned(), "not an event"),

@@ -171,6 +171,29 @@ fn slow_reader_is_told_that_it_lags_and_gets_last_values() {
 }
 
 #[test]
+fn reader_that_stands_still_in_a_snapshot_pins_no_memory() {
+    let mut feed = Feed::new(MirrorLimits { lag_bytes_max: 200, piece_bytes: 20, ..LIMITS });
+    feed.events(50);
+    let mut slow = Display::new(&feed, None, None);
+    feed.poll(&mut slow, 1);
+    feed.encode();
+    feed.poll(&mut slow, 2);
+    slow.loading.as_mut().unwrap().0 = Arc::new(encode(&mirror(&LIMITS).snapshot(), &LIMITS));
+    let first = Arc::downgrade(feed.snapshots.kept.front().unwrap());
+    for _ in 0..SNAPSHOTS_MAX {
+        assert!(first.upgrade().is_some());
+        feed.events(50);
+        let mut other = Display::new(&feed, None, None);
+        feed.poll(&mut other, 1);
+        feed.encode();
+    }
+    assert!(first.upgrade().is_none());
+    feed.poll(&mut slow, 1_000);
+    assert!(matches!(slow.told[..], [ResumeError::Replaced { .. }]), "{:?}", slow.told);
+    assert_eq!(slow.cut(), feed.mirror.cut());
+}
+
+#[test]
 fn reader_with_a_time_of_another_epoch_is_told_why_it_gets_a_snapshot() {
     let mut feed = Feed::new(LIMITS);
     feed.events(3);

@@ -76,6 +76,9 @@ impl Trace {
             let (event, at_ms) =
                 Event::from_trace(text, None, &self.limits).map_err(|error| self.refuse(error))?;
             let at_ms = at_ms.unwrap_or(self.events as f64 * 1e3 / self.per_second);
+            if at_ms < 0.0 {
+                return Err(self.refuse(format_args!("at_ms is {at_ms}; allowed: 0 or more")));
+            }
             let at = Instant::from_nanos((at_ms * 1e6) as u64);
             if at < self.last_at {
                 return Err(self.refuse(format_args!("at_ms is {at_ms}, less than on an earlier line")));
