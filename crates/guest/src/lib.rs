@@ -56,3 +56,8 @@ mod reduce;
 pub use error::{Error, Result};
 pub use filter::{Descent, Filter, Packets, Piece, Source, Wave};
 pub use reduce::Reduce;
+
+/// The programs in this crate's page of the documentation, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/wasm.md")]
+struct Page;

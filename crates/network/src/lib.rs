@@ -19,3 +19,24 @@ pub mod topology;
 
 pub use attach::{AttachError, Attached, Attachment, attach};
 pub use launch::{Network, NetworkEvent, UpError, UpOptions};
+
+/// The programs in the pages of the documentation, as tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/attach.md")]
+    struct Attach;
+    #[doc = include_str!("../../../docs/filters.md")]
+    struct Filters;
+    #[doc = include_str!("../../../docs/guide.md")]
+    struct Guide;
+    #[doc = include_str!("../../../docs/mirrors.md")]
+    struct Mirrors;
+    #[doc = include_str!("../../../docs/push.md")]
+    struct Push;
+    #[doc = include_str!("../../../docs/streams.md")]
+    struct Streams;
+    #[doc = include_str!("../../../docs/topology.md")]
+    struct Topology;
+}
