@@ -19,11 +19,12 @@ use std::time::Instant as Clock;
 use treefold_core::time::Instant;
 use treefold_mirror::fields::Value;
 use treefold_mirror::keyed::KeyedState;
-use treefold_mirror::mirror::{Mirror, Snapshot};
+use treefold_mirror::mirror::Mirror;
 use treefold_mirror::origin::Origin;
 use treefold_mirror::rules::RuleFile;
 use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::select::Functions;
+use treefold_mirror::snapshot::Snapshot;
 use treefold_mirror::{Cut, Event, Fields, MirrorLimits, Name};
 
 const EVENTS: u64 = 200_000;

@@ -14,7 +14,7 @@
 //! - [`origin`]: orders the mirrored events, and asks for checkpoints ([`checkpoint`], [`adapt`]).
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
-//!   packets, until they are committed and for readers that resume.
+//!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join.
 //! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log.
 //! - [`vector`]: places in streams of events.
 //! - [`replay`]: the effect of rules on a recorded trace.
@@ -36,6 +36,7 @@ pub mod reader;
 pub mod replay;
 pub mod rules;
 pub mod select;
+pub mod snapshot;
 pub mod state;
 pub mod vector;
 

@@ -8,7 +8,8 @@ use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::{Log, Trimmed};
 use crate::packet::{Checkpoint, Down, Monitored, PacketError, Vote};
-use crate::state::{Frozen, Moment, State};
+use crate::snapshot::Snapshot;
+use crate::state::{Moment, State};
 use crate::vector::{Cut, VectorTime};
 use bytes::Bytes;
 
@@ -22,19 +23,6 @@ pub struct Mirror<S> {
     rules_version: u32,
     /// Events of the packet that is being applied.
     events: Vec<Event>,
-}
-
-/// A state at a cut, for a mirror or a reader that joins.
-#[derive(Clone, Debug)]
-pub struct Snapshot<F> {
-    /// The place of the state.
-    pub cut: Cut,
-    /// The version of the rules that chose the last event.
-    pub rules_version: u32,
-    /// The incoming streams, each with the number of its last decided event.
-    pub streams: Vec<(Name, u64)>,
-    /// The state.
-    pub state: F,
 }
 
 /// The effect of a packet.
@@ -59,7 +47,7 @@ pub enum MirrorError {
     /// The bytes are not a packet.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// Events are missing before this packet. The mirror needs a snapshot.
+    /// Events are missing before this packet, or before the checkpoint in it. The mirror needs a snapshot.
     #[error("the packet begins at position {given}, expected {expected}; take a snapshot")]
     Gap {
         /// The position after the last one.
@@ -134,6 +122,9 @@ impl<S: State> Mirror<S> {
     pub fn take(&mut self, packet: &Bytes, pending_requests: u64) -> Result<Taken, MirrorError> {
         let batch = match Down::read(packet)? {
             Down::Batch(batch) => batch,
+            Down::Checkpoint(Checkpoint { position, .. }) if position > self.cut.position => {
+                return Err(MirrorError::Gap { expected: self.cut.position + 1, given: position + 1 });
+            }
             Down::Checkpoint(checkpoint) => return Ok(Taken::Voted(self.vote(checkpoint, pending_requests))),
             Down::Commit { position } => {
                 self.log.commit(position);
@@ -171,8 +162,7 @@ impl<S: State> Mirror<S> {
 
     fn vote(&self, checkpoint: Checkpoint, pending_requests: u64) -> Vote {
         let monitored = Monitored { ready_queue: 0, backup_queue: self.log.uncommitted(), pending_requests };
-        let position = checkpoint.position.min(self.cut.position);
-        Vote { number: checkpoint.number, position, monitored }
+        Vote { number: checkpoint.number, position: checkpoint.position, monitored }
     }
 
     /// The place after the last applied event.
@@ -223,20 +213,5 @@ impl<S: State> Mirror<S> {
             return Err(ResumeError::Ahead { known: self.cut.position, given: from.position });
         }
         Ok(self.log.after(from.position)?)
-    }
-}
-
-impl<F: Frozen> Snapshot<F> {
-    /// The encoded state, in pieces of about `bytes` each.
-    pub fn pieces(&self, bytes: usize) -> Vec<Bytes> {
-        self.state.encode(bytes)
-    }
-}
-
-impl<F> Snapshot<F> {
-    /// The same place with another form of the state, for instance a restored one.
-    pub fn with_state<T>(&self, state: T) -> Snapshot<T> {
-        let (cut, rules_version) = (self.cut, self.rules_version);
-        Snapshot { cut, rules_version, streams: self.streams.clone(), state }
     }
 }

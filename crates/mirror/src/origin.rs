@@ -244,6 +244,14 @@ impl Origin {
         Some(packet)
     }
 
+    /// Asks all mirrors for their votes with the next packet, for instance because one has joined. A mirror
+    /// that lacks events then knows of it, also if no further event comes.
+    pub fn request_votes(&mut self) {
+        if let Some(checkpoint) = self.checkpoints.begin(0, self.cut.position) {
+            self.control.push_back(Down::write_checkpoint(checkpoint));
+        }
+    }
+
     /// Takes the folded vote of the mirrors that answered a checkpoint, and the mirrors that did not.
     pub fn handle_votes(&mut self, now: Instant, vote: Vote, silent: &[u32]) {
         if let Some(position) = self.checkpoints.take_votes(now, vote, silent) {

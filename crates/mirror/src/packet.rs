@@ -106,6 +106,27 @@ impl Down {
 }
 
 impl Vote {
+    /// The vote as numbers: the minimum of two votes, number by number, is [`folded`](Self::folded). So a
+    /// stream's filter `min` folds votes.
+    pub fn to_numbers(self) -> [i64; 5] {
+        let number = |value| i64::try_from(value).unwrap_or(i64::MAX);
+        let Monitored { ready_queue, backup_queue, pending_requests } = self.monitored;
+        let greatest = [ready_queue, backup_queue, pending_requests].map(|value| -number(value));
+        [number(self.number), number(self.position), greatest[0], greatest[1], greatest[2]]
+    }
+
+    /// Reads [`to_numbers`](Self::to_numbers). `None` if a number has the wrong sign.
+    pub fn from_numbers([number, position, ready, backup, pending]: [i64; 5]) -> Option<Self> {
+        let least = |value: i64| u64::try_from(value).ok();
+        let greatest = |value: i64| least(value.checked_neg()?);
+        let monitored = Monitored {
+            ready_queue: greatest(ready)?,
+            backup_queue: greatest(backup)?,
+            pending_requests: greatest(pending)?,
+        };
+        Some(Self { number: least(number)?, position: least(position)?, monitored })
+    }
+
     /// Folds two votes on one checkpoint. The fold is associative and commutative.
     pub fn folded(self, other: Self) -> Self {
         let (a, b) = (self.monitored, other.monitored);
@@ -118,6 +139,38 @@ impl Vote {
                 backup_queue: a.backup_queue.max(b.backup_queue),
                 pending_requests: a.pending_requests.max(b.pending_requests),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn votes() -> impl Strategy<Value = Vote> {
+        (0u64..9, 0u64..9, 0u64..9, 0u64..9, 0u64..9).prop_map(
+            |(number, position, ready_queue, backup_queue, pending_requests)| Vote {
+                number,
+                position,
+                monitored: Monitored { ready_queue, backup_queue, pending_requests },
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn minimum_of_numbers_is_the_folded_vote(a in votes(), b in votes()) {
+            let (x, y) = (a.to_numbers(), b.to_numbers());
+            let least = std::array::from_fn(|at| x[at].min(y[at]));
+            prop_assert_eq!(Vote::from_numbers(least), Some(a.folded(b)));
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_wrong_sign_are_no_vote() {
+        for wrong in [[-1, 0, 0, 0, 0], [0, -1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, i64::MIN]] {
+            assert_eq!(Vote::from_numbers(wrong), None);
         }
     }
 }

@@ -16,7 +16,8 @@
 //!   long as these events are shorter than a quarter of it, and than half of `lag_bytes_max`.
 
 use crate::limits::MirrorLimits;
-use crate::mirror::{Mirror, ResumeError, Snapshot};
+use crate::mirror::{Mirror, ResumeError};
+use crate::snapshot::Snapshot;
 use crate::state::{Frozen, State};
 use crate::vector::Cut;
 use bytes::Bytes;

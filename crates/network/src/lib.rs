@@ -31,8 +31,6 @@ mod pages {
     struct Filters;
     #[doc = include_str!("../../../docs/guide.md")]
     struct Guide;
-    #[doc = include_str!("../../../docs/mirrors.md")]
-    struct Mirrors;
     #[doc = include_str!("../../../docs/push.md")]
     struct Push;
     #[doc = include_str!("../../../docs/streams.md")]

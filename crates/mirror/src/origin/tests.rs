@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::keyed::KeyedState;
-use crate::mirror::{Mirror, MirrorError, ResumeError, Snapshot, Taken};
+use crate::mirror::{Mirror, MirrorError, ResumeError, Taken};
 use crate::rules::file::StateOptions;
+use crate::snapshot::Snapshot;
 use crate::state::{Moment, State};
 use proptest::prelude::*;
 

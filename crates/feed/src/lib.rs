@@ -1,0 +1,50 @@
+//! Feeds: events enter at an origin, and mirrors on other nodes keep a state of them.
+//!
+//! ```text
+//!  sources ─▶ Origin ═══ stream ═══▶ mirror 0      a new mirror ── call ──▶ another mirror
+//!               ▲                    mirror 1                  ◀─ snapshot ─┘
+//!               └── votes, folded ◀═ mirror 2
+//! ```
+//!
+//! This crate connects `treefold-mirror`, which decides, to streams and calls. A feed is a service: its mirrors
+//! are the service's endpoints. The origin is the front-end of a stream to them, and sends
+//! [packets](treefold_mirror::packet) down. Answers to a checkpoint are a wave, folded by the filter `min`. A
+//! mirror that lacks events takes a snapshot from another one by a call, and applies the packets that came in
+//! the meantime. The stream orders packets, repairs its tree and slows the origin down; this crate does none of it.
+//!
+//! A map of the code: [`origin`] sends, [`mirror`] receives and serves, `joining` brings a mirror up to date.
+#![forbid(unsafe_code)]
+
+mod joining;
+pub mod mirror;
+pub mod origin;
+
+use std::hash::{BuildHasher, Hasher};
+
+pub use mirror::{Mirror, MirrorOptions, mirror};
+pub use origin::{OfferError, Origin, OriginOptions, OriginStatus};
+
+/// Parameters of a feed's stream, from the origin to its mirrors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct FeedParams {
+    /// The epoch of the origin.
+    epoch: u32,
+}
+
+/// The aggregation by which a mirror gives its snapshot.
+const SNAPSHOT: &str = "snapshot";
+
+fn random_seed() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    // A clock before 1970 counts as 1970.
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// The programs in this crate's page of the documentation, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/mirrors.md")]
+struct Page;

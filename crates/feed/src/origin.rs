@@ -1,0 +1,260 @@
+//! The origin's task: takes events from sources, sends packets to the mirrors, and takes their votes.
+//!
+//! One task owns the deciding [`treefold_mirror::origin::Origin`] and the stream. It sends one packet at a time.
+//! While the stream's window is full, packets wait in the origin's ready queue; if that is full too, the origin
+//! refuses events as busy.
+
+use crate::{FeedParams, random_seed, unix_ms};
+use bytes::Bytes;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use treefold::operators::packet::Packet;
+use treefold::{Client, Error, PartitionSet, Stream, StreamEvent, StreamWave, Synchronisation};
+use treefold_core::time::Instant;
+use treefold_mirror::origin::Refusal;
+use treefold_mirror::packet::Vote;
+use treefold_mirror::rules::{Mode, RuleFile};
+use treefold_mirror::select::{Functions, UnknownFunction};
+use treefold_mirror::{Cut, Event, MirrorLimits};
+
+/// Requests of sources that may wait. Above it, sources wait before they hand one over.
+const ASKS_MAX: usize = 1_024;
+/// Time that a checkpoint waits for a mirror's vote.
+const VOTES_WITHIN: Duration = Duration::from_secs(1);
+
+/// Settings of an origin.
+pub struct OriginOptions {
+    /// The rules that choose events.
+    pub rules: Arc<RuleFile>,
+    /// The functions that rules name.
+    pub functions: Functions,
+    /// The limits.
+    pub limits: MirrorLimits,
+    /// The place after which the feed continues. A new feed has epoch 1 and position 0.
+    pub after: Cut,
+    /// Hides from sources which keys share a slot of a table. Choose it at random.
+    pub seed: u64,
+}
+
+impl OriginOptions {
+    /// A new feed with these rules, and default settings.
+    pub fn new(rules: RuleFile) -> Self {
+        let (functions, limits) = (Functions::new(), MirrorLimits::default());
+        let after = Cut { epoch: 1, position: 0 };
+        Self { rules: Arc::new(rules), functions, limits, after, seed: random_seed() }
+    }
+}
+
+/// An origin of a feed. Dropping it ends the feed's stream; mirrors keep their state.
+#[derive(Debug)]
+pub struct Origin {
+    asks: mpsc::Sender<Ask>,
+    running: JoinHandle<()>,
+}
+
+/// The present state of an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginStatus {
+    /// The place after the last event sent.
+    pub cut: Cut,
+    /// All mirrors that take part have the events up to this position.
+    pub committed: u64,
+    /// The mode of the rules.
+    pub mode: Mode,
+    /// The mirrors that take part.
+    pub mirrors: PartitionSet,
+}
+
+/// The reason why an origin did not take an event.
+#[derive(Debug, thiserror::Error)]
+pub enum OfferError {
+    /// The origin refuses this event; it goes on.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The origin has ended. It may have sent the event.
+    #[error("the origin has ended")]
+    Ended,
+}
+
+/// The reason why an origin cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A rule names an unknown function.
+    #[error(transparent)]
+    Function(#[from] UnknownFunction),
+    /// The stream to the mirrors could not be opened.
+    #[error(transparent)]
+    Stream(#[from] Error),
+}
+
+enum Ask {
+    Offer(Event, oneshot::Sender<Result<(), Refusal>>),
+    Status(oneshot::Sender<OriginStatus>),
+}
+
+impl Origin {
+    /// Opens the stream to the mirrors of `feed` and starts. `client` needs a loop of its own, see
+    /// [`Client::stream`]. To be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
+        let OriginOptions { rules, functions, limits, after, seed } = options;
+        let deciding = treefold_mirror::origin::Origin::new(after, rules, functions, limits, seed)?;
+        let stream = client
+            .stream(feed)
+            .up_filter("min")
+            .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
+            .params(&FeedParams { epoch: after.epoch })
+            .open()
+            .await?;
+        let (asks, received) = mpsc::channel(ASKS_MAX);
+        let task = Task { deciding, stream, asks: received, sending: None, began: std::time::Instant::now() };
+        let feed = feed.to_owned();
+        let running = tokio::spawn(async move {
+            if let Err(error) = task.run().await {
+                tracing::error!(%feed, %error, "the stream to the mirrors is over");
+            }
+        });
+        Ok(Self { asks, running })
+    }
+
+    /// Offers an event. When this returns `Ok`, the origin has the event; mirrors may not have it yet.
+    ///
+    /// # Errors
+    /// [`OfferError`].
+    pub async fn offer(&self, event: Event) -> Result<(), OfferError> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::Offer(event, answer)).await.map_err(|_| OfferError::Ended)?;
+        Ok(answered.await.map_err(|_| OfferError::Ended)??)
+    }
+
+    /// The present state. `None` if the origin has ended.
+    pub async fn status(&self) -> Option<OriginStatus> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::Status(answer)).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+
+struct Task {
+    deciding: treefold_mirror::origin::Origin,
+    stream: Stream,
+    asks: mpsc::Receiver<Ask>,
+    /// The packet that waits for room in the stream's window.
+    sending: Option<Sending>,
+    began: std::time::Instant,
+}
+
+impl Task {
+    async fn run(mut self) -> Result<(), Error> {
+        // A mirror that is behind learns it, although no event comes.
+        self.deciding.request_votes();
+        loop {
+            self.send_next();
+            let wake = self.deciding.wake_at().filter(|_| self.sending.is_none());
+            let wait = wake.map(|at| Duration::from(at.since(self.now())));
+            tokio::select! {
+                biased;
+                sent = sent(&mut self.sending) => {
+                    sent?;
+                    self.sending = None;
+                }
+                event = self.stream.next() => self.take(event?),
+                asked = self.asks.recv() => match asked {
+                    Some(ask) => self.answer_all(ask),
+                    None => return Ok(()),
+                },
+                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
+                    let now = self.now();
+                    self.deciding.handle_timeout(now);
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn send_next(&mut self) {
+        if self.sending.is_some() {
+            return;
+        }
+        if let Some(packet) = self.deciding.poll_packet(self.now(), unix_ms()) {
+            let sender = self.stream.sender();
+            self.sending = Some(Box::pin(async move { sender.send(packet).await }));
+        }
+    }
+
+    fn take(&mut self, event: StreamEvent<Bytes>) {
+        match event {
+            StreamEvent::Wave(wave) => self.take_votes(&wave),
+            // A mirror that joined learns whether it lacks events.
+            StreamEvent::Changed { .. } => self.deciding.request_votes(),
+            _ => {}
+        }
+    }
+
+    fn take_votes(&mut self, wave: &StreamWave<Bytes>) {
+        let silent: Vec<u32> = wave.missing.iter().flat_map(|missing| missing.partitions.iter()).collect();
+        let now = self.now();
+        for packet in &wave.packets {
+            match read_vote(packet) {
+                Some(vote) => self.deciding.handle_votes(now, vote, &silent),
+                None => tracing::warn!(tag = wave.tag, "a wave has no valid vote"),
+            }
+        }
+    }
+
+    /// Answers a source, and all others that wait, so that their events share a packet.
+    fn answer_all(&mut self, first: Ask) {
+        let now = self.now();
+        let mut next = Some(first);
+        for _ in 0..ASKS_MAX {
+            match next {
+                // A source that does not wait for its answer has gone.
+                Some(Ask::Offer(event, answer)) => drop(answer.send(self.deciding.offer(now, event))),
+                Some(Ask::Status(answer)) => drop(answer.send(self.status())),
+                None => return,
+            }
+            next = self.asks.try_recv().ok();
+        }
+    }
+
+    fn status(&self) -> OriginStatus {
+        OriginStatus {
+            cut: self.deciding.cut(),
+            committed: self.deciding.log().committed(),
+            mode: self.deciding.mode(),
+            mirrors: self.stream.endpoints().clone(),
+        }
+    }
+}
+
+async fn sent(sending: &mut Option<Sending>) -> Result<u64, Error> {
+    match sending {
+        Some(sending) => sending.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn read_vote(packet: &Bytes) -> Option<Vote> {
+    let packet = Packet::read(packet).ok()?;
+    let mut numbers = [0; 5];
+    for (at, number) in numbers.iter_mut().enumerate() {
+        *number = packet.i64(at).ok()?;
+    }
+    Vote::from_numbers(numbers)
+}

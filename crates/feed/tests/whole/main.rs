@@ -1,0 +1,8 @@
+//! Feeds of real nodes on loopback.
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test that can't go on has failed, and has no public interface"
+)]
+
+mod feeds;

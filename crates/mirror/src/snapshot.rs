@@ -1,0 +1,133 @@
+//! Snapshots: a state at a cut, for mirrors and readers that join.
+//!
+//! An encoded snapshot is a batch without events, which says the place, the version of the rules and the streams,
+//! and then the pieces of the state. Each has its length before it.
+
+use crate::batch::{Batch, BatchError, BatchHead, BatchWriter, part};
+use crate::event::Name;
+use crate::keyed::{KeyedState, RestoreError};
+use crate::state::Frozen;
+use crate::vector::Cut;
+use bytes::Bytes;
+use treefold_core::encoding::numbers::put_number;
+
+/// A state at a cut, for a mirror or a reader that joins.
+#[derive(Clone, Debug)]
+pub struct Snapshot<F> {
+    /// The place of the state.
+    pub cut: Cut,
+    /// The version of the rules that chose the last event.
+    pub rules_version: u32,
+    /// The incoming streams, each with the number of its last decided event.
+    pub streams: Vec<(Name, u64)>,
+    /// The state.
+    pub state: F,
+}
+
+impl<F: Frozen> Snapshot<F> {
+    /// Encodes the snapshot, with the state in pieces of about `piece_bytes` each.
+    pub fn write(&self, piece_bytes: usize) -> Bytes {
+        let head = BatchHead {
+            first: self.cut,
+            rules_version: self.rules_version,
+            sent_ms: 0,
+            streams: self.streams.clone(),
+        };
+        let mut place = Vec::new();
+        BatchWriter::default().finish(&head, &mut place);
+        let pieces = self.pieces(piece_bytes);
+        let mut out = Vec::with_capacity(place.len() + pieces.iter().map(Bytes::len).sum::<usize>() + 64);
+        for part in [place.as_slice()].into_iter().chain(pieces.iter().map(|piece| &piece[..])) {
+            put_number(&mut out, part.len() as u64);
+            out.extend_from_slice(part);
+        }
+        out.into()
+    }
+
+    /// The encoded state, in pieces of about `bytes` each.
+    pub fn pieces(&self, bytes: usize) -> Vec<Bytes> {
+        self.state.encode(bytes)
+    }
+}
+
+impl<F> Snapshot<F> {
+    /// The same place with another form of the state, for instance a restored one.
+    pub fn with_state<T>(&self, state: T) -> Snapshot<T> {
+        let (cut, rules_version) = (self.cut, self.rules_version);
+        Snapshot { cut, rules_version, streams: self.streams.clone(), state }
+    }
+}
+
+impl Snapshot<KeyedState> {
+    /// Reads an encoded snapshot into `state`, which is empty.
+    ///
+    /// # Errors
+    /// If the bytes are not a snapshot, or it has too many keys.
+    pub fn read(bytes: &Bytes, mut state: KeyedState) -> Result<Self, RestoreError> {
+        let mut rest = &bytes[..];
+        let place = bytes.slice_ref(part(&mut rest, "the place of a snapshot")?);
+        let place = Batch::read(&place)?;
+        if place.count() != 0 {
+            return Err(BatchError::Trailing(place.count() as usize).into());
+        }
+        while !rest.is_empty() {
+            state.restore(&bytes.slice_ref(part(&mut rest, "a piece of a snapshot")?))?;
+        }
+        let BatchHead { first: cut, rules_version, streams, .. } = place.head;
+        Ok(Self { cut, rules_version, streams, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::limits::MirrorLimits;
+    use crate::rules::file::StateOptions;
+    use crate::state::{Moment, State};
+
+    fn empty(limits: &MirrorLimits) -> KeyedState {
+        KeyedState::new(StateOptions::default(), limits, 7)
+    }
+
+    fn filled(keys: u64) -> Snapshot<KeyedState> {
+        let mut state = empty(&MirrorLimits::DEFAULT);
+        for position in 1..=keys {
+            let json = format!(
+                r#"{{"stream":"s","number":{position},"key":"k{position}","type":"t","fields":{{"at":{position}}}}}"#
+            );
+            let event = Event::from_json(&json, None, &MirrorLimits::DEFAULT).unwrap();
+            state.apply(Moment { position, sent_ms: 9 }, &event, &mut Vec::new());
+        }
+        let streams = vec![(Name::new("s").unwrap(), keys)];
+        Snapshot { cut: Cut { epoch: 3, position: keys }, rules_version: 2, streams, state }
+    }
+
+    #[test]
+    fn encoded_snapshot_restores_place_and_state() {
+        for keys in [0, 1, 500] {
+            let snapshot = filled(keys);
+            let bytes = snapshot.with_state(snapshot.state.freeze()).write(200);
+            let read = Snapshot::read(&bytes, empty(&MirrorLimits::DEFAULT)).unwrap();
+            assert_eq!((read.cut, read.rules_version, &read.streams), (snapshot.cut, 2, &snapshot.streams));
+            let sorted = |state: &KeyedState| {
+                let mut rows: Vec<_> = state.iter().collect();
+                rows.sort_by(|a, b| a.key.cmp(&b.key));
+                rows
+            };
+            assert_eq!(sorted(&read.state), sorted(&snapshot.state));
+        }
+    }
+
+    #[test]
+    fn cut_or_excessive_snapshot_is_refused() {
+        let snapshot = filled(3);
+        let bytes = snapshot.with_state(snapshot.state.freeze()).write(1);
+        for most in [0, 1, bytes.len() - 1] {
+            assert!(Snapshot::read(&bytes.slice(..most), empty(&MirrorLimits::DEFAULT)).is_err());
+        }
+        let few = MirrorLimits { state_keys_max: 2, ..MirrorLimits::DEFAULT };
+        let refused = Snapshot::read(&bytes, empty(&few)).unwrap_err();
+        assert_eq!(refused, RestoreError::Keys { limit: 2 });
+    }
+}
