@@ -10,6 +10,7 @@
 //! echo:partitions=0/4                           endpoints that send each packet back
 //! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
+//! mirror=flights:partitions=0/4                 the first of four mirrors of a feed
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use treefold::{Body, CallError, Operator, PartitionSet, Service};
+use treefold_feed::{MirrorOptions, Unstarted, mirror};
 use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
@@ -56,6 +58,15 @@ enum What {
     /// This host, under this name; `None` for the system's name.
     Hosts(Option<String>),
     Daemon,
+    /// A mirror of this feed.
+    Mirror(String),
+}
+
+/// A service of a node, and the mirror in it, which the node starts.
+#[derive(Debug)]
+pub struct Opened {
+    pub service: Service,
+    pub mirror: Option<Unstarted>,
 }
 
 /// A folder to search, and how to index it.
@@ -130,13 +141,15 @@ impl Serve {
             What::Echo => crate::echo::SERVICE,
             What::Hosts(_) => treefold_hosts::SERVICE,
             What::Daemon => treefold_daemon::SERVICE,
+            What::Mirror(feed) => feed,
         }
     }
 
     /// Makes the service ready.
     ///
     /// May block: a folder may have to be indexed first, with a progress bar if standard error is a terminal.
-    pub fn open(&self) -> Result<Service, String> {
+    pub fn open(&self) -> Result<Opened, String> {
+        let mut unstarted = None;
         let service = match &self.what {
             What::Search(corpus) => {
                 let report = corpus.index(self.total, &Bar::new())?;
@@ -146,8 +159,15 @@ impl Serve {
             What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
+            What::Mirror(feed) => {
+                let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
+                let (service, mirror) = mirror(MirrorOptions::new(feed, number, self.total));
+                unstarted = Some(mirror);
+                service
+            }
         };
-        Ok(if self.declared { service } else { service.guess_total() })
+        let service = if self.declared { service } else { service.guess_total() };
+        Ok(Opened { service, mirror: unstarted })
     }
 }
 
@@ -275,6 +295,20 @@ impl FromStr for Serve {
                 ));
             }
             ("echo", None) if !of_a_folder && host.is_none() => What::Echo,
+            ("mirror", Some(feed))
+                if declared
+                    && !of_a_folder
+                    && host.is_none()
+                    && partitions.len() == 1
+                    && is_service_name(feed) =>
+            {
+                What::Mirror(feed.to_owned())
+            }
+            ("mirror", _) => {
+                return Err(refuse(
+                    "mirror with a feed, and one partition of a total, as in mirror=flights:partitions=0/4",
+                ));
+            }
             ("hosts", None) if !of_a_folder && partitions.len() == 1 => What::Hosts(host),
             ("hosts", _) => {
                 return Err(refuse(
@@ -284,7 +318,7 @@ impl FromStr for Serve {
             _ => {
                 return Err(refuse(
                     "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL, \
-                     hosts:partitions=ID/TOTAL or daemon:endpoints=IDS/TOTAL",
+                     hosts:partitions=ID/TOTAL, mirror=FEED:partitions=ID/TOTAL or daemon:endpoints=IDS/TOTAL",
                 ));
             }
         };
@@ -320,7 +354,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon => {
+            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon | What::Mirror(_) => {
                 panic!("{text} is not a search service")
             }
         }
@@ -335,6 +369,7 @@ mod tests {
         assert_eq!(serve("micro:partitions=0/1:name=batch").what, What::Micro(Some("batch".to_owned())));
         assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
         assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
+        assert_eq!(serve("mirror=flights:partitions=1/4").what, What::Mirror("flights".to_owned()));
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
         assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);
         let assumption = serve("micro:partitions=0,8").assumption().unwrap();

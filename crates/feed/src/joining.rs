@@ -1,7 +1,7 @@
 //! Joining: a mirror that lacks events asks the other mirrors for a snapshot, and keeps the packets that come
 //! meanwhile.
 
-use crate::SNAPSHOT;
+use crate::reading::SNAPSHOT;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;

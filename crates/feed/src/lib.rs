@@ -12,16 +12,18 @@
 //! mirror that lacks events takes a snapshot from another one by a call, and applies the packets that came in
 //! the meantime. The stream orders packets, repairs its tree and slows the origin down; this crate does none of it.
 //!
-//! A map of the code: [`origin`] sends, [`mirror`] receives and serves, `joining` brings a mirror up to date.
+//! A map of the code: [`origin`] sends, [`mirror`](mod@mirror) receives and serves, `joining` brings a mirror up to date,
+//! `reading` answers calls.
 #![forbid(unsafe_code)]
 
 mod joining;
 pub mod mirror;
 pub mod origin;
+mod reading;
 
 use std::hash::{BuildHasher, Hasher};
 
-pub use mirror::{Mirror, MirrorOptions, mirror};
+pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
 pub use origin::{OfferError, Origin, OriginOptions, OriginStatus};
 
 /// Parameters of a feed's stream, from the origin to its mirrors.
@@ -30,9 +32,6 @@ struct FeedParams {
     /// The epoch of the origin.
     epoch: u32,
 }
-
-/// The aggregation by which a mirror gives its snapshot.
-const SNAPSHOT: &str = "snapshot";
 
 fn random_seed() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()

@@ -12,15 +12,16 @@
 //! and refuses the streams of earlier epochs. A later epoch begins with an empty state.
 
 use crate::joining::{Kept, fetch};
-use crate::{FeedParams, SNAPSHOT, random_seed};
+use crate::reading::readable;
+use crate::{FeedParams, random_seed};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use treefold::endpoint::{Acceptor, EndpointStream, Packet, accept};
 use treefold::operators::packet::Row;
-use treefold::operators::{OperatorError, Raw, Result};
-use treefold::{Aggregation, Body, Client, Partition, Service};
+use treefold::operators::{OperatorError, Result};
+use treefold::{Body, Client, Service};
 use treefold_core::stream::StreamId;
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::mirror::{MirrorError, Taken};
@@ -63,16 +64,16 @@ pub struct Mirror {
 }
 
 #[derive(Debug)]
-struct Shared {
-    options: MirrorOptions,
+pub(crate) struct Shared {
+    pub(crate) options: MirrorOptions,
     held: Mutex<Held>,
 }
 
 #[derive(Debug)]
-struct Held {
-    deciding: treefold_mirror::mirror::Mirror<KeyedState>,
+pub(crate) struct Held {
+    pub(crate) deciding: treefold_mirror::mirror::Mirror<KeyedState>,
     /// True once the mirror had all events that the origin had sent, until it finds a gap.
-    is_current: bool,
+    pub(crate) is_current: bool,
     /// The stream of the epoch.
     stream: Option<StreamId>,
 }
@@ -86,9 +87,8 @@ pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
     let service = Service::new(shared.options.feed.as_str())
         .total(shared.options.total)
         .partition_arc(shared.options.number, Arc::clone(&shared) as _)
-        .endpoints([shared.options.number], accepting)
-        .aggregation(SNAPSHOT, Giving);
-    (service, Unstarted { acceptor, shared, changed: watch::Sender::new(Cut::default()) })
+        .endpoints([shared.options.number], accepting);
+    (readable(service), Unstarted { acceptor, shared, changed: watch::Sender::new(Cut::default()) })
 }
 
 impl MirrorOptions {
@@ -174,9 +174,18 @@ impl Drop for Mirror {
 }
 
 impl Shared {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
         // A panic while an event is applied is a defect of the state; the others go on with what is there.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, if it has all events that the origin had sent.
+    pub(crate) fn current(&self) -> Result<MutexGuard<'_, Held>> {
+        let held = self.held();
+        if held.is_current {
+            return Ok(held);
+        }
+        Err(OperatorError::new("this mirror lacks events, or has had no origin yet"))
     }
 
     /// Prepares for the packets of a stream, or returns the reason for which this mirror takes no part in it.
@@ -325,29 +334,5 @@ async fn fetched(joining: &mut Option<(Kept, Fetching<'_>)>) -> Snapshot<KeyedSt
     match joining {
         Some((_, fetching)) => fetching.await,
         None => std::future::pending().await,
-    }
-}
-
-/// Gives a mirror's snapshot to one that joins. A call asks one mirror, so nothing is folded.
-struct Giving;
-
-impl Aggregation for Giving {
-    type Params = Raw;
-    type Partial = Raw;
-
-    fn local(&self, partition: &Partition, _params: &Raw) -> Result<Raw> {
-        let shared = partition.data_as::<Shared>()?;
-        let snapshot = {
-            let held = shared.held();
-            if !held.is_current {
-                return Err(OperatorError::new("this mirror lacks events itself"));
-            }
-            held.deciding.snapshot()
-        };
-        Ok(Raw(snapshot.write(shared.options.limits.piece_bytes)))
-    }
-
-    fn reduce(&self, a: Raw, _b: Raw, _params: &Raw) -> Result<Raw> {
-        Ok(a)
     }
 }

@@ -21,7 +21,7 @@ use treefold_mirror::select::{Functions, UnknownFunction};
 use treefold_mirror::{Cut, Event, MirrorLimits};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
-const ASKS_MAX: usize = 1_024;
+const ASKS_MAX: usize = 256;
 /// Time that a checkpoint waits for a mirror's vote.
 const VOTES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -66,6 +66,8 @@ pub struct OriginStatus {
     pub mode: Mode,
     /// The mirrors that take part.
     pub mirrors: PartitionSet,
+    /// True if every offered event is sent, or suppressed for good.
+    pub is_idle: bool,
 }
 
 /// The reason why an origin did not take an event.
@@ -93,6 +95,7 @@ pub enum StartError {
 enum Ask {
     Offer(Event, oneshot::Sender<Result<(), Refusal>>),
     Status(oneshot::Sender<OriginStatus>),
+    Flush,
 }
 
 impl Origin {
@@ -112,7 +115,8 @@ impl Origin {
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);
-        let task = Task { deciding, stream, asks: received, sending: None, began: std::time::Instant::now() };
+        let (seen, began) = (stream.endpoints().clone(), std::time::Instant::now());
+        let task = Task { deciding, stream, seen, asks: received, sending: None, began };
         let feed = feed.to_owned();
         let running = tokio::spawn(async move {
             if let Err(error) = task.run().await {
@@ -130,6 +134,13 @@ impl Origin {
         let (answer, answered) = oneshot::channel();
         self.asks.send(Ask::Offer(event, answer)).await.map_err(|_| OfferError::Ended)?;
         Ok(answered.await.map_err(|_| OfferError::Ended)??)
+    }
+
+    /// Sends the events that rules hold back, and asks all mirrors for their votes now, instead of after
+    /// `every_events` events. [`status`](Self::status) tells when they are committed.
+    pub async fn flush(&self) {
+        // An origin that has ended has nothing to send.
+        let _ = self.asks.send(Ask::Flush).await;
     }
 
     /// The present state. `None` if the origin has ended.
@@ -151,6 +162,8 @@ type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
 struct Task {
     deciding: treefold_mirror::origin::Origin,
     stream: Stream,
+    /// The mirrors that have taken part. The others cannot be silent.
+    seen: PartitionSet,
     asks: mpsc::Receiver<Ask>,
     /// The packet that waits for room in the stream's window.
     sending: Option<Sending>,
@@ -202,13 +215,17 @@ impl Task {
         match event {
             StreamEvent::Wave(wave) => self.take_votes(&wave),
             // A mirror that joined learns whether it lacks events.
-            StreamEvent::Changed { .. } => self.deciding.request_votes(),
+            StreamEvent::Changed { endpoints, .. } => {
+                self.seen.union_with(&endpoints);
+                self.deciding.request_votes();
+            }
             _ => {}
         }
     }
 
     fn take_votes(&mut self, wave: &StreamWave<Bytes>) {
-        let silent: Vec<u32> = wave.missing.iter().flat_map(|missing| missing.partitions.iter()).collect();
+        let missing = wave.missing.iter().flat_map(|missing| missing.partitions.iter());
+        let silent: Vec<u32> = missing.filter(|&mirror| self.seen.contains(mirror)).collect();
         let now = self.now();
         for packet in &wave.packets {
             match read_vote(packet) {
@@ -227,6 +244,10 @@ impl Task {
                 // A source that does not wait for its answer has gone.
                 Some(Ask::Offer(event, answer)) => drop(answer.send(self.deciding.offer(now, event))),
                 Some(Ask::Status(answer)) => drop(answer.send(self.status())),
+                Some(Ask::Flush) => {
+                    self.deciding.release_all(now);
+                    self.deciding.request_votes();
+                }
                 None => return,
             }
             next = self.asks.try_recv().ok();
@@ -239,6 +260,7 @@ impl Task {
             committed: self.deciding.log().committed(),
             mode: self.deciding.mode(),
             mirrors: self.stream.endpoints().clone(),
+            is_idle: self.sending.is_none() && self.deciding.wake_at().is_none(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! opaque *body* that no node looks at. All parts are slices of the packet in which the event arrived, so that
 //! an event can be moved and cloned without copying them.
 
-mod json;
+pub(crate) mod json;
 mod pack;
 
 pub use json::write_json;

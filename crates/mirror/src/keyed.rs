@@ -9,10 +9,12 @@
 
 use crate::batch::{BatchError, number, part};
 use crate::event::Event;
+use crate::event::json::fields_to_json;
 use crate::fields::{Fields, merge_without_nils, replaces_in_state};
 use crate::limits::MirrorLimits;
 use crate::rules::file::StateOptions;
 use crate::state::{Frozen, Moment, State};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -60,6 +62,34 @@ pub struct KeyValue {
     pub body: Bytes,
     /// The last event that changed it.
     pub changed: Moment,
+}
+
+/// Key, fields, body (as text, or as base64), position and `sent_ms` of the last event that changed it.
+impl serde::Serialize for KeyValue {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(serde::Serialize)]
+        struct Shown<'a> {
+            key: &'a str,
+            #[serde(serialize_with = "fields_to_json")]
+            fields: &'a Fields,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            body: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            body_base64: Option<String>,
+            position: u64,
+            sent_ms: u64,
+        }
+        let text = std::str::from_utf8(&self.body).ok();
+        let shown = Shown {
+            key: &self.key,
+            fields: &self.fields,
+            body: text.unwrap_or_default(),
+            body_base64: text.is_none().then(|| BASE64_STANDARD.encode(&self.body)),
+            position: self.changed.position,
+            sent_ms: self.changed.sent_ms,
+        };
+        shown.serialize(to)
+    }
 }
 
 impl KeyedState {

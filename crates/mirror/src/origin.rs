@@ -244,6 +244,13 @@ impl Origin {
         Some(packet)
     }
 
+    /// Sends the events that rules hold back, as at the end of a finite source.
+    pub fn release_all(&mut self, now: Instant) {
+        let mut selected = Vec::new();
+        self.selector.release_all(now, &mut selected);
+        self.ready.enter(now, selected);
+    }
+
     /// Asks all mirrors for their votes with the next packet, for instance because one has joined. A mirror
     /// that lacks events then knows of it, also if no further event comes.
     pub fn request_votes(&mut self) {
@@ -281,9 +288,7 @@ impl Origin {
         functions: Functions,
     ) -> Result<(), UnknownFunction> {
         let selector = Selector::new(rules, functions, &self.limits, self.seed)?;
-        let mut selected = Vec::new();
-        self.selector.release_all(now, &mut selected);
-        self.ready.enter(now, selected);
+        self.release_all(now);
         self.ready.boundaries.push_back(self.ready.entered);
         self.selector = selector;
         Ok(())

@@ -4,7 +4,7 @@ use crate::config::{NodeFile, ShareText};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
-use crate::serve::{Serve, known_as, known_service, known_services};
+use crate::serve::{Opened, Serve, known_as, known_service, known_services};
 use attached::Attached;
 use clap::Args;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
 use treefold::shares::{ServiceShare, ShareSetting};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service};
+use treefold_feed::Mirror;
 use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
@@ -126,6 +127,8 @@ Services:
   hosts:partitions=ID/TOTAL[:name=NAME]
       This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
       hosts/now, which `treefold top` shows.
+  mirror=FEED:partitions=ID/TOTAL
+      A mirror of a feed, which `treefold mirror feed` feeds. Aggregations: FEED/get, FEED/status.
   daemon:endpoints=IDS/TOTAL
       Emulated daemons of a parallel tool, as endpoints of streams: `treefold bench tool` starts them.
 
@@ -174,7 +177,12 @@ impl NodeArgs {
         for assumption in settings.serve.iter().filter_map(Serve::assumption) {
             eprintln!("treefold: {assumption}");
         }
+        let (services, mirrors): (Vec<_>, Vec<_>) =
+            services.into_iter().map(|opened| (opened.service, opened.mirror)).unzip();
         let node = start(&settings, services).await?;
+        // They end with the node.
+        let _mirrors: Vec<Mirror> =
+            mirrors.into_iter().flatten().map(|mirror| mirror.start(node.client())).collect();
         announce(&node, format);
         match &settings.attached {
             Some(attached) => {
@@ -245,7 +253,7 @@ fn share_of(setting: ShareSetting) -> (String, ShareText) {
 /// Opens the services to serve.
 ///
 /// Services that may block are opened on another thread: indexing a folder may take minutes.
-async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
+async fn open_services(serve: Vec<Serve>) -> Result<Vec<Opened>, Failure> {
     let may_block = serve.iter().any(Serve::may_block);
     let open = move || serve.iter().map(Serve::open).collect::<Result<Vec<_>, String>>();
     // Starting a thread would be a large part of a short start.

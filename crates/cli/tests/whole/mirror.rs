@@ -1,6 +1,6 @@
 //! Rules and traces with the real program: the examples of the documentation, and invalid input.
 
-use crate::real::{self, Ended, run};
+use crate::real::{self, Ended, NodeProcess, run, run_args, wait_for_members, wait_until};
 
 const PAGE: &str = include_str!("../../../../docs/mirrors.md");
 
@@ -104,4 +104,77 @@ fn field_of_another_type_than_declared_is_refused() {
         "{}",
         played.stderr
     );
+}
+
+/// Starts mirror `number` of at most three of the feed `flights`.
+fn mirror(number: u32, join: Option<&NodeProcess>) -> NodeProcess {
+    let serve = format!("mirror=flights:partitions={number}/3");
+    let mut args = vec!["--serve", &serve];
+    args.extend(join.iter().flat_map(|first| ["--join", &first.addr]));
+    NodeProcess::start(&args)
+}
+
+/// The state of each mirror that answers.
+fn status(at: &NodeProcess) -> serde_json::Value {
+    let args = ["call", "flights/status", "--at", &at.addr, "--min-coverage", "0", "-o", "json"];
+    run_args(&args).json()["value"].take()
+}
+
+fn rows(at: &NodeProcess, partition: &str) -> serde_json::Value {
+    let keys: Vec<String> = (100..200).map(|number| format!("DL{number}")).collect();
+    let params = serde_json::json!({ "keys": keys }).to_string();
+    let args = ["call", "flights/get", "--at", &at.addr, "--params", &params, "--partitions", partition];
+    run_args(&[&args[..], &["-o", "json"]].concat()).json()["value"].take()
+}
+
+#[test]
+fn fed_events_reach_all_mirrors_and_one_that_was_killed() {
+    let directory = directory_with_rules();
+    let rules = directory.path().join("rules.toml");
+    let first = mirror(0, None);
+    let second = mirror(1, Some(&first));
+    wait_for_members(&first.addr, 2);
+    let trace = run("mirror flights --events 5000").stdout;
+    let line = format!("mirror feed flights - --at {} --rules {} -o json", first.addr, rules.display());
+    let fed = run_with_input(&line, &trace);
+    assert_eq!(fed.code, 0, "{}", fed.stderr);
+    let fed = fed.json();
+    assert_eq!((fed["offered"].as_u64(), fed["mirrors"].as_u64()), (Some(5000), Some(2)), "{fed}");
+    assert_eq!(fed["committed"], fed["mirrored"], "{fed}");
+    assert!(fed["mirrored"].as_u64() < Some(5000), "rules suppress events: {fed}");
+    assert_eq!(rows(&first, "0"), rows(&first, "1"));
+
+    // Another origin of the epoch gets no mirror, one of a later epoch gets all, also those that start meanwhile.
+    let refused = run_with_input(&line, &trace);
+    assert_eq!((refused.code, refused.json()["mirrors"].as_u64()), (4, Some(0)), "{}", refused.stderr);
+    second.signal(libc::SIGKILL);
+    drop(second);
+    let second = mirror(1, Some(&first));
+    wait_for_members(&second.addr, 2);
+    let fed = run_with_input(&format!("{line} --epoch 2"), &trace);
+    assert_eq!(fed.code, 0, "{}", fed.stderr);
+    assert_eq!(rows(&first, "0"), rows(&first, "1"));
+}
+
+#[test]
+fn mirror_that_joins_a_running_feed_gets_its_state() {
+    let first = mirror(0, None);
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    std::fs::write(&trace, run("mirror flights --events 100000").stdout).expect("a file");
+    let mut feed = real::treefold()
+        .args(["mirror", "feed", "flights", trace.to_str().expect("a path"), "--as-recorded"])
+        .args(["--at", &first.addr])
+        .spawn()
+        .expect("the program can be started");
+    wait_until("the first mirror has events", || status(&first)[0]["position"].as_u64() > Some(0));
+    let _second = mirror(1, Some(&first));
+    wait_until("the second mirror has all of them", || status(&first)[1]["is_current"] == true);
+    let pid = libc::pid_t::try_from(feed.id()).expect("a process id");
+    // SAFETY: kill touches no memory; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    assert_eq!(feed.wait().expect("it ends").code(), Some(0), "a stopped feed confirms its events");
+    let mirrors = status(&first);
+    assert_eq!(mirrors[0]["position"], mirrors[1]["position"], "{mirrors}");
+    assert_eq!(rows(&first, "0"), rows(&first, "1"));
 }

@@ -2,19 +2,22 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
+//! - [`feed`]: is the origin of a feed.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
+mod feed;
 mod flights;
 mod replay;
 mod rules;
 mod trace;
 
 use crate::exit::{Failure, Verdict};
+use crate::on_runtime;
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Check rules for mirrored event streams, and try them on a trace
+/// Check rules for mirrored event streams, try them on a trace, and feed mirrors
 #[derive(Debug, Args)]
 pub(crate) struct MirrorArgs {
     #[command(subcommand)]
@@ -26,6 +29,7 @@ enum What {
     Check(check::Check),
     Replay(replay::Replay),
     Flights(flights::FlightsArgs),
+    Feed(feed::Feed),
 }
 
 impl MirrorArgs {
@@ -34,6 +38,7 @@ impl MirrorArgs {
             What::Check(check) => check.run(format),
             What::Replay(replay) => replay.run(format),
             What::Flights(flights) => flights.run(),
+            What::Feed(feed) => on_runtime(feed.run(format)),
         }
     }
 }

@@ -1,0 +1,113 @@
+//! Calls to a feed's mirrors: the values of keys, the state of each mirror, and snapshots for mirrors that join.
+
+use crate::mirror::Shared;
+use serde::{Deserialize, Serialize};
+use treefold::operators::{OperatorError, Raw, Result};
+use treefold::{Aggregation, Partition, Service};
+
+/// The aggregation by which a mirror gives its snapshot.
+pub(crate) const SNAPSHOT: &str = "snapshot";
+
+/// Most keys of one call.
+const KEYS_MAX: usize = 10_000;
+
+/// Adds the aggregations to a feed's service.
+pub(crate) fn readable(service: Service) -> Service {
+    service.aggregation(SNAPSHOT, Giving).aggregation("get", Getting).aggregation("status", Reporting)
+}
+
+/// Parameters of `get`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    keys: Vec<String>,
+}
+
+/// The values of keys, at one place of the feed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Found {
+    epoch: u32,
+    position: u64,
+    rows: Vec<serde_json::Value>,
+}
+
+/// Gives the values of keys. Of several mirrors, the answer is that of the one that is furthest.
+struct Getting;
+
+impl Aggregation for Getting {
+    type Params = Wanted;
+    type Partial = Found;
+
+    fn local(&self, partition: &Partition, wanted: &Wanted) -> Result<Found> {
+        if wanted.keys.len() > KEYS_MAX {
+            return Err(OperatorError::new(format!("{} keys; allowed: {KEYS_MAX}", wanted.keys.len())));
+        }
+        let held = partition.data_as::<Shared>()?.current()?;
+        let (cut, state) = (held.deciding.cut(), held.deciding.state());
+        let rows: Vec<_> = wanted.keys.iter().filter_map(|key| state.value(key)).collect();
+        drop(held);
+        let rows = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        Ok(Found { epoch: cut.epoch, position: cut.position, rows })
+    }
+
+    fn reduce(&self, a: Found, b: Found, _: &Wanted) -> Result<Found> {
+        Ok(if (a.epoch, a.position) >= (b.epoch, b.position) { a } else { b })
+    }
+}
+
+/// The state of one mirror.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MirrorStatus {
+    mirror: u32,
+    epoch: u32,
+    position: u64,
+    is_current: bool,
+    keys: usize,
+    rules_version: u32,
+}
+
+/// Gives the state of each mirror.
+struct Reporting;
+
+impl Aggregation for Reporting {
+    type Params = ();
+    type Partial = Vec<MirrorStatus>;
+
+    fn local(&self, partition: &Partition, (): &()) -> Result<Vec<MirrorStatus>> {
+        let shared = partition.data_as::<Shared>()?;
+        let held = shared.held();
+        let cut = held.deciding.cut();
+        Ok(vec![MirrorStatus {
+            mirror: shared.options.number,
+            epoch: cut.epoch,
+            position: cut.position,
+            is_current: held.is_current,
+            keys: held.deciding.state().len(),
+            rules_version: held.deciding.rules_version(),
+        }])
+    }
+
+    fn reduce(&self, mut a: Vec<MirrorStatus>, b: Vec<MirrorStatus>, (): &()) -> Result<Vec<MirrorStatus>> {
+        a.extend(b);
+        a.sort_unstable_by_key(|status| status.mirror);
+        Ok(a)
+    }
+}
+
+/// Gives a mirror's snapshot to one that joins. A call asks one mirror, so nothing is folded.
+struct Giving;
+
+impl Aggregation for Giving {
+    type Params = Raw;
+    type Partial = Raw;
+
+    fn local(&self, partition: &Partition, _: &Raw) -> Result<Raw> {
+        let shared = partition.data_as::<Shared>()?;
+        let snapshot = shared.current()?.deciding.snapshot();
+        Ok(Raw(snapshot.write(shared.options.limits.piece_bytes)))
+    }
+
+    fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw> {
+        Err(OperatorError::new("a snapshot is that of one mirror; ask one partition"))
+    }
+}
