@@ -125,8 +125,12 @@ impl Feed {
         match format {
             Format::Json => print_json(&fed),
             Format::Text => print(format_args!(
-                "{} of {} events are at {} mirrors, {} were refused",
-                fed.committed, fed.offered, fed.mirrors, fed.refused
+                "{} of {} events are at {} mirror{}, {} were refused",
+                fed.committed,
+                fed.offered,
+                fed.mirrors,
+                if fed.mirrors == 1 { "" } else { "s" },
+                fed.refused
             )),
         }
         Ok(if fed.mirrors == 0 { Verdict::Insufficient } else { Verdict::Full })
