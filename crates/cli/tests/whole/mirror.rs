@@ -120,11 +120,14 @@ fn status(at: &NodeProcess) -> serde_json::Value {
     run_args(&args).json()["value"].take()
 }
 
+/// The rows of one mirror, and its place.
 fn rows(at: &NodeProcess, partition: &str) -> serde_json::Value {
     let keys: Vec<String> = (100..200).map(|number| format!("DL{number}")).collect();
     let params = serde_json::json!({ "keys": keys }).to_string();
     let args = ["call", "flights/get", "--at", &at.addr, "--params", &params, "--partitions", partition];
-    run_args(&[&args[..], &["-o", "json"]].concat()).json()["value"].take()
+    let found = run_args(&[&args[..], &["-o", "json"]].concat()).json()["value"].take();
+    assert!(found["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "mirror {partition}: {found}");
+    found
 }
 
 #[test]
