@@ -9,12 +9,11 @@
 
 use crate::batch::{BatchError, number, part};
 use crate::event::Event;
-use crate::event::json::fields_to_json;
+use crate::event::json::{body_to_json, fields_to_json};
 use crate::fields::{Fields, merge_without_nils, replaces_in_state};
 use crate::limits::MirrorLimits;
 use crate::rules::file::StateOptions;
 use crate::state::{Frozen, Moment, State};
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -72,19 +71,19 @@ impl serde::Serialize for KeyValue {
             key: &'a str,
             #[serde(serialize_with = "fields_to_json")]
             fields: &'a Fields,
-            #[serde(skip_serializing_if = "str::is_empty")]
-            body: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            body: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             body_base64: Option<String>,
             position: u64,
             sent_ms: u64,
         }
-        let text = std::str::from_utf8(&self.body).ok();
+        let (body, body_base64) = body_to_json(&self.body);
         let shown = Shown {
             key: &self.key,
             fields: &self.fields,
-            body: text.unwrap_or_default(),
-            body_base64: text.is_none().then(|| BASE64_STANDARD.encode(&self.body)),
+            body,
+            body_base64,
             position: self.changed.position,
             sent_ms: self.changed.sent_ms,
         };
@@ -424,5 +423,19 @@ mod tests {
         apply(&mut state, 2, r#""key":"b","type":"t","fields":{"a":1}"#);
         apply(&mut state, 3, r#""key":"a","type":"t","fields":{"a":2}"#);
         assert_eq!((state.len(), state.refused()), (1, 1));
+    }
+
+    #[test]
+    fn row_in_json_has_its_body_as_text_or_base64() {
+        let fields = Fields::default();
+        let changed = Moment { position: 3, sent_ms: 9 };
+        let shown = |body: &'static [u8]| {
+            let row =
+                KeyValue { key: "k".into(), fields: fields.clone(), body: Bytes::from_static(body), changed };
+            serde_json::to_string(&row).unwrap()
+        };
+        assert_eq!(shown(b""), r#"{"key":"k","fields":{},"position":3,"sent_ms":9}"#);
+        assert!(shown(b"gate").contains(r#""body":"gate""#));
+        assert!(shown(b"\xff").contains(r#""body_base64":"/w==""#));
     }
 }

@@ -109,17 +109,25 @@ impl Event {
 
 /// Appends an event as one JSON object, without a line's end.
 pub fn write_json(event: &Event, out: &mut Vec<u8>) {
-    let text = std::str::from_utf8(&event.body).ok();
+    let (body, body_base64) = body_to_json(&event.body);
     let shown = Shown {
         stream: &event.stream,
         number: event.number,
         key: &event.key,
         kind: &event.kind,
         fields: &event.fields,
-        body: text.filter(|text| !text.is_empty()),
-        body_base64: text.is_none().then(|| BASE64_STANDARD.encode(&event.body)),
+        body,
+        body_base64,
     };
     serde_json::to_writer(out, &shown).expect("invariant: names and fields can be written to a vector");
+}
+
+/// A body for the members `body` and `body_base64`: as text if it is one. An empty body has neither.
+pub(crate) fn body_to_json(body: &[u8]) -> (Option<&str>, Option<String>) {
+    match std::str::from_utf8(body) {
+        Ok(text) => (Some(text).filter(|text| !text.is_empty()), None),
+        Err(_) => (None, Some(BASE64_STANDARD.encode(body))),
+    }
 }
 
 /// Writes fields as a JSON object. Bytes become lists of numbers; a value that JSON lacks becomes null.
