@@ -220,7 +220,7 @@ proptest! {
         next.handle_timeout(at(now + 1_000));
         sent.extend(std::iter::from_fn(|| next.poll_packet(at(now + 2_000), now)));
         // Readers see each key's events in their order, and none twice.
-        let resent = sent.iter().filter_map(|sent| sent.events.is_some().then(|| sent.packet.clone()));
+        let resent = sent.iter().filter(|sent| sent.events.is_some()).map(|sent| sent.packet.clone());
         let mut seen = BTreeMap::new();
         for packet in resent {
             let Ok(Down::Batch(batch)) = Down::read(&packet) else { panic!("a batch") };
