@@ -161,4 +161,3 @@ pub enum JournalError {
         error: io::Error,
     },
 }
-

@@ -128,6 +128,12 @@ impl Checkpoints {
         held.get(copies.checked_sub(1)? as usize).map(|&position| position.min(self.last.position))
     }
 
+    /// True if there are mirrors, and all of them wait for a snapshot.
+    pub fn all_join(&self) -> bool {
+        let joins = |standing: &Standing| standing.holding == Some(Holding::Joins);
+        !self.mirrors.is_empty() && self.mirrors.values().all(joins)
+    }
+
     /// The mirrors that take part, each with the position that it has, if it has answered and does not join.
     pub fn mirrors(&self) -> impl Iterator<Item = (u32, Option<u64>)> + '_ {
         self.mirrors.iter().map(|(&mirror, standing)| (mirror, standing.position()))
@@ -184,9 +190,17 @@ mod tests {
     fn commits_only_grow() {
         let mut checkpoints = asked(&[100, 200]);
         assert_eq!(checkpoints.take_votes(at(0), &votes(2, &[(0, 150)]), &[]), Some(150));
-        assert_eq!(checkpoints.take_votes(at(0), &votes(1, &[(0, 90)]), &[]), None, "a later commit covers it");
+        assert_eq!(
+            checkpoints.take_votes(at(0), &votes(1, &[(0, 90)]), &[]),
+            None,
+            "a later commit covers it"
+        );
         assert_eq!(checkpoints.take_votes(at(0), &votes(3, &[(0, 300)]), &[]), None, "nobody asked");
-        assert_eq!(checkpoints.take_votes(at(0), &votes(2, &[(0, 300)]), &[]), Some(200), "nothing more was sent");
+        assert_eq!(
+            checkpoints.take_votes(at(0), &votes(2, &[(0, 300)]), &[]),
+            Some(200),
+            "nothing more was sent"
+        );
     }
 
     #[test]
@@ -198,7 +212,11 @@ mod tests {
         assert_eq!(checkpoints.mirrors().count(), 2);
         assert_eq!(checkpoints.take_votes(at(1000), &votes(3, &[(0, 7)]), &[7]), Some(7));
         assert_eq!(checkpoints.mirrors().collect::<Vec<_>>(), [(0, Some(7))], "it is evicted");
-        assert_eq!(checkpoints.take_votes(at(1001), &votes(4, &[(0, 9), (7, 8)]), &[]), Some(8), "it is back");
+        assert_eq!(
+            checkpoints.take_votes(at(1001), &votes(4, &[(0, 9), (7, 8)]), &[]),
+            Some(8),
+            "it is back"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - **A mirror that joins holds up nothing.** It answers checkpoints with [`Holding::Joins`]: nobody needs events
 //!   from it, because the snapshot that it waits for has them.
 //! - **A mirror that joins a quiet feed learns that it lacks events** from a checkpoint beyond its position.
+//! - **If no mirror has a state**, the origin sends all events again. The first of them ends the joining.
 //! - **One stream an epoch.** Two origins of one epoch would number different events alike, and a mirror would drop
 //!   the second as a repetition. So it takes part in one stream an epoch, and refuses those of earlier epochs.
 //! - **A later epoch continues the state** if it has all events of this mirror as its first ones ([`Lineage`]).
@@ -175,7 +176,11 @@ impl<S: State> Follower<S> {
     /// If the packet is invalid or of another epoch. The mirror has not changed, and should leave the stream.
     pub fn take(&mut self, packet: &Bytes, pending_requests: u64) -> Result<Followed, MirrorError> {
         if let Phase::Joining(..) = self.phase {
-            return Ok(self.keep(packet));
+            if !self.is_next(packet) {
+                return Ok(self.keep(packet));
+            }
+            // The origin sends all events again, also those that are kept here.
+            self.phase = Phase::Begun;
         }
         match self.mirror.take(packet) {
             Ok(Taken::Asked(checkpoint)) => {
@@ -217,6 +222,13 @@ impl<S: State> Follower<S> {
             self.take(&packet, 0)?;
         }
         Ok(())
+    }
+
+    /// True if a packet has the event after the last applied one.
+    fn is_next(&self, packet: &Bytes) -> bool {
+        let Ok(Down::Batch(batch)) = Down::read(packet) else { return false };
+        let (first, cut) = (batch.head.first, self.mirror.cut());
+        first.epoch == cut.epoch && first.position <= cut.position + 1 && batch.last() > cut.position
     }
 
     /// Keeps a packet until the snapshot is there. A checkpoint is answered at once.

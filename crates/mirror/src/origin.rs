@@ -57,6 +57,8 @@ pub struct Origin {
     needed: Needed,
     /// Packets that wait to be sent, before all further events.
     waiting: VecDeque<Outgoing>,
+    /// Number of the first checkpoint after the log was last sent again.
+    rewound: u64,
     limits: MirrorLimits,
     seed: u64,
 }
@@ -102,6 +104,7 @@ impl Origin {
             log: Log::new(cut.position, limits.resume_bytes_max),
             needed: Needed::new(cut.position),
             waiting: VecDeque::new(),
+            rewound: 0,
             limits,
             seed,
         })
@@ -274,6 +277,9 @@ impl Origin {
             self.log.commit(position);
             self.waiting.push_back(Down::write_commit(position).into());
         }
+        if self.checkpoints.all_join() && vote.number >= self.rewound {
+            self.rewind(now);
+        }
         let seen = Monitored {
             ready_queue: vote.monitored.ready_queue.max(self.ready.events.len() as u64),
             backup_queue: vote.monitored.backup_queue.max(self.log.uncommitted()),
@@ -284,6 +290,18 @@ impl Origin {
             self.selector.set_mode(mode);
             self.ready.boundaries.push_back(self.ready.entered);
         }
+    }
+
+    /// Sends the whole log again, if it begins with the feed's first event: no mirror has a state, so none can get
+    /// one from another.
+    fn rewind(&mut self, now: Instant) {
+        let Ok(packets) = self.log.packets_after(0) else { return };
+        self.waiting.extend(packets.map(|(first, last, packet)| {
+            let packet = packet.clone();
+            Outgoing { packet, events: Some((first, last)) }
+        }));
+        self.request_votes(now);
+        self.rewound = self.checkpoints.last().0.number;
     }
 
     /// Notes that the journal has all events up to `position`. An origin without a journal never calls this.
@@ -300,7 +318,8 @@ impl Origin {
     /// The incoming streams with acknowledged events, each with the number of the last one. No death of a node
     /// loses these events; see [`acknowledge`](crate::acknowledge).
     pub fn acknowledged(&self) -> impl Iterator<Item = (&Name, u64)> {
-        let numbers = self.streams.iter().enumerate().map(|(at, one)| (&one.name, self.acknowledging.number(at)));
+        let numbers =
+            self.streams.iter().enumerate().map(|(at, one)| (&one.name, self.acknowledging.number(at)));
         numbers.filter(|&(_, number)| number > 0)
     }
 
@@ -367,7 +386,9 @@ impl Origin {
         if self.ask_again_at().is_none_or(|at| at > now) {
             return None;
         }
-        self.checkpoints.begin(now, 0, self.cut.position).map(|checkpoint| Down::write_checkpoint(checkpoint).into())
+        self.checkpoints
+            .begin(now, 0, self.cut.position)
+            .map(|checkpoint| Down::write_checkpoint(checkpoint).into())
     }
 
     /// The time at which to ask for votes that acknowledgements wait for.

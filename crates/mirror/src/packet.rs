@@ -137,9 +137,7 @@ impl Vote {
     /// The answers of the mirrors that have answered, by their numbers.
     pub fn holdings(&self) -> impl Iterator<Item = (u32, Holding)> + '_ {
         let answered = (0..).zip(&self.held).filter(|&(_, &held)| held != SILENT);
-        answered.map(|(mirror, &held)| {
-            (mirror, u64::try_from(held).map_or(Holding::Joins, Holding::Has))
-        })
+        answered.map(|(mirror, &held)| (mirror, u64::try_from(held).map_or(Holding::Joins, Holding::Has)))
     }
 
     /// The vote as numbers: the minimum of two votes, number by number, is [`folded`](Self::folded). So a
@@ -216,7 +214,8 @@ mod tests {
     #[test]
     fn folded_vote_has_the_answer_of_each_mirror() {
         let of = |mirror, holding| Vote::of(mirror, 4, 1, holding, Monitored::default());
-        let folded = of(0, Holding::Has(7)).folded(of(2, Holding::Joins)).folded(of(3, Holding::Has(u64::MAX)));
+        let folded =
+            of(0, Holding::Has(7)).folded(of(2, Holding::Joins)).folded(of(3, Holding::Has(u64::MAX)));
         let greatest = Holding::Has(i64::MAX as u64 - 1);
         let answers: Vec<_> = folded.holdings().collect();
         assert_eq!(answers, [(0, Holding::Has(7)), (2, Holding::Joins), (3, greatest)], "mirror 1 is silent");

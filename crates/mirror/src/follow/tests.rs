@@ -34,7 +34,8 @@ fn origin(epoch: u32) -> Origin {
 
 /// The packet of the origin's next event.
 fn sent(origin: &mut Origin, number: u64) -> Bytes {
-    let text = format!(r#"{{"stream":"s","number":{number},"key":"k","type":"t","fields":{{"n":{number}}}}}"#);
+    let text =
+        format!(r#"{{"stream":"s","number":{number},"key":"k","type":"t","fields":{{"n":{number}}}}}"#);
     origin.offer(Instant::START, Event::from_json(&text, None, &LIMITS).unwrap()).unwrap();
     origin.poll_packet(Instant::START, 1).unwrap().packet
 }
@@ -101,6 +102,32 @@ fn kept_packets_beyond_the_limit_need_a_newer_snapshot() {
     assert!(new.joins_at() > Some(1), "the oldest packets are gone");
     new.restore(snapshot_of(&old), &LIMITS).unwrap();
     assert_eq!((new.joins_at(), new.mirror().cut()), (None, old.mirror().cut()));
+}
+
+#[test]
+fn origin_sends_all_events_again_if_no_mirror_has_a_state() {
+    let mut origin = origin(1);
+    for number in 1..=3 {
+        sent(&mut origin, number);
+    }
+    let mut mirrors = [follower(0), follower(1)];
+    for mirror in &mut mirrors {
+        mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    }
+    origin.handle_mirrors(Instant::START, 0..2);
+    let mut packets = 0;
+    while let Some(sent) = origin.poll_packet(Instant::START, 1) {
+        packets += 1;
+        let votes = mirrors.each_mut().map(|mirror| mirror.take(&sent.packet, 0).unwrap());
+        if let [Followed::Votes(a), Followed::Votes(b)] = votes {
+            origin.handle_votes(Instant::START, &a.folded(b), &[]);
+        }
+    }
+    assert_eq!(packets, 1 + 3 + 2, "a checkpoint; the events and a checkpoint; a commit");
+    for mirror in &mirrors {
+        assert_eq!((mirror.is_current(), mirror.mirror().cut().position), (true, 3));
+        assert_eq!(mirror.mirror().log().committed(), 3);
+    }
 }
 
 #[test]

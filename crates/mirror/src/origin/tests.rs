@@ -226,7 +226,11 @@ fn acknowledgement_waits_for_a_copy_and_for_the_journal() {
     assert_eq!(mirrors[0].cut().position, 1);
     assert_eq!(acknowledged(&mut origin), None, "not durable");
     origin.handle_durable(1);
-    assert_eq!(acknowledged(&mut origin), Some(1), "a checkpoint came after the event, although 1000 are due");
+    assert_eq!(
+        acknowledged(&mut origin),
+        Some(1),
+        "a checkpoint came after the event, although 1000 are due"
+    );
     // No mirror answers: the origin asks again.
     origin.offer(at(1), event("s", 2, 1, "t")).unwrap();
     origin.handle_durable(2);

@@ -120,7 +120,11 @@ fn journal_keeps_events_that_a_source_may_repeat() {
     writing.origin.offer(at(0), event("s", 2, 1, 0)).unwrap();
     writing.origin.offer(at(0), event("s", 3, 2, 1)).unwrap();
     writing.write(0);
-    assert_eq!((writing.acknowledged("s"), writing.origin.cut().position), (1, 2), "2 is held, 3 is mirrored");
+    assert_eq!(
+        (writing.acknowledged("s"), writing.origin.cut().position),
+        (1, 2),
+        "2 is held, 3 is mirrored"
+    );
     // All is committed, but the source will repeat 2 and 3.
     writing.origin.request_votes(at(0));
     writing.write(0);
