@@ -11,7 +11,7 @@ use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs}
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mirror-adaptive",
-    about: "Three bursts of requests, 100, 200 and 300 per second for ten seconds each, at two mirrors while 2,000 events of \
+    about: "Three bursts of requests, 200, 400 and 600 per second for ten seconds each, at two mirrors while 2,000 events of \
             1 KB enter per second: the update delay over time. Fixed rules coalesce up to 10 events and make a checkpoint \
             every 50; adaptive ones change under load to one of 20 positions and a checkpoint every 100; ten seeds",
     paper: "Mirroring §4.3, figure 9: adaptation reduces the update delay in bursts by up to 40 %, and it varies much less",
@@ -42,7 +42,7 @@ const MIRRORS: usize = 2;
 const EVENTS_PER_S: f64 = 2_000.0;
 const SIZE_KB: f64 = 1.0;
 /// The rates of the bursts.
-const BURSTS: [f64; 3] = [100.0, 200.0, 300.0];
+const BURSTS: [f64; 3] = [200.0, 400.0, 600.0];
 /// Length of a burst, and of the time before each and after the last, in s.
 const PHASE_S: f64 = 10.0;
 const PHASE_S_QUICK: f64 = 3.0;

@@ -95,7 +95,8 @@ fn by_mirrors_of(rules: Rules, most: usize, events: u64, seed: u64) -> Vec<Point
         let point = seen(mirrors).point(rules.name(), mirrors as f64).with(VARIES, "mirrors");
         let total = total(&point);
         let further = change_percent(std::mem::replace(&mut before, total), total);
-        point.with(OVERHEAD, change_percent(none, total)).with(FURTHER, further)
+        let point = point.with(OVERHEAD, change_percent(none, total));
+        if mirrors > 1 { point.with(FURTHER, further) } else { point }
     });
     points.collect()
 }

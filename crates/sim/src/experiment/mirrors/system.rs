@@ -223,7 +223,7 @@ impl System {
         let total = Instant::START.until(self.seen.all_done).as_millis_f64();
         self.seen.mirrored = expected;
         self.seen.origin_busy = self.origin.worked().as_millis_f64() / total;
-        let worked: f64 = self.mirrors.iter().map(|mirror| mirror.worked().as_millis_f64()).sum();
+        let worked = self.mirrors.iter().fold(0.0, |sum, mirror| sum + mirror.worked().as_millis_f64());
         self.seen.mirror_busy = worked / total / self.mirrors.len().max(1) as f64;
         self.seen
     }

@@ -71,7 +71,7 @@ fn adaptation_reduces_the_delay_in_a_burst_and_ends_after_it() {
     for seed in SEEDS {
         let of = |rules| {
             let mut setting = Setting::new(2, rules, 16_000, 1.0, seed).paced(2_000.0);
-            setting.requests = vec![Requests { from_s: 1.0, until_s: 4.0, per_s: 400.0 }];
+            setting.requests = vec![Requests { from_s: 1.0, until_s: 4.0, per_s: 600.0 }];
             System::run(setting)
         };
         let (fixed, adaptive) = (of(Rules::Fixed), of(Rules::Adaptive));
