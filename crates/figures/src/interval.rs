@@ -36,7 +36,7 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     let mut drawn: u64 = 0;
     let mut index = || {
         drawn += 1;
-        (u128::from(mixed(drawn)) * values.len() as u128 >> 64) as usize
+        ((u128::from(mixed(drawn)) * values.len() as u128) >> 64) as usize
     };
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| (0..values.len()).map(|_| values[index()]).sum::<f64>() / values.len() as f64)
@@ -74,7 +74,7 @@ mod tests {
     fn interval_covers_the_true_mean_about_as_often_as_it_says() {
         // Ten uniform values from 0 to 1, a thousand times. The percentile interval of so few values is known to
         // be somewhat too narrow.
-        let uniform = |nth: u64| (mixed(nth ^ 0x5eed << 32) >> 11) as f64 / (1_u64 << 53) as f64;
+        let uniform = |nth: u64| (mixed(nth ^ (0x5eed << 32)) >> 11) as f64 / (1_u64 << 53) as f64;
         let covers = |round: u64| {
             let values: Vec<f64> = (0..10).map(|nth| uniform(round * 10 + nth + 1)).collect();
             mean_interval(&values).is_some_and(|interval| interval.low <= 0.5 && 0.5 <= interval.high)

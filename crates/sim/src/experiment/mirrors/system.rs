@@ -237,5 +237,5 @@ impl System {
 
 /// The seeds of the times of one site's tasks.
 pub(super) fn factors(setting: &Setting, site: u64) -> Factors {
-    Factors::new(setting.seed ^ (site + 1) << 48)
+    Factors::new(setting.seed ^ ((site + 1) << 48))
 }
