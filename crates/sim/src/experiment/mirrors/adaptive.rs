@@ -1,9 +1,9 @@
 //! Update delay over time while requests come in bursts, with and without adaptation (mirroring §4.3, figure 9).
 
-use super::change_percent;
 use super::seen::{AGE, DELAY, Seen, mean_ms_between};
 use super::system::System;
 use super::workload::{Requests, Rules, Setting};
+use super::{change_percent, written};
 use crate::evaluation::Finding;
 use crate::experiment::point::{find, mean};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
@@ -123,8 +123,10 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             format!("burst of {per_s} requests/s: mean update delay, adaptive against fixed"),
             paper,
             format!(
-                "{:+.1} %: {adaptive:.1} of {fixed:.1} ms; single seconds {best:+.1} to {worst:+.1} %",
-                change_percent(fixed, adaptive)
+                "{} %: {adaptive:.1} of {fixed:.1} ms; single seconds {} to {} %",
+                written(change_percent(fixed, adaptive)),
+                written(best),
+                written(worst)
             ),
         ));
         let (fixed, adaptive) = (mean_of(&|pair| pair.0.figure(AGE)), mean_of(&|pair| pair.1.figure(AGE)));

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use treefold_core::time::{Duration, Instant};
 use treefold_mirror::MirrorLimits;
+use treefold_mirror::follow::{Followed, Follower};
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::mirror::{Mirror, Taken};
 use treefold_mirror::reader::{Encoded, Given, Reader, Snapshots, encode};
@@ -18,7 +19,7 @@ use treefold_mirror::snapshot::Snapshot;
 
 /// A mirror, its readers and its processor.
 pub(super) struct MirrorSite {
-    deciding: Mirror<KeyedState>,
+    deciding: Follower<KeyedState>,
     snapshots: Snapshots,
     /// The reader that follows all events.
     regular: Reader,
@@ -48,11 +49,10 @@ enum Task {
 impl MirrorSite {
     pub(super) fn new(setting: &Setting, number: usize, limits: &MirrorLimits) -> Self {
         let state = KeyedState::new(StateOptions::default(), limits, setting.seed);
-        let snapshot = Snapshot { cut: BEGINNING, rules_version: 1, streams: Vec::new(), state };
-        let deciding = Mirror::new(snapshot, limits);
+        let mirror = Mirror::new(Snapshot::beginning(BEGINNING, state), limits);
         Self {
-            regular: Reader::new(&deciding, Some(BEGINNING)),
-            deciding,
+            regular: Reader::new(&mirror, Some(BEGINNING)),
+            deciding: Follower::new(number as u32, setting.mirrors as u32, mirror, limits),
             snapshots: Snapshots::default(),
             processor: Processor::new(),
             factors: factors(setting, 2 + number as u64),
@@ -76,7 +76,7 @@ impl MirrorSite {
 
     /// Asserts that nothing is left to do.
     pub(super) fn assert_ended(&self, position: u64) {
-        assert_eq!(self.deciding.cut().position, position, "a mirror has all events at the end");
+        assert_eq!(self.deciding.mirror().cut().position, position, "a mirror has all events at the end");
         assert_eq!(self.pending, 0, "all requests are answered at the end");
         assert!(self.expected.iter().all(VecDeque::is_empty), "readers have all values at the end");
     }
@@ -126,7 +126,7 @@ impl System {
         match self.mirrors[at].processor.end() {
             Task::Apply(sent) => self.apply(at, &sent),
             Task::Request(since) => {
-                let reader = Reader::new(&self.mirrors[at].deciding, None);
+                let reader = Reader::new(self.mirrors[at].deciding.mirror(), None);
                 self.serve(at, reader, since);
             }
             Task::Encode(encoded) => {
@@ -148,19 +148,20 @@ impl System {
         let mirror = &mut self.mirrors[at];
         let taken = mirror.deciding.take(&sent.packet, mirror.pending);
         match taken.expect("invariant: links keep order and lose nothing") {
-            Taken::Applied { .. } => {
+            Followed::Took(Taken::Applied { .. }) => {
                 self.seen.events_done = self.now;
                 self.give_to_regular_reader(at, sent);
             }
-            Taken::Voted(vote) => self.agenda.plan(self.now + LINK, Happening::Vote(at, vote)),
-            Taken::Committed(_) => {}
+            Followed::Votes(vote) => self.agenda.plan(self.now + LINK, Happening::Vote(at, vote)),
+            Followed::Took(_) => {}
+            Followed::Kept => unreachable!("invariant: no mirror lacks events"),
         }
         self.agenda.plan(self.now + LINK, Happening::Room(at, sent.packet.len()));
     }
 
     fn give_to_regular_reader(&mut self, at: usize, sent: &Sent) {
         let mirror = &mut self.mirrors[at];
-        let given = mirror.regular.poll(&mirror.deciding, &mut mirror.snapshots, &self.limits);
+        let given = mirror.regular.poll(mirror.deciding.mirror(), &mut mirror.snapshots, &self.limits);
         let is_packet = matches!(&given, Some(Given::Events(packet)) if *packet == sent.packet);
         assert!(is_packet, "a reader that follows gets each packet when it is applied: {given:?}");
         let Content::Batch(events) = &sent.content else { return };
@@ -178,7 +179,7 @@ impl System {
         let mirror = &mut self.mirrors[at];
         let mut bytes = 0;
         loop {
-            match reader.poll(&mirror.deciding, &mut mirror.snapshots, &self.limits) {
+            match reader.poll(mirror.deciding.mirror(), &mut mirror.snapshots, &self.limits) {
                 None => {
                     mirror.waiting.push((reader, since));
                     return self.encode_if_wanted(at);
@@ -194,7 +195,7 @@ impl System {
 
     fn encode_if_wanted(&mut self, at: usize) {
         let mirror = &mut self.mirrors[at];
-        if let Some(frozen) = mirror.snapshots.poll_job(&mirror.deciding) {
+        if let Some(frozen) = mirror.snapshots.poll_job(mirror.deciding.mirror()) {
             let encoded = encode(&frozen, &self.limits);
             let bytes: usize = encoded.state.iter().map(Bytes::len).sum();
             let us = self.setting.costs.snapshot_byte_us * bytes as f64;

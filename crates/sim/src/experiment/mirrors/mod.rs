@@ -55,12 +55,17 @@ const EVENTS_QUICK: u64 = 4_000;
 
 /// Formats a figure of a point with its interval.
 fn with_ends(point: &Point, name: &str, unit: &str) -> Option<String> {
-    let figure = point.figure(name)?;
-    let ends = |end: &str| point.figure(&format!("{name}_{end}"));
+    let figure = written(point.figure(name)?);
+    let ends = |end: &str| point.figure(&format!("{name}_{end}")).map(written);
     Some(match (ends("low"), ends("high")) {
-        (Some(low), Some(high)) => format!("{figure:.1}{unit} ({low:.1} to {high:.1})"),
-        _ => format!("{figure:.1}{unit}"),
+        (Some(low), Some(high)) => format!("{figure}{unit} ({low} to {high})"),
+        _ => format!("{figure}{unit}"),
     })
+}
+
+/// Formats a figure with one decimal and a proper minus sign.
+fn written(figure: f64) -> String {
+    format!("{figure:.1}").replace('-', "−")
 }
 
 /// Returns the change from `from` to `to` in percent.

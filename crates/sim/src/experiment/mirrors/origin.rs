@@ -56,8 +56,10 @@ impl OriginSite {
     pub(super) fn new(setting: &Setting, limits: &MirrorLimits) -> Self {
         let deciding =
             Origin::new(BEGINNING, setting.rules.file(), Functions::new(), limits.clone(), setting.seed);
+        let mut deciding = deciding.expect("invariant: these rules use no functions");
+        deciding.handle_mirrors(Instant::START, 0..setting.mirrors as u32);
         Self {
-            deciding: deciding.expect("invariant: these rules use no functions"),
+            deciding,
             processor: Processor::new(),
             event_factors: factors(setting, 0),
             factors: factors(setting, 1),
@@ -145,7 +147,7 @@ impl System {
         if is_over && !self.origin.is_over && !self.mirrors.is_empty() {
             self.origin.is_over = true;
             self.origin.deciding.release_all(self.now);
-            self.origin.deciding.request_votes();
+            self.origin.deciding.request_votes(self.now);
             self.send_next();
         }
     }
@@ -159,8 +161,8 @@ impl System {
         let sent_ms = self.now.as_nanos() / 1_000_000;
         match self.origin.deciding.poll_packet(self.now, sent_ms) {
             None => self.arm(),
-            Some(packet) => {
-                let sent = self.read(packet);
+            Some(outgoing) => {
+                let sent = self.read(outgoing.packet);
                 let work = self.sending_us(&sent);
                 let work = self.origin.factors.draw(work);
                 self.origin.is_sending = true;
@@ -248,12 +250,13 @@ impl System {
     /// Notes a vote. A vote on a checkpoint that is counted is late, and the stream drops it.
     fn note_vote(&mut self, at: usize, vote: Vote) {
         let Some(votes) = self.origin.votes.get_mut(&vote.number) else { return };
+        let number = vote.number;
         votes.push((at, vote));
         let count = votes.len();
         if count == self.mirrors.len() {
-            self.count_votes(vote.number);
+            self.count_votes(number);
         } else if count == 1 {
-            self.agenda.plan(self.now + VOTES_WITHIN, Happening::VotesDue(vote.number));
+            self.agenda.plan(self.now + VOTES_WITHIN, Happening::VotesDue(number));
         }
     }
 
@@ -261,9 +264,12 @@ impl System {
         let Some(votes) = self.origin.votes.remove(&number) else { return };
         let has_voted = |mirror: &u32| votes.iter().any(|(at, _)| *at == *mirror as usize);
         let silent: Vec<u32> = (0..self.mirrors.len() as u32).filter(|mirror| !has_voted(mirror)).collect();
-        let Some(folded) = votes.iter().map(|(_, vote)| *vote).reduce(Vote::folded) else { return };
+        let Some(folded) = votes.iter().map(|(_, vote)| vote.clone()).reduce(Vote::folded) else { return };
         let mode = self.origin.deciding.mode();
-        self.origin.deciding.handle_votes(self.now, folded, &silent);
+        self.origin.deciding.handle_votes(self.now, &folded, &silent);
+        // Without copies, all events are acknowledged at once, which keeps the origin's books short.
+        self.origin.deciding.advance_acknowledged();
+        self.origin.deciding.trim_journal();
         if self.origin.deciding.mode() != mode {
             self.seen.changes.push(self.now);
         }

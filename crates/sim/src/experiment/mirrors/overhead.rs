@@ -110,7 +110,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     for rules in COMPARED {
         for (kb, paper) in [(0.1, "about 15 % (calibrated)"), (1.0, "–"), (8.0, "about 20 % (calibrated)")]
         {
-            let paper = if rules == Rules::Simple { paper } else { "“reduced significantly”" };
+            let paper = if rules == Rules::Simple { paper } else { "reduced significantly" };
             let point = find(points, rules.name(), kb, &[(VARIES, "size")]);
             let Some(ours) = point.and_then(|point| with_ends(point, OVERHEAD, " %")) else { continue };
             findings.push(Finding::new(
