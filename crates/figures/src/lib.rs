@@ -1,8 +1,12 @@
-//! Quantiles and medians of measured values.
+//! Quantiles, medians and intervals of measured values.
 //!
 //! The simulator, the command's benchmarks and the programs in `bench/` print figures that readers compare.
 //! All of them therefore use these definitions: the nearest-rank quantile, which is always a measured value,
-//! and the usual median.
+//! the usual median, and the bootstrap's percentile interval of a mean.
+
+mod interval;
+
+pub use interval::{Interval, mean_interval};
 
 /// Returns the nearest-rank quantile of `ascending`.
 ///

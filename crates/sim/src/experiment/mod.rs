@@ -6,6 +6,7 @@
 
 pub mod calls;
 pub mod chart;
+pub mod mirrors;
 pub mod netagg;
 pub mod point;
 pub mod polling;
@@ -88,4 +89,9 @@ pub const ALL: &[Experiment] = &[
     netagg::ten_gigabit::EXPERIMENT,
     netagg::stragglers::EXPERIMENT,
     netagg::model::EXPERIMENT,
+    mirrors::overhead::EXPERIMENT,
+    mirrors::selective::EXPERIMENT,
+    mirrors::requests::EXPERIMENT,
+    mirrors::delay::EXPERIMENT,
+    mirrors::adaptive::EXPERIMENT,
 ];

@@ -5,7 +5,8 @@
 //! the order of the jobs, so they do not depend on the number of threads.
 //!
 //! The runs of one seed differ between series only in the compared setting (common random numbers). So the
-//! difference of two means is more certain than either mean. The standard error of a mean is kept beside it.
+//! difference of two means is more certain than either mean. The standard error of a mean is kept beside it;
+//! [`with_intervals`] adds an interval to each figure.
 
 use super::point::{Point, Value, mean};
 use super::{Plan, Progress};
@@ -82,6 +83,44 @@ pub fn averaged_over<T: Sync>(
         means(own)
     };
     seeds.iter().flat_map(&mut of_job).collect()
+}
+
+/// The fewest seeds of an experiment whose figures have intervals.
+pub const SEEDS_MIN: u32 = 10;
+/// The same in a quick run.
+const SEEDS_MIN_QUICK: u32 = 3;
+
+/// Like [`averaged`], with [`SEEDS_MIN`] seeds at least, and with the 95 % interval of each mean of an
+/// experiment's own figure `NAME` as `NAME_low` and `NAME_high` ([`treefold_figures::mean_interval`]). A figure
+/// that is the same with every seed has none.
+pub fn with_intervals<T: Sync>(
+    plan: &Plan,
+    progress: &dyn Progress,
+    jobs: &[T],
+    run: impl Fn(&T, u64) -> Vec<Point> + Sync,
+) -> Vec<Point> {
+    let repeat = plan.repeat.max(if plan.quick { SEEDS_MIN_QUICK } else { SEEDS_MIN });
+    let runs: Vec<(usize, u64)> =
+        (0..jobs.len()).flat_map(|job| (0..repeat).map(move |nth| (job, seed_of(plan, nth)))).collect();
+    let points = in_parallel(plan, progress, &runs, |&(job, seed)| run(&jobs[job], seed));
+    let of_job = |seeds: &[Vec<Point>]| {
+        let means = means(seeds).into_iter().enumerate();
+        let with_ends = |(at, mean): (usize, Point)| {
+            let names: Vec<String> = mean.more.keys().cloned().collect();
+            names.iter().fold(mean, |mean, name| {
+                let figures = finite(seeds.iter().filter_map(|points| points[at].figure(name)));
+                let varies = figures.iter().any(|figure| *figure != figures[0]);
+                match treefold_figures::mean_interval(&figures).filter(|_| varies) {
+                    Some(ends) => {
+                        mean.with(&format!("{name}_low"), ends.low).with(&format!("{name}_high"), ends.high)
+                    }
+                    None => mean,
+                }
+            })
+        };
+        means.map(with_ends).collect::<Vec<Point>>()
+    };
+    points.chunks(repeat as usize).flat_map(of_job).collect()
 }
 
 /// Returns the seed of a plan's `nth` run of every point.
@@ -176,6 +215,22 @@ mod tests {
         assert_eq!((mean.x, mean.response_ms_mean, mean.response_ms_p99), (2.0, 20.0, 40.0));
         assert_eq!((mean.figure("lost"), mean.word("view")), (Some(21.0), Some("all")));
         assert!((mean.figure(ERROR).unwrap() - 10.0 / 3.0_f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn figures_have_intervals_over_ten_seeds_or_more() {
+        let plan = Plan { quick: false, ..plan(2, 1) };
+        let seeds: Vec<u64> = (0..SEEDS_MIN).map(|nth| seed_of(&plan, nth)).collect();
+        let run = |&x: &f64, seed: u64| {
+            let nth = seeds.iter().position(|known| *known == seed).unwrap() as f64;
+            vec![point(x, 1.0).with("lost", nth).with("same", 5.0)]
+        };
+        let points = with_intervals(&plan, &Unwatched, &[1.0, 2.0], run);
+        assert_eq!(points.iter().map(|point| point.x).collect::<Vec<_>>(), [1.0, 2.0]);
+        let figure = |name| points[1].figure(name);
+        assert_eq!((figure("lost"), figure("same"), figure("same_low")), (Some(4.5), Some(5.0), None));
+        let (low, high) = (figure("lost_low").unwrap(), figure("lost_high").unwrap());
+        assert!(1.5 < low && low < 4.0 && 5.0 < high && high < 7.5, "{low} to {high}");
     }
 
     #[test]

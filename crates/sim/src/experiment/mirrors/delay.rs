@@ -1,0 +1,89 @@
+//! Update delay over the load of requests, simple against selective (mirroring §4.2, figure 8).
+
+use super::seen::{AGE, DELAY};
+use super::system::System;
+use super::workload::{Rules, Setting};
+use super::{EVENTS, EVENTS_QUICK, change_percent, with_ends};
+use crate::evaluation::Finding;
+use crate::experiment::point::find;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "mirror-delay",
+    about: "Requests per second at one mirror while 2,000 events of 1 KB enter per second, 100,000 in all: the time from an \
+            event's entry until a regular reader of the mirror gets it (delay), and until it has the event's value or a later \
+            one, counting events that rules hold back or drop (age); simple and selective; ten seeds",
+    paper: "Mirroring §4.2, figure 8: where selective mirroring takes 40 % less time in all, the mean update delay is more \
+            than 50 % less",
+    charts: &[
+        Chart::new(
+            "mirror-delay",
+            "Update delay of mirrored events, one mirror",
+            "requests per second",
+            Measure::More(DELAY),
+        )
+        .labelled("mean delay (ms)")
+        .log_y(),
+        Chart::new(
+            "mirror-delay-age",
+            "Age of values, with the events that rules hold back",
+            "requests per second",
+            Measure::More(AGE),
+        )
+        .labelled("mean age (ms)")
+        .log_y(),
+    ],
+    run,
+    findings,
+};
+
+/// Name of the change of the mean delay against simple mirroring, in percent.
+const CHANGE: &str = "change_percent";
+
+const EVENTS_PER_S: f64 = 2_000.0;
+const LOADS: [f64; 6] = [0.0, 25.0, 50.0, 75.0, 100.0, 150.0];
+const LOADS_QUICK: [f64; 2] = [0.0, 100.0];
+const SIZE_KB: f64 = 1.0;
+const COMPARED: [Rules; 2] = [Rules::Simple, Rules::Selective];
+
+fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let loads = if plan.quick { LOADS_QUICK.as_slice() } else { &LOADS };
+    let events = if plan.quick { EVENTS_QUICK } else { EVENTS };
+    runs::with_intervals(plan, progress, loads, |&per_s, seed| {
+        let mut simple = f64::NAN;
+        let points = COMPARED.map(|rules| {
+            let setting = Setting::new(1, rules, events, SIZE_KB, seed).paced(EVENTS_PER_S).requested(per_s);
+            let point = System::run(setting).point(rules.name(), per_s);
+            let delay = point.figure(DELAY).expect("invariant: every run has updates");
+            if rules == Rules::Simple {
+                simple = delay;
+            }
+            point.with(CHANGE, change_percent(simple, delay))
+        });
+        points.to_vec()
+    })
+}
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let selective: Vec<&Point> =
+        points.iter().filter(|point| point.series == Rules::Selective.name()).collect();
+    for (number, point) in selective.iter().enumerate() {
+        let Some(simple) = find(points, Rules::Simple.name(), point.x, &[]) else { continue };
+        let Some(change) = with_ends(point, CHANGE, " %") else { continue };
+        let figure = |point: &Point, name| point.figure(name).unwrap_or(f64::NAN);
+        let is_last = number + 1 == selective.len();
+        let paper = if is_last { "more than −50 %" } else { "–" };
+        let (of_simple, ours) = (figure(simple, DELAY), figure(point, DELAY));
+        let what = format!("{} requests/s: mean delay of mirrored events, selective against simple", point.x);
+        findings.push(Finding::new(what, paper, format!("{change}: {ours:.1} of {of_simple:.1} ms")));
+        if number == 0 || is_last {
+            let (of_simple, ours) = (figure(simple, AGE), figure(point, AGE));
+            let what = format!("{} requests/s: mean age of values", point.x);
+            let ours = format!("selective {ours:.0} ms, simple {of_simple:.1} ms");
+            findings.push(Finding::new(what, "not measured", ours));
+        }
+    }
+    findings
+}

@@ -1,0 +1,74 @@
+//! The mirroring paper's experiments (Gavrilovska, Schwan, Oleson, *Adaptable Mirroring in Cluster Servers*, §4).
+//!
+//! **The decisions are real.** Events of the generated airline (`treefold_flights`) enter a
+//! [`treefold_mirror`] origin, which applies the rules, coalesces, writes batches, asks for checkpoints, commits and
+//! adapts. Real mirrors apply its packets to keyed states, vote, and serve encoded snapshots to readers, which share
+//! them as in production.
+//!
+//! **Sites, links and costs are modelled** ([`system`], [`cost`]):
+//!
+//! ```text
+//!            ┌────────── origin's site ───────────┐  link, window  ┌────── a mirror's site ───────┐
+//!  source ─▶ │ receive, rules, business logic     │ ─▶ packets ──▶ │ receive, business logic      │ ─▶ regular reader
+//!            │ queues, a send for each mirror     │ ◀── votes ──── │ votes                        │
+//!            └────────────────────────────────────┘                │ requests for initial states  │ ◀─ requests
+//!                                                                  └──────────────────────────────┘
+//! ```
+//!
+//! - A site has one processor, which works on its tasks in the order in which they came.
+//! - The links between sites stand for a stream of core: they lose nothing and keep order, a packet waits until every
+//!   mirror's window has room, and a wave of votes ends when all mirrors have voted, or a second after the first
+//!   vote. The world of core's nodes ([`crate::world`]) is not used, because its payload is a sum of marks and not
+//!   bytes.
+//! - Readers' requests come as Poisson streams, to the mirrors in turn.
+//! - Each task takes its modelled time times a random factor. Series see the same events and requests.
+//!
+//! Where the model differs from the paper's system: the paper measures update delays at the central site, which
+//! publishes to regular clients; here regular readers follow the mirrors, and the delay ends there.
+//!
+//! - [`workload`]: the settings of a run: rules, events, requests. [`origin`], [`mirror`], [`processor`]: the parts of
+//!   a system. [`seen`]: the figures of a run.
+//! - [`overhead`], [`selective`], [`requests`], [`delay`], [`adaptive`]: the experiments.
+
+pub mod adaptive;
+pub mod cost;
+pub mod delay;
+mod mirror;
+mod origin;
+pub mod overhead;
+mod processor;
+pub mod requests;
+pub mod seen;
+pub mod selective;
+pub mod system;
+pub mod workload;
+
+#[cfg(test)]
+mod tests;
+
+use super::Point;
+
+/// The number of events of a run. The paper: 100,000.
+const EVENTS: u64 = 100_000;
+/// The same in a quick run.
+const EVENTS_QUICK: u64 = 4_000;
+
+/// Formats a figure of a point with its interval.
+fn with_ends(point: &Point, name: &str, unit: &str) -> Option<String> {
+    let figure = written(point.figure(name)?);
+    let ends = |end: &str| point.figure(&format!("{name}_{end}")).map(written);
+    Some(match (ends("low"), ends("high")) {
+        (Some(low), Some(high)) => format!("{figure}{unit} ({low} to {high})"),
+        _ => format!("{figure}{unit}"),
+    })
+}
+
+/// Formats a figure with one decimal and a proper minus sign.
+fn written(figure: f64) -> String {
+    format!("{figure:.1}").replace('-', "−")
+}
+
+/// Returns the change from `from` to `to` in percent.
+fn change_percent(from: f64, to: f64) -> f64 {
+    100.0 * (to / from - 1.0)
+}
