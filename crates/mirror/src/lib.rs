@@ -15,7 +15,8 @@
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join.
-//! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log.
+//! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log. [`filter`]: the part
+//!   of a feed that a reader wants, which [`opened`] packets are searched for. [`message`]: the messages that it gets; [`follow`]: the reader's own side.
 //! - [`vector`]: places in streams of events.
 //! - [`replay`]: the effect of rules on a recorded trace.
 //! - [`limits`]: all limits.
@@ -26,10 +27,14 @@ pub mod batch;
 pub mod checkpoint;
 pub mod event;
 pub mod fields;
+pub mod filter;
+pub mod follow;
 pub mod keyed;
 pub mod limits;
 pub mod log;
+pub mod message;
 pub mod mirror;
+pub mod opened;
 pub mod origin;
 pub mod packet;
 pub mod reader;
@@ -42,5 +47,6 @@ pub mod vector;
 
 pub use event::{Event, EventError, Name};
 pub use fields::Fields;
+pub use filter::Filter;
 pub use limits::MirrorLimits;
 pub use vector::{Cut, VectorTime};

@@ -8,8 +8,8 @@
 //!                   └────────────────────────────────────────────────────┘
 //! ```
 //!
-//! - **A reader is a place in the mirror's log**, or in one of its last snapshots, never a queue of its own. A reader that stops reading costs
-//!   its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
+//! - **A reader is a place in the mirror's log**, or in one of its last snapshots, never a queue of its own.
+//!   A reader that stops reading costs its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
 //!   gets a snapshot: the last value of each key in place of the events that it missed.
 //! - **Readers share snapshots.** After a power cut all displays join at once. One snapshot is encoded, by a job
 //!   that the caller runs elsewhere, and all of them get its pieces and then the events since. It is used as
@@ -47,8 +47,8 @@ enum Phase {
     /// Gets the pieces of the snapshot at a cut; the number counts those that it has. The snapshot belongs to
     /// the mirror, so that readers that stand still pin no memory.
     Loading(Weak<Encoded>, Cut, usize),
-    /// Gets the events after a position.
-    Live(u64),
+    /// Gets the events after a cut.
+    Live(Cut),
 }
 
 /// A message for a reader.
@@ -67,6 +67,8 @@ pub enum Given {
     Complete(Cut),
     /// A packet of events. It may begin with events that the reader has; the reader drops these.
     Events(Bytes),
+    /// The reader has fallen too far behind to get every event. A snapshot follows as soon as there is one.
+    Lagging(ResumeError),
 }
 
 /// The snapshots of one mirror for its readers.
@@ -84,7 +86,7 @@ impl Reader {
     pub fn new<S: State>(mirror: &Mirror<S>, from: Option<Cut>) -> Self {
         let Some(cut) = from else { return Self { phase: Phase::Waiting, because: None } };
         match mirror.resume(cut).map(|_| ()) {
-            Ok(()) => Self { phase: Phase::Live(cut.position), because: None },
+            Ok(()) => Self { phase: Phase::Live(cut), because: None },
             Err(error) => Self { phase: Phase::Waiting, because: Some(error) },
         }
     }
@@ -112,33 +114,69 @@ impl Reader {
                     *given += 1;
                     return Some(Given::Piece(piece.clone()));
                 }
-                self.phase = Phase::Live(cut.position);
+                self.phase = Phase::Live(cut);
                 Some(Given::Complete(cut))
             }
-            Phase::Live(position) => {
-                let from = Cut { position: *position, ..mirror.cut() };
-                let lag = mirror.log().bytes_after(*position);
-                let because = match (lag, mirror.log().next_after(*position)) {
-                    (Ok(lag), _) if lag > limits.lag_bytes_max as u64 => {
-                        ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from }
+            Phase::Live(cut) => {
+                let because = match live(mirror, *cut, limits) {
+                    Ok(None) => return None,
+                    Ok(Some((last, packet))) => {
+                        cut.position = last;
+                        return Some(Given::Events(packet));
                     }
-                    (_, Ok(next)) => {
-                        let (last, packet) = next?;
-                        *position = last;
-                        return Some(Given::Events(packet.clone()));
-                    }
-                    (_, Err(trimmed)) => trimmed.into(),
+                    Err(because) => because,
                 };
                 (self.phase, self.because) = (Phase::Waiting, Some(because));
+                if matches!(because, ResumeError::Lagged { .. }) {
+                    // Begins with the snapshot while the reader learns that it lags.
+                    snapshots.fresh(mirror, limits);
+                    return Some(Given::Lagging(because));
+                }
                 self.poll(mirror, snapshots, limits)
             }
         }
+    }
+
+    /// The place after the last event that the reader got. `None` while it has no complete state.
+    pub fn cut(&self) -> Option<Cut> {
+        match self.phase {
+            Phase::Live(cut) => Some(cut),
+            Phase::Waiting | Phase::Loading(..) => None,
+        }
+    }
+
+    /// Lets a reader that waits for a snapshot begin with the mirror's present state, which the caller gives it.
+    /// So a reader of a few keys needs no snapshot. Returns the reason for it, if the reader did not ask for
+    /// one; `None` if the reader does not wait.
+    pub fn begin_now<S: State>(&mut self, mirror: &Mirror<S>) -> Option<Option<ResumeError>> {
+        let is_waiting = self.is_waiting();
+        is_waiting.then(|| {
+            self.phase = Phase::Live(mirror.cut());
+            self.because.take()
+        })
     }
 
     /// True if the reader waits for a snapshot.
     pub fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }
+}
+
+/// The packet with the event after a cut, and the position of its last event.
+fn live<S: State>(
+    mirror: &Mirror<S>,
+    from: Cut,
+    limits: &MirrorLimits,
+) -> Result<Option<(u64, Bytes)>, ResumeError> {
+    let known = mirror.cut().epoch;
+    if from.epoch != known {
+        return Err(ResumeError::Epoch { known, given: from.epoch });
+    }
+    let lag = mirror.log().bytes_after(from.position)?;
+    if lag > limits.lag_bytes_max as u64 {
+        return Err(ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from });
+    }
+    Ok(mirror.log().next_after(from.position)?.map(|(last, packet)| (last, packet.clone())))
 }
 
 impl Snapshots {
@@ -165,6 +203,11 @@ impl Snapshots {
         }
         (self.is_wanted, self.is_encoding) = (false, true);
         Some(mirror.snapshot())
+    }
+
+    /// Notes that an encoding has failed. The next reader that is polled asks for another one.
+    pub fn give_up(&mut self) {
+        self.is_encoding = false;
     }
 
     /// Takes an encoded snapshot. Waiting readers can be polled again.
