@@ -11,11 +11,14 @@
 //! Two origins of one epoch would number different events alike. So a mirror takes part in one stream an epoch,
 //! and refuses the streams of earlier epochs. A later epoch begins with an empty state.
 
+use crate::http::{HttpListener, HttpOptions, ListenError};
 use crate::joining::{Kept, fetch};
 use crate::reading::readable;
+use crate::serving::{Hall, ReaderLimits, Serving, serve};
 use crate::{FeedParams, random_seed};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use treefold::endpoint::{Acceptor, EndpointStream, Packet, accept};
@@ -43,6 +46,8 @@ pub struct MirrorOptions {
     pub state: StateOptions,
     /// The limits.
     pub limits: MirrorLimits,
+    /// Limits of its readers.
+    pub readers: ReaderLimits,
     /// Hides from sources which keys share a slot of a table. Choose it at random.
     pub seed: u64,
 }
@@ -61,11 +66,13 @@ pub struct Mirror {
     shared: Arc<Shared>,
     changed: watch::Receiver<Cut>,
     running: JoinHandle<()>,
+    hall: Hall,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: MirrorOptions,
+    pub(crate) serving: Serving,
     held: Mutex<Held>,
 }
 
@@ -82,7 +89,9 @@ pub(crate) struct Held {
 pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
     let (accepting, acceptor) = accept();
     let deciding = options.empty(Cut::default());
-    let shared = Shared { held: Mutex::new(Held { deciding, is_current: false, stream: None }), options };
+    let serving = Serving::new(options.readers.clone());
+    let held = Mutex::new(Held { deciding, is_current: false, stream: None });
+    let shared = Shared { held, serving, options };
     let shared = Arc::new(shared);
     let service = Service::new(shared.options.feed.as_str())
         .total(shared.options.total)
@@ -95,7 +104,8 @@ impl MirrorOptions {
     /// Mirror `number` of at most `total` mirrors of a feed, with default settings.
     pub fn new(feed: impl Into<String>, number: u32, total: u32) -> Self {
         let (state, limits) = (StateOptions::default(), MirrorLimits::default());
-        Self { feed: feed.into(), number, total, state, limits, seed: random_seed() }
+        let readers = ReaderLimits::default();
+        Self { feed: feed.into(), number, total, state, limits, readers, seed: random_seed() }
     }
 
     fn empty_state(&self) -> KeyedState {
@@ -113,25 +123,37 @@ impl Unstarted {
     /// be called on a tokio runtime.
     pub fn start(self, client: Client) -> Mirror {
         let (shared, changed) = (Arc::clone(&self.shared), self.changed.subscribe());
+        let hall = Hall::open();
+        let readers = hall.handle.clone();
         let running = tokio::spawn(async move {
-            let mut opened = self.next_stream().await;
+            let mut opened = self.next_stream(&readers).await;
             while let Some(stream) = opened {
                 let following = Following::new(&self.shared, &self.changed, &client, stream);
                 // The stream of a newer origin ends the older one here.
                 opened = tokio::select! {
-                    newer = self.next_stream() => newer,
-                    () = following.run() => self.next_stream().await,
+                    newer = self.next_stream(&readers) => newer,
+                    () = following.run() => self.next_stream(&readers).await,
                 };
             }
         });
-        Mirror { shared, changed, running }
+        Mirror { shared, changed, running, hall }
     }
 
-    /// Waits for a stream in which this mirror may take part, and leaves the others. `None` if the node has ended.
-    async fn next_stream(&self) -> Option<EndpointStream> {
+    /// Waits for an origin's stream in which this mirror may take part, and leaves the others. Readers' streams are
+    /// served on the way. `None` if the node has ended.
+    async fn next_stream(&self, readers: &Handle) -> Option<EndpointStream> {
         loop {
             let stream = self.acceptor.accept().await?;
-            match self.shared.begin(&stream) {
+            let params = FeedParams::decode(&stream.opening().spec.params);
+            let begun = match params.map_err(|error| format!("not a feed's stream: {error}")) {
+                Ok(FeedParams::Origin { epoch }) => self.shared.begin(&stream, epoch),
+                Ok(FeedParams::Reader(params)) => {
+                    readers.spawn(serve(Arc::clone(&self.shared), self.changed.subscribe(), stream, params));
+                    continue;
+                }
+                Err(why) => Err(why),
+            };
+            match begun {
                 Ok(()) => return Some(stream),
                 Err(why) => {
                     let MirrorOptions { feed, number, .. } = &self.shared.options;
@@ -158,6 +180,20 @@ impl Mirror {
     pub async fn changed(&mut self) {
         // The task that sends lives as long as this mirror.
         let _ = self.changed.changed().await;
+    }
+
+    /// Serves readers over HTTP; see [`http`](crate::http). Dropping the listener ends it, and so does dropping this
+    /// mirror.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub async fn listen(&self, options: HttpOptions) -> Result<HttpListener, ListenError> {
+        HttpListener::start(&self.shared, self.changed.clone(), &self.hall.handle, options).await
+    }
+
+    /// The number of readers that this mirror serves.
+    pub fn readers(&self) -> usize {
+        self.shared.serving.readers()
     }
 
     /// Reads the state while no event is applied. `read` should be short.
@@ -189,9 +225,7 @@ impl Shared {
     }
 
     /// Prepares for the packets of a stream, or returns the reason for which this mirror takes no part in it.
-    fn begin(&self, stream: &EndpointStream) -> Result<(), String> {
-        let params = FeedParams::decode(&stream.opening().spec.params);
-        let FeedParams { epoch } = params.map_err(|error| format!("not a feed's stream: {error}"))?;
+    fn begin(&self, stream: &EndpointStream, epoch: u32) -> Result<(), String> {
         let id = Some(stream.opening().stream);
         let mut held = self.held();
         let known = held.deciding.cut().epoch;
@@ -258,11 +292,16 @@ impl<'a> Following<'a> {
         }
         let taken = {
             let mut held = self.shared.held();
-            let taken = held.deciding.take(&packet.payload, 0);
+            let was_current = held.is_current;
+            let taken = held.deciding.take(&packet.payload, self.shared.serving.pending());
             match taken {
                 Ok(Taken::Voted(_)) => held.is_current = true,
                 Err(MirrorError::Gap { .. }) => held.is_current = false,
                 _ => {}
+            }
+            if held.is_current && !was_current {
+                // Readers wait for a mirror that is not current.
+                self.changed.send_replace(held.deciding.cut());
             }
             taken
         };
@@ -304,7 +343,7 @@ impl<'a> Following<'a> {
 
     /// Begins to fetch a snapshot at `position` or after it.
     fn join(&mut self, position: u64) {
-        let Shared { options, held: _ } = self.shared;
+        let options = &self.shared.options;
         let epoch = self.shared.held().deciding.cut().epoch;
         tracing::info!(feed = %options.feed, mirror = options.number, position, "taking a snapshot");
         let others = self.shared.others();

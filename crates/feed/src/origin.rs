@@ -111,7 +111,7 @@ impl Origin {
             .stream(feed)
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
-            .params(&FeedParams { epoch: after.epoch })
+            .params(&FeedParams::Origin { epoch: after.epoch })
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);

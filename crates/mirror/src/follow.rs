@@ -123,6 +123,11 @@ impl Follower {
         }
     }
 
+    /// True if a mirror serves the reader since [`resume_from`](Self::resume_from).
+    pub fn is_served(&self) -> bool {
+        self.is_served
+    }
+
     /// The vector time to resume from.
     pub fn time(&self) -> Option<VectorTime> {
         let place = Place { cut: self.cut()?, streams: self.streams.clone(), sent_ms: 0 };
@@ -139,7 +144,8 @@ impl Follower {
             (Message::Refused(refusal), _) => return Err(refusal.into()),
             (Message::At(place), Phase::Live(cut)) if !is_first => self.pass(cut, place, updates)?,
             // A sign of life.
-            (Message::At(_), _) => self.is_served = !is_first,
+            (Message::Alive, _) => self.is_served = !is_first,
+            (Message::At(_), _) => return Err(FollowError::Order("a place, but the reader has none")),
             (Message::Resumes(cut), Phase::Live(mine)) if is_first && cut == mine => {}
             (Message::Resumes(_), _) => {
                 return Err(FollowError::Order("the mirror has begun anew"));
@@ -185,7 +191,10 @@ impl Follower {
         if place.cut < cut || place.cut.epoch != cut.epoch {
             return Err(FollowError::Order("a place before that of the reader"));
         }
-        (self.phase, self.streams) = (Phase::Live(place.cut), place.streams.clone());
+        self.phase = Phase::Live(place.cut);
+        if !place.streams.is_empty() {
+            self.streams.clone_from(&place.streams);
+        }
         let (time, sent_ms) = (place.vector_time(self.feed.clone()), place.sent_ms);
         updates.push_back(Update::At { time, sent_ms });
         Ok(())

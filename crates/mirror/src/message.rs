@@ -25,7 +25,7 @@ use treefold_core::encoding::numbers::put_number;
 pub struct Place {
     /// The place.
     pub cut: Cut,
-    /// The incoming streams, each with the number of its last decided event.
+    /// The incoming streams, each with the number of its last decided event. Empty if the mirror does not know them.
     pub streams: Vec<(Name, u64)>,
     /// The origin's clock at this place in ms, or 0 if the mirror does not know it.
     pub sent_ms: u64,
@@ -74,6 +74,8 @@ pub enum Message {
     Selected(Bytes),
     /// The reader has everything up to this place. Also a sign of life.
     At(Place),
+    /// A sign of life, while the reader waits for a snapshot.
+    Alive,
     /// The reader has fallen too far behind to get every event. A snapshot follows.
     Lagging(ResumeError),
     /// The mirror does not serve this reader.
@@ -89,6 +91,7 @@ const SELECTED: u64 = 6;
 const AT: u64 = 7;
 const LAGGING: u64 = 8;
 const REFUSED: u64 = 9;
+const ALIVE: u64 = 10;
 
 /// The reason why bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,6 +123,7 @@ impl Message {
             Self::Events(packet) => (EVENTS, packet.clone()),
             Self::Selected(selected) => (SELECTED, selected.clone()),
             Self::At(place) => (AT, packed(place)),
+            Self::Alive => (ALIVE, Bytes::new()),
             Self::Lagging(because) => (LAGGING, packed(because)),
             Self::Refused(refusal) => (REFUSED, packed(refusal)),
         }
@@ -138,6 +142,7 @@ impl Message {
             EVENTS => Self::Events(payload),
             SELECTED => Self::Selected(payload),
             AT => Self::At(unpacked(tag, &payload)?),
+            ALIVE => Self::Alive,
             LAGGING => Self::Lagging(unpacked(tag, &payload)?),
             REFUSED => Self::Refused(unpacked(tag, &payload)?),
             kind => return Err(MessageError::Kind(kind)),
@@ -269,6 +274,7 @@ mod tests {
             Message::Events(Bytes::from_static(b"packet")),
             Message::Selected(Bytes::from_static(b"part")),
             Message::At(place),
+            Message::Alive,
             Message::Lagging(ResumeError::Replaced { cut }),
             Message::Refused(Refusal::Full { limit: 4 }),
         ] {

@@ -291,7 +291,7 @@ fn mirror_that_begins_anew_within_a_stream_is_noticed() {
 #[test]
 fn events_and_rows_without_a_snapshot_are_refused() {
     let (mut follower, mut updates) = (Follower::new(name("feed"), None), VecDeque::new());
-    follower.take(Message::At(Place::default()), &mut updates).unwrap();
+    follower.take(Message::Alive, &mut updates).unwrap();
     let events = Message::Events(packets(1).remove(0));
     assert!(matches!(follower.take(events, &mut updates), Err(FollowError::Order(_))));
     let piece = Message::Piece(bytes::Bytes::new());
