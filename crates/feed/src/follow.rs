@@ -18,7 +18,7 @@
 mod link;
 mod view;
 
-pub use treefold_mirror::follow::Update;
+pub use treefold_mirror::follower::Update;
 pub use view::View;
 
 use link::{Link, choose};
@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep_until};
 use treefold::Client;
 use treefold_mirror::event::{Name, NameError};
 use treefold_mirror::filter::{Filter, FilterError};
-use treefold_mirror::follow::Follower;
+use treefold_mirror::follower::Follower;
 use treefold_mirror::{Cut, VectorTime};
 
 /// Time that a reader looks for a mirror before it gives up, by default.
