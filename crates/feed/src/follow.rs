@@ -10,7 +10,7 @@
 //!   that stops asking fills the stream's window, and the mirror waits; nothing grows.
 //! - **It chooses by load.** Of two current mirrors drawn at random, it takes the one with fewer readers. It avoids
 //!   mirrors that it lost a moment ago, and those behind its own place.
-//! - **It moves without gap or repetition** ([`Follower`]). Its first message to the new mirror is the place up to
+//! - **It moves without gap or repetition** ([`Receiver`]). Its first message to the new mirror is the place up to
 //!   which its user has everything. If the mirror has no longer all events after it, the reader is told the reason and
 //!   gets a snapshot.
 //! - **It gives up** when no mirror serves it for [`ReaderBuilder::patience`]. It keeps its place, and its user may ask again.
@@ -18,7 +18,7 @@
 mod link;
 mod view;
 
-pub use treefold_mirror::follower::Update;
+pub use treefold_mirror::receiver::Update;
 pub use view::View;
 
 use link::{Link, choose};
@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep_until};
 use treefold::Client;
 use treefold_mirror::event::{Name, NameError};
 use treefold_mirror::filter::{Filter, FilterError};
-use treefold_mirror::follower::Follower;
+use treefold_mirror::receiver::Receiver;
 use treefold_mirror::{Cut, VectorTime};
 
 /// Time that a reader looks for a mirror before it gives up, by default.
@@ -67,7 +67,7 @@ pub struct ReaderBuilder {
 ///         Update::Begins(_) => println!("rows follow"),
 ///         Update::Row(row) => println!("{}: {:?}", row.key, row.fields),
 ///         Update::Complete(time) => println!("complete at {time}"),
-///         Update::Event(at, event) => println!("{}: {} of {}", at.position, event.kind, event.key),
+///         Update::Event { at, event, .. } => println!("{at}: {} of {}", event.kind, event.key),
 ///         Update::At { .. } => {}
 ///         Update::Lagging(because) => println!("too slow: {because}"),
 ///         Update::Moved { mirror, because } => println!("at mirror {mirror} now: {because}"),
@@ -82,7 +82,7 @@ pub struct Reader {
     filter: Filter,
     window_bytes: u64,
     patience: Duration,
-    follower: Follower,
+    receiver: Receiver,
     updates: VecDeque<Update>,
     /// The time of the last update that the user took.
     given: Option<VectorTime>,
@@ -199,7 +199,7 @@ impl ReaderBuilder {
             None => None,
         };
         let mut reader = Reader {
-            follower: Follower::new(feed.clone(), cut),
+            receiver: Receiver::new(feed.clone(), cut),
             updates: VecDeque::new(),
             given: from,
             link: None,
@@ -243,7 +243,7 @@ impl Reader {
             let link = self.connected().await?;
             let taken = match link.next().await {
                 Ok(message) => {
-                    let taken = self.follower.take(message, &mut self.updates);
+                    let taken = self.receiver.take(message, &mut self.updates);
                     taken.map_err(|error| error.to_string())
                 }
                 Err(why) => Err(why),
@@ -270,11 +270,9 @@ impl Reader {
         match update {
             Update::Begins(_) => self.given = None,
             Update::Complete(time) | Update::At { time, .. } => self.given = Some(time.clone()),
-            Update::Event(at, _) => {
-                if let Some(time) = &mut self.given
-                    && let Some(cut) = time.feed(&self.feed)
-                {
-                    time.set_feed(self.feed.clone(), Cut { position: at.position, ..cut });
+            Update::Event { at, .. } => {
+                if let Some(time) = &mut self.given {
+                    time.set_feed(self.feed.clone(), *at);
                 }
             }
             Update::Row(_) | Update::Lagging(_) | Update::Moved { .. } => {}
@@ -303,7 +301,7 @@ impl Reader {
 
     /// Notes that the mirror serves this reader.
     fn settle(&mut self) {
-        if self.search.began.is_none() || !self.follower.is_served() {
+        if self.search.began.is_none() || !self.receiver.is_served() {
             return;
         }
         let lost = std::mem::take(&mut self.search.lost);
@@ -337,7 +335,7 @@ impl Reader {
             }
             self.search.avoided.retain(|&(_, until)| until > Instant::now());
             let avoided: Vec<u32> = self.search.avoided.iter().map(|&(mirror, _)| mirror).collect();
-            let from = self.follower.resume_from();
+            let from = self.receiver.resume_from();
             let opened = match choose(&self.client, &self.feed, from, &avoided).await {
                 Ok(mirror) => Link::open(self, mirror, from).await.map_err(|why| (Some(mirror), why)),
                 Err(why) => Err((None, why)),

@@ -16,7 +16,7 @@
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join.
 //! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log. [`filter`]: the part
-//!   of a feed that a reader wants, which [`opened`] packets are searched for. [`message`]: the messages that it gets; [`follower`]: the reader's own side.
+//!   of a feed that a reader wants, which [`opened`] packets are searched for. [`message`]: the messages that it gets; [`receiver`]: the reader's own side.
 //! - [`vector`]: places in streams of events.
 //! - [`replay`]: the effect of rules on a recorded trace.
 //! - [`limits`]: all limits.
@@ -28,7 +28,7 @@ pub mod checkpoint;
 pub mod event;
 pub mod fields;
 pub mod filter;
-pub mod follower;
+
 pub mod keyed;
 pub mod limits;
 pub mod log;
@@ -38,6 +38,7 @@ pub mod opened;
 pub mod origin;
 pub mod packet;
 pub mod reader;
+pub mod receiver;
 pub mod replay;
 pub mod rules;
 pub mod select;

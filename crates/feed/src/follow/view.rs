@@ -4,7 +4,7 @@ use super::{Reader, ReaderError, Update};
 use treefold_mirror::keyed::{KeyedState, RestoreError};
 use treefold_mirror::message::Begins;
 use treefold_mirror::rules::file::StateOptions;
-use treefold_mirror::state::State;
+use treefold_mirror::state::{Moment, State};
 use treefold_mirror::{Cut, MirrorLimits};
 
 /// A reader with the state of its part of a feed. While a snapshot arrives, the former state stays. If the reader
@@ -100,8 +100,9 @@ impl View {
                 }
                 Ok(true)
             }
-            Update::Event(at, event) => {
-                self.state.apply(at, &event, &mut Vec::new());
+            Update::Event { at, sent_ms, event } => {
+                let moment = Moment { position: at.position, sent_ms };
+                self.state.apply(moment, &event, &mut Vec::new());
                 self.cut = self.reader.cut();
                 Ok(true)
             }

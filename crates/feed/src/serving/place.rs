@@ -182,7 +182,10 @@ impl Service {
         let (mirror, limits) = (&held.deciding, &shared.options.limits);
         if self.reader.is_none() {
             let known = mirror.cut();
-            let is_ahead = self.from.is_some_and(|from| from > known);
+            let is_ahead = self.from.is_some_and(|from| {
+                let resumed = mirror.resume(from).map(|_| ());
+                from.epoch > known.epoch || matches!(resumed, Err(ResumeError::Ahead { .. }))
+            });
             if is_ahead && Instant::now() < self.wait_until {
                 return;
             }

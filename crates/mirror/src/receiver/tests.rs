@@ -1,4 +1,4 @@
-//! Tests of followers over an origin and two mirrors, without a network.
+//! Tests of receivers over an origin and two mirrors, without a network.
 
 use super::*;
 use crate::filter::Filter;
@@ -12,7 +12,7 @@ use crate::rules::RuleFile;
 use crate::rules::file::StateOptions;
 use crate::select::Functions;
 use crate::snapshot::Snapshot;
-use crate::state::State;
+use crate::state::{Moment, State};
 use proptest::prelude::*;
 use treefold_core::time::Instant;
 
@@ -93,7 +93,7 @@ struct Display {
     filter: Filter,
     reader: Option<Reader>,
     is_told: bool,
-    follower: Follower,
+    receiver: Receiver,
     state: KeyedState,
     /// Positions of the events since the last snapshot.
     seen: Vec<u64>,
@@ -102,9 +102,9 @@ struct Display {
 
 impl Display {
     fn new(filter: Filter) -> Self {
-        let follower = Follower::new(name("feed"), None);
+        let receiver = Receiver::new(name("feed"), None);
         let (state, seen) = (state(), Vec::new());
-        Self { site: 0, filter, reader: None, is_told: false, follower, state, seen, start: 0 }
+        Self { site: 0, filter, reader: None, is_told: false, receiver, state, seen, start: 0 }
     }
 
     fn message(&self, given: Given, after: Option<Cut>, mirror: &Mirror<KeyedState>) -> Message {
@@ -139,7 +139,7 @@ impl Display {
         let Site { mirror, snapshots, .. } = &mut world.sites[self.site];
         for _ in 0..most {
             if self.reader.is_none() {
-                let from = self.follower.resume_from();
+                let from = self.receiver.resume_from();
                 let reader = Reader::new(mirror, from);
                 self.is_told = reader.cut().is_none();
                 self.reader = Some(reader);
@@ -147,12 +147,12 @@ impl Display {
             let reader = self.reader.as_mut().unwrap();
             let mut updates = VecDeque::new();
             if !std::mem::replace(&mut self.is_told, true) {
-                self.follower.take(Message::Resumes(reader.cut().unwrap()), &mut updates).unwrap();
+                self.receiver.take(Message::Resumes(reader.cut().unwrap()), &mut updates).unwrap();
             }
             let after = reader.cut();
             let Some(given) = reader.poll(mirror, snapshots, &world.limits) else { return };
             let message = self.message(given, after, mirror);
-            self.follower.take(message, &mut updates).unwrap();
+            self.receiver.take(message, &mut updates).unwrap();
             updates.into_iter().for_each(|update| self.apply(update));
         }
     }
@@ -168,9 +168,9 @@ impl Display {
                 row.write(&mut piece);
                 self.state.restore(&piece.into()).unwrap();
             }
-            Update::Event(at, event) => {
+            Update::Event { at, sent_ms, event } => {
                 self.seen.push(at.position);
-                self.state.apply(at, &event, &mut Vec::new());
+                self.state.apply(Moment { position: at.position, sent_ms }, &event, &mut Vec::new());
             }
             _ => {}
         }
@@ -178,7 +178,7 @@ impl Display {
 
     fn check(&self, world: &World) {
         let mirror = &world.sites[self.site].mirror;
-        assert_eq!(self.follower.cut(), Some(mirror.cut()));
+        assert_eq!(self.receiver.cut(), Some(mirror.cut()));
         assert!(self.seen.windows(2).all(|pair| pair[0] < pair[1]), "repeated: {:?}", self.seen);
         if self.filter.is_whole() {
             let all: Vec<u64> = (self.start + 1..=mirror.cut().position).collect();
@@ -243,12 +243,12 @@ proptest! {
     }
 }
 
-fn follower_at(position: u64) -> (Follower, VecDeque<Update>) {
+fn receiver_at(position: u64) -> (Receiver, VecDeque<Update>) {
     let cut = Cut { epoch: 1, position };
-    let (mut follower, mut updates) = (Follower::new(name("feed"), Some(cut)), VecDeque::new());
-    assert_eq!(follower.resume_from(), Some(cut));
-    follower.take(Message::Resumes(cut), &mut updates).unwrap();
-    (follower, updates)
+    let (mut receiver, mut updates) = (Receiver::new(name("feed"), Some(cut)), VecDeque::new());
+    assert_eq!(receiver.resume_from(), Some(cut));
+    receiver.take(Message::Resumes(cut), &mut updates).unwrap();
+    (receiver, updates)
 }
 
 fn packets(count: u64) -> Vec<bytes::Bytes> {
@@ -261,42 +261,42 @@ fn packets(count: u64) -> Vec<bytes::Bytes> {
 }
 
 #[test]
-fn gap_and_another_epoch_are_refused_and_change_nothing() {
+fn gap_and_an_earlier_place_are_refused_and_change_nothing() {
     let packets = packets(3);
-    let (mut follower, mut updates) = follower_at(0);
-    follower.take(Message::Events(packets[0].clone()), &mut updates).unwrap();
-    let gap = follower.take(Message::Events(packets[2].clone()), &mut updates).unwrap_err();
+    let (mut receiver, mut updates) = receiver_at(0);
+    receiver.take(Message::Events(packets[0].clone()), &mut updates).unwrap();
+    let gap = receiver.take(Message::Events(packets[2].clone()), &mut updates).unwrap_err();
     let [expected, given] = [2, 3].map(|position| Cut { epoch: 1, position });
-    assert_eq!(gap, FollowError::Gap { expected, given });
-    follower.take(Message::Events(packets[0].clone()), &mut updates).unwrap();
-    assert_eq!((follower.cut(), updates.len()), (Some(Cut { epoch: 1, position: 1 }), 1), "known events");
-    let other = Place { cut: Cut { epoch: 2, position: 9 }, ..Place::default() };
-    assert!(follower.take(Message::At(other), &mut updates).is_err());
+    assert_eq!(gap, ReceiveError::Gap { expected, given });
+    receiver.take(Message::Events(packets[0].clone()), &mut updates).unwrap();
+    assert_eq!((receiver.cut(), updates.len()), (Some(Cut { epoch: 1, position: 1 }), 1), "known events");
+    let other = Place { cut: Cut { epoch: 2, position: 0 }, ..Place::default() };
+    assert!(receiver.take(Message::At(other), &mut updates).is_err());
 }
 
 #[test]
 fn mirror_that_begins_anew_within_a_stream_is_noticed() {
-    let (mut follower, mut updates) = follower_at(7);
+    let (mut receiver, mut updates) = receiver_at(7);
     let cut = Cut { epoch: 1, position: 7 };
-    let anew = follower.take(Message::Resumes(cut), &mut updates);
-    assert_eq!(anew, Err(FollowError::Order("the mirror has begun anew")));
-    assert_eq!(follower.resume_from(), Some(cut));
-    assert_eq!(follower.take(Message::Resumes(cut), &mut updates), Ok(()));
+    let anew = receiver.take(Message::Resumes(cut), &mut updates);
+    assert_eq!(anew, Err(ReceiveError::Order("the mirror has begun anew")));
+    assert_eq!(receiver.resume_from(), Some(cut));
+    assert_eq!(receiver.take(Message::Resumes(cut), &mut updates), Ok(()));
     // A reader that lost its mirror within a snapshot has no place.
     let begins = Begins { cut, rules_version: 0, deletes: Vec::new(), retention_ms: None, because: None };
-    follower.take(Message::Begins(begins), &mut updates).unwrap();
-    assert_eq!(follower.resume_from(), None);
+    receiver.take(Message::Begins(begins), &mut updates).unwrap();
+    assert_eq!(receiver.resume_from(), None);
 }
 
 #[test]
 fn events_and_rows_without_a_snapshot_are_refused() {
-    let (mut follower, mut updates) = (Follower::new(name("feed"), None), VecDeque::new());
-    follower.take(Message::Alive, &mut updates).unwrap();
+    let (mut receiver, mut updates) = (Receiver::new(name("feed"), None), VecDeque::new());
+    receiver.take(Message::Alive, &mut updates).unwrap();
     let events = Message::Events(packets(1).remove(0));
-    assert!(matches!(follower.take(events, &mut updates), Err(FollowError::Order(_))));
+    assert!(matches!(receiver.take(events, &mut updates), Err(ReceiveError::Order(_))));
     let piece = Message::Piece(bytes::Bytes::new());
-    assert!(matches!(follower.take(piece, &mut updates), Err(FollowError::Order(_))));
+    assert!(matches!(receiver.take(piece, &mut updates), Err(ReceiveError::Order(_))));
     let refused = Refusal::Full { limit: 4 };
-    assert_eq!(follower.take(Message::Refused(refused.clone()), &mut updates), Err(refused.into()));
+    assert_eq!(receiver.take(Message::Refused(refused.clone()), &mut updates), Err(refused.into()));
     assert!(updates.is_empty());
 }

@@ -1,8 +1,8 @@
 //! The reader's side: turns a mirror's messages into rows and events, and refuses a gap.
 //!
-//! A [`Follower`] knows the place up to which its user has everything. It accepts events only behind this place:
+//! A [`Receiver`] knows the place up to which its user has everything. It accepts events only behind this place:
 //! it skips those that the user has, and a gap is an error. After an error, or when a mirror is lost, the driver
-//! asks a mirror for the events after [`Follower::resume_from`]. So moves between mirrors cause neither gaps nor
+//! asks a mirror for the events after [`Receiver::resume_from`]. So moves between mirrors cause neither gaps nor
 //! repetitions.
 //!
 //! ```text
@@ -18,7 +18,6 @@ use crate::keyed::{KeyValue, rows};
 use crate::message::{Begins, Message, MessageError, Place, Refusal, Selected, batch_of};
 use crate::mirror::ResumeError;
 use crate::packet::PacketError;
-use crate::state::Moment;
 use crate::vector::{Cut, VectorTime};
 use std::collections::VecDeque;
 
@@ -39,7 +38,14 @@ pub enum Update {
     /// All rows have been given, also if there was none. Events after this time follow.
     Complete(VectorTime),
     /// An event.
-    Event(Moment, Event),
+    Event {
+        /// Its place: the user has everything up to it.
+        at: Cut,
+        /// The origin's clock when it sent the event, in ms since the Unix epoch.
+        sent_ms: u64,
+        /// The event.
+        event: Event,
+    },
     /// There is nothing for this reader up to this time.
     At {
         /// The time.
@@ -53,7 +59,7 @@ pub enum Update {
 
 /// The reason why a reader cannot go on with its mirror. It can resume at another one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum FollowError {
+pub enum ReceiveError {
     /// A message cannot be read.
     #[error(transparent)]
     Message(#[from] MessageError),
@@ -73,7 +79,7 @@ pub enum FollowError {
     Refused(#[from] Refusal),
 }
 
-impl From<PacketError> for FollowError {
+impl From<PacketError> for ReceiveError {
     fn from(error: PacketError) -> Self {
         MessageError::from(error).into()
     }
@@ -81,7 +87,7 @@ impl From<PacketError> for FollowError {
 
 /// A reader's place in a feed.
 #[derive(Clone, Debug)]
-pub struct Follower {
+pub struct Receiver {
     feed: Name,
     phase: Phase,
     streams: Vec<(Name, u64)>,
@@ -99,7 +105,7 @@ enum Phase {
     Live(Cut),
 }
 
-impl Follower {
+impl Receiver {
     /// A reader that has everything up to `from`, or nothing.
     pub fn new(feed: Name, from: Option<Cut>) -> Self {
         Self { feed, phase: from.map_or(Phase::Empty, Phase::Live), streams: Vec::new(), is_served: false }
@@ -137,18 +143,18 @@ impl Follower {
     /// Takes a mirror's message, and appends the news to `updates`.
     ///
     /// # Errors
-    /// [`FollowError`]. Updates appended before it are valid, and [`cut`](Self::cut) counts them.
-    pub fn take(&mut self, message: Message, updates: &mut VecDeque<Update>) -> Result<(), FollowError> {
+    /// [`ReceiveError`]. Updates appended before it are valid, and [`cut`](Self::cut) counts them.
+    pub fn take(&mut self, message: Message, updates: &mut VecDeque<Update>) -> Result<(), ReceiveError> {
         let is_first = !std::mem::replace(&mut self.is_served, true);
         match (message, self.phase) {
             (Message::Refused(refusal), _) => return Err(refusal.into()),
             (Message::At(place), Phase::Live(cut)) if !is_first => self.pass(cut, place, updates)?,
             // A sign of life.
             (Message::Alive, _) => self.is_served = !is_first,
-            (Message::At(_), _) => return Err(FollowError::Order("a place, but the reader has none")),
+            (Message::At(_), _) => return Err(ReceiveError::Order("a place, but the reader has none")),
             (Message::Resumes(cut), Phase::Live(mine)) if is_first && cut == mine => {}
             (Message::Resumes(_), _) => {
-                return Err(FollowError::Order("the mirror has begun anew"));
+                return Err(ReceiveError::Order("the mirror has begun anew"));
             }
             (Message::Begins(begins), _) => {
                 (self.phase, self.streams) = (Phase::Loading(begins.cut), Vec::new());
@@ -178,18 +184,18 @@ impl Follower {
             }
             (Message::Lagging(because), _) => updates.push_back(Update::Lagging(because)),
             (Message::Piece(_) | Message::Complete(_), _) => {
-                return Err(FollowError::Order("rows, but no snapshot has begun, or another one"));
+                return Err(ReceiveError::Order("rows, but no snapshot has begun, or another one"));
             }
             (Message::Events(_) | Message::Selected(_), _) => {
-                return Err(FollowError::Order("events before a complete snapshot"));
+                return Err(ReceiveError::Order("events before a complete snapshot"));
             }
         }
         Ok(())
     }
 
-    fn pass(&mut self, cut: Cut, place: Place, updates: &mut VecDeque<Update>) -> Result<(), FollowError> {
-        if place.cut < cut || place.cut.epoch != cut.epoch {
-            return Err(FollowError::Order("a place before that of the reader"));
+    fn pass(&mut self, cut: Cut, place: Place, updates: &mut VecDeque<Update>) -> Result<(), ReceiveError> {
+        if place.cut.position < cut.position || place.cut.epoch < cut.epoch {
+            return Err(ReceiveError::Order("a place before that of the reader"));
         }
         self.phase = Phase::Live(place.cut);
         if !place.streams.is_empty() {
@@ -207,20 +213,24 @@ impl Follower {
         last: u64,
         events: impl Iterator<Item = Result<(u64, Event), PacketError>>,
         updates: &mut VecDeque<Update>,
-    ) -> Result<(), FollowError> {
+    ) -> Result<(), ReceiveError> {
         let expected = Cut { position: cut.position + 1, ..cut };
-        if head.first.epoch != cut.epoch || head.first.position > expected.position {
-            return Err(FollowError::Gap { expected, given: head.first });
+        if head.first.position > expected.position {
+            return Err(ReceiveError::Gap { expected, given: head.first });
         }
+        // The mirror serves only readers whose place its epoch continues. So a packet of another epoch has the events
+        // that follow, and an earlier epoch's packet those that the later one has kept.
+        let epoch = cut.epoch.max(head.first.epoch);
         for event in events {
             let (position, event) = event?;
             if position > cut.position {
-                updates.push_back(Update::Event(Moment { position, sent_ms: head.sent_ms }, event));
-                self.phase = Phase::Live(Cut { position, ..cut });
+                let at = Cut { epoch, position };
+                updates.push_back(Update::Event { at, sent_ms: head.sent_ms, event });
+                self.phase = Phase::Live(at);
             }
         }
         if last > cut.position {
-            (self.phase, self.streams) = (Phase::Live(Cut { position: last, ..cut }), head.streams.clone());
+            (self.phase, self.streams) = (Phase::Live(Cut { epoch, position: last }), head.streams.clone());
         }
         Ok(())
     }

@@ -1,0 +1,1 @@
+//! Readers over HTTP, by hand-written requests.
