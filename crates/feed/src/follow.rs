@@ -98,6 +98,8 @@ struct Search {
     /// Time of the first attempt.
     began: Option<Instant>,
     attempts: u32,
+    /// The reason why the last attempt failed.
+    problem: String,
     retry_at: Option<Instant>,
     /// Mirrors that were lost, until when they are avoided.
     avoided: Vec<(u32, Instant)>,
@@ -299,9 +301,9 @@ impl Reader {
         View::new(self)
     }
 
-    /// Notes that the mirror serves this reader.
+    /// Ends the search once the mirror has given something. A mirror that begins and fails again and again is not found.
     fn settle(&mut self) {
-        if self.search.began.is_none() || !self.receiver.is_served() {
+        if self.search.began.is_none() || self.updates.is_empty() {
             return;
         }
         let lost = std::mem::take(&mut self.search.lost);
@@ -329,7 +331,7 @@ impl Reader {
     /// The link to a mirror, which is made if there is none.
     async fn connected(&mut self) -> Result<&mut Link, ReaderError> {
         while self.link.is_none() {
-            let began = *self.search.began.get_or_insert_with(Instant::now);
+            self.check_patience()?;
             if let Some(retry_at) = self.search.retry_at {
                 sleep_until(retry_at).await;
             }
@@ -345,16 +347,22 @@ impl Reader {
                 Err((mirror, why)) => {
                     let until = Instant::now() + AVOIDED_FOR;
                     self.search.avoided.extend(mirror.map(|mirror| (mirror, until)));
-                    let waited = began.elapsed();
-                    self.retry(why.clone());
-                    if waited >= self.patience {
-                        self.search.began = None;
-                        return Err(ReaderError::NoMirror { feed: self.feed.clone(), waited, because: why });
-                    }
+                    self.retry(why);
                 }
             }
         }
         Ok(self.link.as_mut().expect("invariant: the loop ends with a link"))
+    }
+
+    /// Gives up if the search has taken too long. Asking again begins another one.
+    fn check_patience(&mut self) -> Result<(), ReaderError> {
+        let waited = self.search.began.get_or_insert_with(Instant::now).elapsed();
+        if waited < self.patience || self.search.attempts == 0 {
+            return Ok(());
+        }
+        (self.search.began, self.search.attempts) = (None, 0);
+        let because = std::mem::take(&mut self.search.problem);
+        Err(ReaderError::NoMirror { feed: self.feed.clone(), waited, because })
     }
 
     /// Sets the time of the next attempt: the first one comes at once.
@@ -367,5 +375,6 @@ impl Reader {
         let pause = if self.search.attempts == 0 { pause / 5 } else { pause };
         self.search.retry_at = Some(Instant::now() + pause.mul_f64(spread));
         self.search.attempts += 1;
+        self.search.problem = why;
     }
 }

@@ -127,7 +127,7 @@ impl Reader {
                     Err(because) => because,
                 };
                 (self.phase, self.because) = (Phase::Waiting, Some(because));
-                if matches!(because, ResumeError::Lagged { .. }) {
+                if matches!(because, ResumeError::Lagged { .. } | ResumeError::Trimmed(_)) {
                     // Begins with the snapshot while the reader learns that it lags.
                     snapshots.fresh(mirror, limits);
                     return Some(Given::Lagging(because));

@@ -129,11 +129,6 @@ impl Receiver {
         }
     }
 
-    /// True if a mirror serves the reader since [`resume_from`](Self::resume_from).
-    pub fn is_served(&self) -> bool {
-        self.is_served
-    }
-
     /// The vector time to resume from.
     pub fn time(&self) -> Option<VectorTime> {
         let place = Place { cut: self.cut()?, streams: self.streams.clone(), sent_ms: 0 };

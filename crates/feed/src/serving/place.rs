@@ -39,7 +39,7 @@ pub(super) enum Served {
     Lagging(ResumeError),
 }
 
-/// Serves one reader. Twelve fields, because its task reads all of them.
+/// Serves one reader. Thirteen fields, because its task reads all of them.
 pub(crate) struct Service {
     seat: Seat,
     changed: watch::Receiver<Cut>,
@@ -51,6 +51,8 @@ pub(crate) struct Service {
     /// Until then, a mirror behind `from` may catch up.
     wait_until: Instant,
     ready: VecDeque<Served>,
+    /// A written message that follows the last one.
+    second: Option<(u64, Bytes)>,
     /// The streams of the snapshot that is being given.
     streams: Vec<(Name, u64)>,
     /// Time of the next sign of life.
@@ -92,6 +94,7 @@ impl Service {
             from,
             wait_until: now + serving.limits.ahead_wait,
             ready: VecDeque::new(),
+            second: None,
             streams: Vec::new(),
             heartbeat_at: now + serving.limits.heartbeat,
             skipped: Skipped::default(),
@@ -103,10 +106,12 @@ impl Service {
     /// Waits for the next message: its tag, and its bytes. `None` if the mirror has ended. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<(u64, Bytes)> {
         loop {
+            if let Some(message) = self.second.take() {
+                return Some(message);
+            }
             while let Some(served) = self.ready.pop_front() {
                 match self.write(served) {
                     Ok(Some(message)) => {
-                        self.skipped = Skipped::default();
                         self.heartbeat_at = Instant::now() + self.serving().limits.heartbeat;
                         return Some(message);
                     }
@@ -128,7 +133,7 @@ impl Service {
     /// The last message: the place that the reader has reached. `None` the second time, or if it has none, or if
     /// messages wait to be written.
     pub(crate) fn farewell(&mut self) -> Option<(u64, Bytes)> {
-        if std::mem::replace(&mut self.is_leaving, true) || !self.ready.is_empty() {
+        if std::mem::replace(&mut self.is_leaving, true) || !self.ready.is_empty() || self.second.is_some() {
             return None;
         }
         match self.heartbeat() {
@@ -152,9 +157,18 @@ impl Service {
         if let Some(passed) = written.passed {
             self.skipped.bytes += packet_bytes;
             self.skipped.place = Some(passed);
-            if self.skipped.bytes >= self.serving().limits.untold_bytes_max {
-                return self.tell_place();
+            if self.skipped.bytes < self.serving().limits.untold_bytes_max {
+                return Ok(None);
             }
+            return self.tell_place();
+        }
+        // A reader over a stream checks that its events have no gap, so it is told first that it has no events in between.
+        let tells_place = packet_bytes > 0 && matches!(self.writer.form, Form::Packets);
+        let place = if tells_place { self.tell_place()? } else { None };
+        self.skipped = Skipped::default();
+        if place.is_some() {
+            self.second = written.message;
+            return Ok(place);
         }
         Ok(written.message)
     }

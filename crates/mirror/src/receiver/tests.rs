@@ -93,6 +93,8 @@ struct Display {
     filter: Filter,
     reader: Option<Reader>,
     is_told: bool,
+    /// The place behind packets without an event for this reader.
+    passed: Option<Place>,
     receiver: Receiver,
     state: KeyedState,
     /// Positions of the events since the last snapshot.
@@ -104,12 +106,12 @@ impl Display {
     fn new(filter: Filter) -> Self {
         let receiver = Receiver::new(name("feed"), None);
         let (state, seen) = (state(), Vec::new());
-        Self { site: 0, filter, reader: None, is_told: false, receiver, state, seen, start: 0 }
+        Self { site: 0, filter, reader: None, is_told: false, passed: None, receiver, state, seen, start: 0 }
     }
 
-    fn message(&self, given: Given, after: Option<Cut>, mirror: &Mirror<KeyedState>) -> Message {
+    fn messages(&mut self, given: Given, after: Option<Cut>) -> Vec<Message> {
         let deletes = [name("gone")];
-        match given {
+        vec![match given {
             Given::Begins { snapshot, because } => Message::Begins(Begins {
                 cut: snapshot.cut,
                 rules_version: snapshot.rules_version,
@@ -124,15 +126,20 @@ impl Display {
             Given::Events(packet) => {
                 let opened = Opened::read(&packet).unwrap();
                 let after = after.unwrap().position;
-                let (mut out, events) = (Vec::new(), opened.selected(&self.filter, &deletes, after));
+                let mut events = opened.selected(&self.filter, &deletes, after).peekable();
+                let cut = Cut { position: opened.last(), ..opened.head.first };
+                if events.peek().is_none() {
+                    // The reader is told its place before its next events.
+                    self.passed = Some(Place { cut, ..Place::default() });
+                    return Vec::new();
+                }
+                let mut out = Vec::new();
                 Selected::write(&opened.head, opened.last(), events, &mut out);
-                Message::Selected(out.into())
+                let passed = self.passed.take().map(Message::At);
+                return passed.into_iter().chain([Message::Selected(out.into())]).collect();
             }
-            Given::Lagging(because) => {
-                assert!(mirror.log().bytes_after(0).is_ok() || mirror.cut().position > 0);
-                Message::Lagging(because)
-            }
-        }
+            Given::Lagging(because) => Message::Lagging(because),
+        }]
     }
 
     fn poll(&mut self, world: &mut World, most: usize) {
@@ -141,7 +148,7 @@ impl Display {
             if self.reader.is_none() {
                 let from = self.receiver.resume_from();
                 let reader = Reader::new(mirror, from);
-                self.is_told = reader.cut().is_none();
+                (self.is_told, self.passed) = (reader.cut().is_none(), None);
                 self.reader = Some(reader);
             }
             let reader = self.reader.as_mut().unwrap();
@@ -151,8 +158,9 @@ impl Display {
             }
             let after = reader.cut();
             let Some(given) = reader.poll(mirror, snapshots, &world.limits) else { return };
-            let message = self.message(given, after, mirror);
-            self.receiver.take(message, &mut updates).unwrap();
+            for message in self.messages(given, after) {
+                self.receiver.take(message, &mut updates).unwrap();
+            }
             updates.into_iter().for_each(|update| self.apply(update));
         }
     }
@@ -176,7 +184,10 @@ impl Display {
         }
     }
 
-    fn check(&self, world: &World) {
+    fn check(&mut self, world: &World) {
+        if let Some(place) = self.passed.take() {
+            self.receiver.take(Message::At(place), &mut VecDeque::new()).unwrap();
+        }
         let mirror = &world.sites[self.site].mirror;
         assert_eq!(self.receiver.cut(), Some(mirror.cut()));
         assert!(self.seen.windows(2).all(|pair| pair[0] < pair[1]), "repeated: {:?}", self.seen);
@@ -239,7 +250,7 @@ proptest! {
             world.encode(0);
             world.encode(1);
         }
-        displays.iter().for_each(|display| display.check(&world));
+        displays.iter_mut().for_each(|display| display.check(&world));
     }
 }
 
