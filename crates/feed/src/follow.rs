@@ -15,11 +15,13 @@
 //!   gets a snapshot.
 //! - **It gives up** when no mirror serves it for [`ReaderBuilder::patience`]. It keeps its place, and its user may ask again.
 
+mod line;
 mod link;
 mod view;
 
+pub use line::write_line;
 pub use treefold_mirror::receiver::Update;
-pub use view::View;
+pub use view::{View, ViewError};
 
 use link::{Link, choose};
 use std::collections::VecDeque;
@@ -291,8 +293,8 @@ impl Reader {
         &self.feed
     }
 
-    /// True if an update waits to be taken.
-    pub(crate) fn has_updates(&self) -> bool {
+    /// True if an update has arrived and waits to be taken.
+    pub fn has_updates(&self) -> bool {
         !self.updates.is_empty()
     }
 

@@ -166,6 +166,11 @@ impl Unstarted {
 }
 
 impl Mirror {
+    /// The feed.
+    pub fn feed(&self) -> &str {
+        &self.shared.options.feed
+    }
+
     /// The place after the last applied event.
     pub fn cut(&self) -> Cut {
         self.shared.held().deciding.cut()

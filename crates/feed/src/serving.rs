@@ -22,7 +22,7 @@ mod place;
 mod pump;
 mod shelf;
 
-pub(crate) use forms::Form;
+pub(crate) use forms::{Because, Beginning, Form, Reached};
 pub(crate) use place::Service;
 pub(crate) use pump::serve;
 

@@ -17,6 +17,7 @@ use super::place::Served;
 use super::shelf::{Channel, Shelf};
 use bytes::Bytes;
 use serde::Serialize;
+use std::io::Write;
 use std::ops::DerefMut;
 use std::sync::Arc;
 use treefold_mirror::event::{Name, write_json};
@@ -171,22 +172,24 @@ impl Writer {
     }
 }
 
+/// A place that the reader has reached.
 #[derive(Serialize)]
-struct Reached {
-    at: String,
+pub(crate) struct Reached {
+    pub(crate) at: String,
 }
 
+/// The beginning of a snapshot.
 #[derive(Serialize)]
-struct Beginning {
-    at: String,
-    rules_version: u32,
+pub(crate) struct Beginning {
+    pub(crate) at: String,
+    pub(crate) rules_version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    because: Option<Because>,
+    pub(crate) because: Option<Because>,
 }
 
 /// The reason why a reader gets a snapshot.
 #[derive(Serialize)]
-struct Because {
+pub(crate) struct Because {
     name: &'static str,
     message: String,
 }
@@ -221,7 +224,7 @@ impl Form {
     }
 
     /// Appends a message with a name and an id.
-    fn say(&self, name: &str, id: Option<&str>, content: &impl Serialize, out: &mut Vec<u8>) {
+    pub(crate) fn say(&self, name: &str, id: Option<&str>, content: &impl Serialize, out: &mut Vec<u8>) {
         self.open(name, id, out);
         let written = serde_json::to_writer(&mut *out, content);
         written.expect("invariant: names, keys and values can be written to a vector");
@@ -297,14 +300,19 @@ impl Form {
             return;
         }
         for (position, event) in events {
-            let id = self.cut(Cut { position, ..opened.head.first });
-            self.open("event", Some(&id), out);
-            out.extend_from_slice(format!("{{\"position\":{position},\"sent_ms\":{}", opened.head.sent_ms).as_bytes());
-            let members = out.len();
-            write_json(event, out);
-            // The event's own brace gives way to the members before it.
-            out[members] = b',';
-            self.close(out);
+            self.say_event(Cut { position, ..opened.head.first }, opened.head.sent_ms, event, out);
         }
+    }
+
+    /// Appends an event.
+    pub(crate) fn say_event(&self, at: Cut, sent_ms: u64, event: &Event, out: &mut Vec<u8>) {
+        self.open("event", Some(&self.cut(at)), out);
+        let position = at.position;
+        write!(out, "{{\"position\":{position},\"sent_ms\":{sent_ms}").expect("invariant: a vector takes all bytes");
+        let members = out.len();
+        write_json(event, out);
+        // The event's own brace gives way to the members before it.
+        out[members] = b',';
+        self.close(out);
     }
 }
