@@ -336,7 +336,8 @@ impl FromStr for Serve {
 /// Parses the address of a listener for readers. `http` takes addresses of this machine only.
 fn listener(text: &str, value: &str, is_public: bool) -> Result<HttpOptions, CallError> {
     let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
-    let addr: SocketAddr = value.parse().map_err(|_| refuse("http with IP:PORT, as in http=127.0.0.1:7780"))?;
+    let addr: SocketAddr =
+        value.parse().map_err(|_| refuse("http with IP:PORT, as in http=127.0.0.1:7780"))?;
     if !is_public && !addr.ip().is_loopback() {
         return Err(refuse(
             "http with a loopback address. Readers are not authenticated; http-public allows other addresses",

@@ -85,7 +85,9 @@ impl HttpOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address can be reached from other machines.
-    #[error("{addr} can be reached from other machines, and readers are not authenticated; allow it explicitly")]
+    #[error(
+        "{addr} can be reached from other machines, and readers are not authenticated; allow it explicitly"
+    )]
     Public {
         /// The address.
         addr: SocketAddr,

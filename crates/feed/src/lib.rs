@@ -14,14 +14,15 @@
 //!
 //! A reader is the front-end of a stream to one mirror, or a client of that mirror's HTTP listener.
 //!
-//! A map of the code: [`origin`] sends, [`mirror`](mod@mirror) receives, `joining` brings a mirror up to date,
-//! `reading` answers calls, `serving` serves readers, [`http`] those that come over HTTP, and [`follow`] is the
-//! reader.
+//! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives,
+//! `joining` brings a mirror up to date, `reading` answers calls, `serving` serves readers, [`http`] those that come
+//! over HTTP, and [`follow`] is the reader.
 #![forbid(unsafe_code)]
 
 pub mod follow;
 pub mod http;
 mod joining;
+mod journaling;
 pub mod mirror;
 pub mod origin;
 mod reading;
@@ -32,19 +33,21 @@ use std::hash::{BuildHasher, Hasher};
 pub use follow::{Reader, Update, View};
 pub use http::{HttpListener, HttpOptions};
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
-pub use origin::{OfferError, Origin, OriginOptions, OriginStatus};
+pub use origin::{Acknowledged, OfferError, Origin, OriginOptions, OriginStatus};
 pub use reading::MirrorStatus;
 pub use serving::ReaderLimits;
 
-/// Parameters of a feed's stream: its front-end is the origin, or a reader.
+/// Parameters of a feed's stream: the wishes of its front-end.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum FeedParams {
-    /// To all mirrors.
+    /// An origin's stream, to all mirrors.
     Origin {
         /// The epoch of the origin.
         epoch: u32,
+        /// The ends of the earlier epochs that it continues.
+        past: Vec<treefold_mirror::Cut>,
     },
-    /// To one mirror.
+    /// A reader's stream, to one mirror.
     Reader(ReaderParams),
 }
 

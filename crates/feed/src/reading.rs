@@ -45,7 +45,7 @@ impl Aggregation for Getting {
             return Err(OperatorError::new(format!("{} keys; allowed: {KEYS_MAX}", wanted.keys.len())));
         }
         let held = partition.data_as::<Shared>()?.current()?;
-        let (cut, state) = (held.deciding.cut(), held.deciding.state());
+        let (cut, state) = (held.mirror().cut(), held.mirror().state());
         let rows: Vec<_> = wanted.keys.iter().filter_map(|key| state.value(key)).collect();
         drop(held);
         let rows = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
@@ -84,15 +84,15 @@ pub struct MirrorStatus {
 impl MirrorStatus {
     pub(crate) fn of(shared: &Shared) -> Self {
         let held = shared.held();
-        let cut = held.deciding.cut();
+        let (mirror, cut) = (held.mirror(), held.mirror().cut());
         Self {
             mirror: shared.options.number,
             epoch: cut.epoch,
             position: cut.position,
-            is_current: held.is_current,
-            keys: held.deciding.state().len(),
-            rules_version: held.deciding.rules_version(),
-            committed: held.deciding.log().committed(),
+            is_current: held.is_current(),
+            keys: mirror.state().len(),
+            rules_version: mirror.rules_version(),
+            committed: mirror.log().committed(),
             readers: shared.serving.readers(),
             pending_requests: shared.serving.pending(),
         }
@@ -126,7 +126,7 @@ impl Aggregation for Giving {
 
     fn local(&self, partition: &Partition, _: &Raw) -> Result<Raw> {
         let shared = partition.data_as::<Shared>()?;
-        let snapshot = shared.current()?.deciding.snapshot();
+        let snapshot = shared.current()?.mirror().snapshot();
         Ok(Raw(snapshot.write(shared.options.limits.piece_bytes)))
     }
 

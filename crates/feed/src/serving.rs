@@ -187,8 +187,10 @@ impl Hall {
     /// Starts the thread. If the system has none left, readers are served on the current runtime.
     pub(crate) fn open() -> Self {
         let (open, closed) = oneshot::channel::<()>();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(WORKERS_MAX).build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(WORKERS_MAX)
+            .build();
         let started = runtime.and_then(|runtime| {
             let handle = runtime.handle().clone();
             std::thread::Builder::new().name("tf-readers".to_owned()).spawn(move || {

@@ -196,7 +196,8 @@ impl Selected {
         events: impl Iterator<Item = (u64, &'a Event)>,
         out: &mut Vec<u8>,
     ) {
-        let (mut writer, mut distances, mut before) = (BatchWriter::default(), Vec::new(), head.first.position);
+        let (mut writer, mut distances, mut before) =
+            (BatchWriter::default(), Vec::new(), head.first.position);
         for (position, event) in events {
             let stream = head.streams.iter().position(|(name, _)| *name == event.stream);
             writer.push(stream.expect("invariant: a batch lists its events' streams"), event);

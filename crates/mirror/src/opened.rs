@@ -59,9 +59,8 @@ impl Opened {
         };
         places.sort_unstable();
         let event_at = |at: u32| (self.head.first.position + u64::from(at), &self.events[at as usize]);
-        let selected = move |(position, event): &(u64, &Event)| {
-            *position > after && filter.takes(event, deletes)
-        };
+        let selected =
+            move |(position, event): &(u64, &Event)| *position > after && filter.takes(event, deletes);
         places.into_iter().map(event_at).filter(selected)
     }
 }

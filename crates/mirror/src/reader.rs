@@ -47,7 +47,7 @@ enum Phase {
     /// Gets the pieces of the snapshot at a cut; the number counts those that it has. The snapshot belongs to
     /// the mirror, so that readers that stand still pin no memory.
     Loading(Weak<Encoded>, Cut, usize),
-    /// Gets the events after a cut.
+    /// Gets the events after a place.
     Live(Cut),
 }
 
@@ -117,12 +117,12 @@ impl Reader {
                 self.phase = Phase::Live(cut);
                 Some(Given::Complete(cut))
             }
-            Phase::Live(cut) => {
-                let because = match live(mirror, *cut, limits) {
-                    Ok(None) => return None,
-                    Ok(Some((last, packet))) => {
-                        cut.position = last;
-                        return Some(Given::Events(packet));
+            Phase::Live(place) => {
+                let because = match next_events(mirror, *place, limits) {
+                    Ok(next) => {
+                        let (last, packet) = next?;
+                        *place = Cut { position: last, ..mirror.cut() };
+                        return Some(Given::Events(packet.clone()));
                     }
                     Err(because) => because,
                 };
@@ -162,21 +162,19 @@ impl Reader {
     }
 }
 
-/// The packet with the event after a cut, and the position of its last event.
-fn live<S: State>(
-    mirror: &Mirror<S>,
-    from: Cut,
+/// The packet with the event after `place`, and the position of its last event. `None` if there is none yet.
+fn next_events<'a, S: State>(
+    mirror: &'a Mirror<S>,
+    place: Cut,
     limits: &MirrorLimits,
-) -> Result<Option<(u64, Bytes)>, ResumeError> {
-    let known = mirror.cut().epoch;
-    if from.epoch != known {
-        return Err(ResumeError::Epoch { known, given: from.epoch });
-    }
-    let lag = mirror.log().bytes_after(from.position)?;
+) -> Result<Option<(u64, &'a Bytes)>, ResumeError> {
+    // A mirror that has begun anew, or has taken a snapshot, may be elsewhere now.
+    mirror.check_place(place)?;
+    let lag = mirror.log().bytes_after(place.position)?;
     if lag > limits.lag_bytes_max as u64 {
-        return Err(ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from });
+        return Err(ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from: place });
     }
-    Ok(mirror.log().next_after(from.position)?.map(|(last, packet)| (last, packet.clone())))
+    Ok(mirror.log().next_after(place.position)?)
 }
 
 impl Snapshots {

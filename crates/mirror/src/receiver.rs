@@ -143,7 +143,7 @@ impl Receiver {
         let is_first = !std::mem::replace(&mut self.is_served, true);
         match (message, self.phase) {
             (Message::Refused(refusal), _) => return Err(refusal.into()),
-            (Message::At(place), Phase::Live(cut)) if !is_first => self.pass(cut, place, updates)?,
+            (Message::At(place), Phase::Live(cut)) if !is_first => self.pass(cut, &place, updates)?,
             // A sign of life.
             (Message::Alive, _) => self.is_served = !is_first,
             (Message::At(_), _) => return Err(ReceiveError::Order("a place, but the reader has none")),
@@ -168,9 +168,9 @@ impl Receiver {
                 let batch = batch_of(&packet)?;
                 let last = batch.last();
                 let first = batch.head.first.position;
-                let events = (0_u64..).zip(batch.events()).map(|(at, event)| {
-                    Ok((first.saturating_add(at), event.map_err(PacketError::from)?))
-                });
+                let events = (0_u64..)
+                    .zip(batch.events())
+                    .map(|(at, event)| Ok((first.saturating_add(at), event.map_err(PacketError::from)?)));
                 self.take_events(cut, &batch.head, last, events, updates)?;
             }
             (Message::Selected(part), Phase::Live(cut)) if !is_first => {
@@ -188,7 +188,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn pass(&mut self, cut: Cut, place: Place, updates: &mut VecDeque<Update>) -> Result<(), ReceiveError> {
+    fn pass(&mut self, cut: Cut, place: &Place, updates: &mut VecDeque<Update>) -> Result<(), ReceiveError> {
         if place.cut.position < cut.position || place.cut.epoch < cut.epoch {
             return Err(ReceiveError::Order("a place before that of the reader"));
         }

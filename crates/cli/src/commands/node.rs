@@ -190,7 +190,8 @@ impl NodeArgs {
         for (unstarted, http) in mirrors.into_iter().flatten() {
             let mirror = unstarted.start(node.client());
             if let Some(http) = http {
-                let listener = mirror.listen(http).await.map_err(|error| Failure::failed(error.to_string()))?;
+                let listener =
+                    mirror.listen(http).await.map_err(|error| Failure::failed(error.to_string()))?;
                 listeners.push((mirror.feed().to_owned(), listener));
             }
             running.push(mirror);
@@ -360,7 +361,8 @@ fn announce(node: &Node, listeners: &[(String, HttpListener)], format: Format) {
             }
         }
         Format::Json => {
-            let readers = listeners.iter().map(|(feed, listener)| (feed.clone(), listener.addr().to_string()));
+            let readers =
+                listeners.iter().map(|(feed, listener)| (feed.clone(), listener.addr().to_string()));
             let process = std::process::id();
             print_json(&Ready { listening: addr.to_string(), process, readers: readers.collect() });
         }

@@ -27,7 +27,9 @@ impl Running {
             .expect("the program can be started");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let (sender, lines) = channel();
-        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Self { child, lines }
     }
 
@@ -250,7 +252,10 @@ fn node_serves_readers_over_http_until_it_is_told_to_end() {
     assert!(lines.by_ref().any(|line| line.contains(r#"{"complete":{"#)));
     source.finish();
     hub.signal(libc::SIGTERM);
-    assert!(lines.by_ref().any(|line| line.starts_with(r#"{"reached":{"at":"flights=1.5"#)), "the last place");
+    assert!(
+        lines.by_ref().any(|line| line.starts_with(r#"{"reached":{"at":"flights=1.5"#)),
+        "the last place"
+    );
     assert_eq!(hub.wait(), Some(0));
     let mut rest = Vec::new();
     assert!(stream.read_to_end(&mut rest).is_ok(), "the connection has ended in order");

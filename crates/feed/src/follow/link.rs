@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use treefold::{Client, PartitionSet, Stream, StreamEvent, Synchronisation};
 use treefold_core::error::{Missing, Reason};
+use treefold_mirror::Cut;
 use treefold_mirror::event::Name;
 use treefold_mirror::message::Message;
-use treefold_mirror::Cut;
 
 /// Time that the mirrors have to tell their state.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
@@ -137,9 +137,7 @@ fn candidates<'a>(mirrors: &'a [MirrorStatus], from: Option<Cut>, avoided: &[u32
         }
     };
     prefer(&|mirror| !avoided.contains(&mirror.mirror));
-    prefer(&|mirror| {
-        from.is_none_or(|from| Cut { epoch: mirror.epoch, position: mirror.position } >= from)
-    });
+    prefer(&|mirror| from.is_none_or(|from| Cut { epoch: mirror.epoch, position: mirror.position } >= from));
     best
 }
 
@@ -164,8 +162,12 @@ mod tests {
 
     #[test]
     fn mirrors_that_are_current_and_not_behind_are_chosen() {
-        let mirrors =
-            [mirror(0, 2, 90, true), mirror(1, 2, 100, true), mirror(2, 2, 100, false), mirror(3, 1, 500, true)];
+        let mirrors = [
+            mirror(0, 2, 90, true),
+            mirror(1, 2, 100, true),
+            mirror(2, 2, 100, false),
+            mirror(3, 1, 500, true),
+        ];
         let numbers = |from: Option<u64>, avoided: &[u32]| {
             let from = from.map(|position| Cut { epoch: 2, position });
             candidates(&mirrors, from, avoided).iter().map(|mirror| mirror.mirror).collect::<Vec<_>>()

@@ -2,7 +2,7 @@
 
 use super::answer::{Problem, answer};
 use super::{Site, ended};
-use crate::mirror::{Held, Shared};
+use crate::mirror::Shared;
 use crate::reading::MirrorStatus;
 use crate::serving::{Form, Service};
 use axum::Router;
@@ -19,7 +19,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use treefold_mirror::event::Name;
 use treefold_mirror::filter::{Filter, FilterError};
-use treefold_mirror::keyed::KeyValue;
+use treefold_mirror::follow::Follower;
+use treefold_mirror::keyed::{KeyValue, KeyedState};
 use treefold_mirror::{Cut, VectorTime};
 
 /// The header by which a browser says the last event that it has.
@@ -50,8 +51,8 @@ impl Site {
         self.shared.upgrade().ok_or_else(Problem::ended)
     }
 
-    fn time(&self, held: &Held) -> String {
-        held.deciding.vector_time(self.feed.clone()).to_string()
+    fn time(&self, held: &Follower<KeyedState>) -> String {
+        held.mirror().vector_time(self.feed.clone()).to_string()
     }
 }
 
@@ -61,7 +62,7 @@ struct Health {
 }
 
 async fn health(State(site): State<Site>) -> Response {
-    let is_current = site.shared.upgrade().is_some_and(|shared| shared.held().is_current);
+    let is_current = site.shared.upgrade().is_some_and(|shared| shared.held().is_current());
     answer(StatusCode::OK, &Health { is_current })
 }
 
@@ -94,10 +95,10 @@ async fn key(
     let (feed, key) = path(asked)?;
     let shared = site.mirror(&feed)?;
     let held = shared.held();
-    if !held.is_current {
+    if !held.is_current() {
         return Err(Problem::not_current());
     }
-    let (at, row) = (site.time(&held), held.deciding.state().value(&key));
+    let (at, row) = (site.time(&held), held.mirror().state().value(&key));
     drop(held);
     let row = row.ok_or_else(|| Problem::key(&key))?;
     Ok(answer(StatusCode::OK, &Found { at, row }))
@@ -119,8 +120,11 @@ async fn events(
     let Query(parameters) = parameters.map_err(|error| Problem::query(&error.body_text()))?;
     let (filter, from) = wishes(&site.feed, &parameters, &headers)?;
     let feed = site.feed.clone();
-    let (form, kind) =
-        if wants_server_sent(&headers) { (Form::Sent(feed), SERVER_SENT) } else { (Form::Lines(feed), LINES) };
+    let (form, kind) = if wants_server_sent(&headers) {
+        (Form::Sent(feed), SERVER_SENT)
+    } else {
+        (Form::Lines(feed), LINES)
+    };
     let service = Service::new(&shared, site.changed.clone(), form, filter, from);
     let service = service.map_err(|refusal| Problem::readers(&refusal))?;
     let headers = [
@@ -167,7 +171,9 @@ fn wishes(
         let added = match name.as_str() {
             "key" => filter.add_key(value.as_str()),
             "prefix" => filter.add_prefix(value.as_str()),
-            "type" => Name::new(value.clone()).map_err(FilterError::from).and_then(|kind| filter.add_type(kind)),
+            "type" => {
+                Name::new(value.clone()).map_err(FilterError::from).and_then(|kind| filter.add_type(kind))
+            }
             "from" => {
                 from = Some(cut_of(feed, "from", value)?);
                 Ok(())

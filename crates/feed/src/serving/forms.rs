@@ -308,7 +308,8 @@ impl Form {
     pub(crate) fn say_event(&self, at: Cut, sent_ms: u64, event: &Event, out: &mut Vec<u8>) {
         self.open("event", Some(&self.cut(at)), out);
         let position = at.position;
-        write!(out, "{{\"position\":{position},\"sent_ms\":{sent_ms}").expect("invariant: a vector takes all bytes");
+        write!(out, "{{\"position\":{position},\"sent_ms\":{sent_ms}")
+            .expect("invariant: a vector takes all bytes");
         let members = out.len();
         write_json(event, out);
         // The event's own brace gives way to the members before it.

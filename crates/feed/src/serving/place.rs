@@ -2,7 +2,7 @@
 
 use super::forms::{Form, Writer};
 use super::{Seat, Serving, encode_elsewhere};
-use crate::mirror::{Held, Shared};
+use crate::mirror::Shared;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until};
 use treefold_mirror::Cut;
 use treefold_mirror::event::Name;
 use treefold_mirror::filter::Filter;
-use treefold_mirror::keyed::KeyValue;
+use treefold_mirror::keyed::{KeyValue, KeyedState};
 use treefold_mirror::message::{Begins, Place, Refusal};
-use treefold_mirror::mirror::ResumeError;
+use treefold_mirror::mirror::{Mirror, ResumeError};
 use treefold_mirror::packet::PacketError;
 use treefold_mirror::reader::{Given, Reader};
 
@@ -183,22 +183,21 @@ impl Service {
     fn fill(&mut self) {
         let shared = Arc::clone(&self.seat.shared);
         let held = shared.held();
-        if held.is_current {
-            self.take_from(&held);
+        if held.is_current() {
+            self.take_from(held.mirror());
         }
         drop(held);
         let waits = self.ready.is_empty() && self.reader.as_ref().is_none_or(Reader::is_waiting);
         self.seat.wait(waits);
     }
 
-    fn take_from(&mut self, held: &Held) {
+    fn take_from(&mut self, mirror: &Mirror<KeyedState>) {
         let shared = Arc::clone(&self.seat.shared);
-        let (mirror, limits) = (&held.deciding, &shared.options.limits);
+        let limits = &shared.options.limits;
         if self.reader.is_none() {
             let known = mirror.cut();
             let is_ahead = self.from.is_some_and(|from| {
-                let resumed = mirror.resume(from).map(|_| ());
-                from.epoch > known.epoch || matches!(resumed, Err(ResumeError::Ahead { .. }))
+                from.epoch > known.epoch || matches!(mirror.check_place(from), Err(ResumeError::Ahead { .. }))
             });
             if is_ahead && Instant::now() < self.wait_until {
                 return;
@@ -266,8 +265,8 @@ impl Service {
         match self.reader.as_ref().and_then(Reader::cut) {
             Some(cut) => {
                 let held = self.seat.shared.held();
-                let is_latest = held.deciding.cut() == cut;
-                let streams = if is_latest { held.deciding.streams().to_vec() } else { Vec::new() };
+                let is_latest = held.mirror().cut() == cut;
+                let streams = if is_latest { held.mirror().streams().to_vec() } else { Vec::new() };
                 Served::At(Place { cut, streams, sent_ms: 0 })
             }
             None => Served::Alive,

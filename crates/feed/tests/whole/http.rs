@@ -227,7 +227,8 @@ async fn malformed_requests_get_typed_errors() {
     let header = "last-event-id: flights=x\r\n";
     let problem = Answer::get(listener.addr(), events, header).await.whole().await;
     assert_eq!(problem["parameter"], "last-event-id", "{problem}");
-    let posted = Answer::to(listener.addr(), "POST /healthz HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n\r\n").await;
+    let posted =
+        Answer::to(listener.addr(), "POST /healthz HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(posted.status, 405, "{}", posted.head);
     assert!(posted.head.contains("allow: get"), "{}", posted.head);
     let long = format!("x: {}\r\n", "y".repeat(64 << 10));

@@ -133,8 +133,12 @@ async fn filtered_reader_has_the_rows_of_its_keys_and_an_exact_place() {
     let mut views = [by_key, by_prefix, both, whole].map(Reader::into_view);
     offer(&origin, 201..=1_040).await;
     until("the mirror has all", async || mirror.cut().position == 1_040).await;
-    let takes: [fn(&str) -> bool; 4] =
-        [|key| key == "DL7", |key| key.starts_with("DL4"), |key| key == "DL7" || key.starts_with("DL4"), |_| true];
+    let takes: [fn(&str) -> bool; 4] = [
+        |key| key == "DL7",
+        |key| key.starts_with("DL4"),
+        |key| key == "DL7" || key.starts_with("DL4"),
+        |_| true,
+    ];
     for (view, takes) in views.iter_mut().zip(takes) {
         let wanted: Vec<_> = rows(&mirror).into_iter().filter(|row| takes(&row.key)).collect();
         // The last event is of key DL40, which not every filter selects: the others learn their place by a sign of life.
@@ -150,7 +154,8 @@ async fn filter_by_type_gives_events_of_the_type_only() {
     let origin = start_origin(&node.client(), "").await;
     let mut reader = Reader::connect(&node.client(), "flights").kind("status").start().await.unwrap();
     snapshot(&mut reader).await;
-    let status = r#"{"stream":"airline","number":1,"key":"DL1","type":"status","fields":{"status":"landed"}}"#;
+    let status =
+        r#"{"stream":"airline","number":1,"key":"DL1","type":"status","fields":{"status":"landed"}}"#;
     offer(&origin, 1..=50).await;
     let status = treefold_mirror::Event::from_json(status, None, &MirrorLimits::DEFAULT).unwrap();
     origin.offer(status).await.unwrap();
@@ -198,8 +203,7 @@ async fn reader_resumes_without_gap_after_its_mirror_ended() {
 #[tokio::test]
 async fn reader_that_does_not_read_lags_and_delays_nobody() {
     let mut options = MirrorOptions::new("flights", 0, 1);
-    options.limits =
-        MirrorLimits { lag_bytes_max: 200_000, ..MirrorLimits::default() };
+    options.limits = MirrorLimits { lag_bytes_max: 200_000, ..MirrorLimits::default() };
     let (node, mirror) = start_mirror_with(options, None).await;
     let origin = start_origin(&node.client(), "").await;
     let client = client_of(&node).await;

@@ -6,7 +6,7 @@ use crate::keyed::KeyedState;
 use crate::limits::MirrorLimits;
 use crate::mirror::Mirror;
 use crate::opened::{Opened, selected_rows};
-use crate::origin::Origin;
+use crate::origin::{Origin, Outgoing};
 use crate::reader::{Given, Reader, Snapshots, encode};
 use crate::rules::RuleFile;
 use crate::rules::file::StateOptions;
@@ -46,10 +46,7 @@ impl World {
         let rules = RuleFile::read("[checkpoint]\nevery_events = 4").unwrap();
         let origin = Origin::new(START, rules.into(), Functions::new(), limits.clone(), 1).unwrap();
         let site = || Site {
-            mirror: Mirror::new(
-                Snapshot { cut: START, rules_version: 0, streams: Vec::new(), state: state() },
-                &limits,
-            ),
+            mirror: Mirror::new(Snapshot::beginning(START, state()), &limits),
             snapshots: Snapshots::default(),
             due: VecDeque::new(),
         };
@@ -66,7 +63,7 @@ impl World {
                 number % 7
             );
             self.origin.offer(Instant::START, Event::from_json(&json, None, &LIMITS).unwrap()).unwrap();
-            while let Some(packet) = self.origin.poll_packet(Instant::START, number) {
+            while let Some(Outgoing { packet, .. }) = self.origin.poll_packet(Instant::START, number) {
                 self.sites.iter_mut().for_each(|site| site.due.push_back(packet.clone()));
             }
         }
@@ -75,7 +72,7 @@ impl World {
     fn deliver(&mut self, site: usize, most: usize) {
         let Site { mirror, due, .. } = &mut self.sites[site];
         for packet in due.drain(..most.min(due.len())) {
-            mirror.take(&packet, 0).unwrap();
+            mirror.take(&packet).unwrap();
         }
     }
 
@@ -112,13 +109,16 @@ impl Display {
     fn messages(&mut self, given: Given, after: Option<Cut>) -> Vec<Message> {
         let deletes = [name("gone")];
         vec![match given {
-            Given::Begins { snapshot, because } => Message::Begins(Begins {
-                cut: snapshot.cut,
-                rules_version: snapshot.rules_version,
-                deletes: deletes.to_vec(),
-                retention_ms: None,
-                because,
-            }),
+            Given::Begins { snapshot, because } => {
+                self.passed = None;
+                Message::Begins(Begins {
+                    cut: snapshot.cut,
+                    rules_version: snapshot.rules_version,
+                    deletes: deletes.to_vec(),
+                    retention_ms: None,
+                    because,
+                })
+            }
             Given::Piece(piece) if self.filter.is_whole() => Message::Piece(piece),
             Given::Piece(piece) => Message::Piece(selected_rows(&piece, &self.filter).unwrap()),
             Given::Complete(cut) => Message::Complete(Place { cut, ..Place::default() }),

@@ -108,7 +108,9 @@ impl Watch {
                 Ok(()) => {}
                 // A program that has read enough, as `head`, ends the command without an error.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Verdict::Full),
-                Err(error) => return Err(Failure::failed(format!("can't write to standard output: {error}"))),
+                Err(error) => {
+                    return Err(Failure::failed(format!("can't write to standard output: {error}")));
+                }
             }
         }
     }
@@ -168,9 +170,16 @@ impl Shown {
             Update::Event { at, event, .. } => {
                 let mut json = Vec::new();
                 treefold_mirror::event::write_json(event, &mut json);
-                let event: serde_json::Value = serde_json::from_slice(&json).map_err(std::io::Error::other)?;
+                let event: serde_json::Value =
+                    serde_json::from_slice(&json).map_err(std::io::Error::other)?;
                 let fields = event.get("fields").map_or_else(|| "{}".to_owned(), ToString::to_string);
-                writeln!(line, "{} {} {} {fields}", style.dim(at), plain(&event["key"]), plain(&event["type"]))
+                writeln!(
+                    line,
+                    "{} {} {} {fields}",
+                    style.dim(at),
+                    plain(&event["key"]),
+                    plain(&event["type"])
+                )
             }
             // It tells nothing to people.
             Update::At { .. } => Ok(()),
@@ -186,7 +195,9 @@ impl Shown {
             return;
         };
         let _ = match self.format {
-            Format::Json => writeln!(self.out, "{}", serde_json::json!({ "ended": { "at": time.to_string() } })),
+            Format::Json => {
+                writeln!(self.out, "{}", serde_json::json!({ "ended": { "at": time.to_string() } }))
+            }
             Format::Text => writeln!(self.out, "resume with --from '{time}'"),
         };
         let _ = self.out.flush();
