@@ -11,6 +11,7 @@
 //! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
 //! mirror=flights:partitions=0/4                 the first of four mirrors of a feed
+//! mirror=flights:partitions=0/4:http=127.0.0.1:7780   the same with a listener for readers over HTTP
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
@@ -27,16 +28,17 @@ pub mod daemon;
 
 use crate::parse::{self, partitions_of_total};
 use bytes::Bytes;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use treefold::{Body, CallError, Operator, PartitionSet, Service};
-use treefold_feed::{MirrorOptions, Unstarted, mirror};
+use treefold_feed::{HttpOptions, MirrorOptions, Unstarted, mirror};
 use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// Keys that may follow a colon.
-const KEYS: [&str; 5] = ["partitions", "endpoints", "data", "files", "name"];
+const KEYS: [&str; 7] = ["partitions", "endpoints", "data", "files", "name", "http", "http-public"];
 
 /// One argument of `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +60,15 @@ enum What {
     /// This host, under this name; `None` for the system's name.
     Hosts(Option<String>),
     Daemon,
-    /// A mirror of this feed.
-    Mirror(String),
+    /// A mirror of this feed, and its listener for readers.
+    Mirror(String, Option<HttpOptions>),
 }
 
 /// A service of a node, and the mirror in it, which the node starts.
 #[derive(Debug)]
 pub struct Opened {
     pub service: Service,
-    pub mirror: Option<Unstarted>,
+    pub mirror: Option<(Unstarted, Option<HttpOptions>)>,
 }
 
 /// A folder to search, and how to index it.
@@ -141,7 +143,7 @@ impl Serve {
             What::Echo => crate::echo::SERVICE,
             What::Hosts(_) => treefold_hosts::SERVICE,
             What::Daemon => treefold_daemon::SERVICE,
-            What::Mirror(feed) => feed,
+            What::Mirror(feed, _) => feed,
         }
     }
 
@@ -159,10 +161,10 @@ impl Serve {
             What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
-            What::Mirror(feed) => {
+            What::Mirror(feed, http) => {
                 let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
                 let (service, mirror) = mirror(MirrorOptions::new(feed, number, self.total));
-                unstarted = Some(mirror);
+                unstarted = Some((mirror, http.clone()));
                 service
             }
         };
@@ -257,7 +259,7 @@ impl FromStr for Serve {
         let (head, options) = split_options(text);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
-        let mut of_streams = false;
+        let (mut of_streams, mut http) = (false, None);
         for (key, value) in options {
             match key {
                 "partitions" | "endpoints" => {
@@ -265,6 +267,7 @@ impl FromStr for Serve {
                 }
                 "data" => data = Some(PathBuf::from(value)),
                 "name" => host = Some(value.to_owned()),
+                "http" | "http-public" => http = Some(listener(text, value, key == "http-public")?),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
             }
         }
@@ -273,6 +276,9 @@ impl FromStr for Serve {
         let declared = total.is_some();
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
         let of_a_folder = data.is_some() || files_max.is_some();
+        if http.is_some() && name != "mirror" {
+            return Err(refuse("http for mirrors only"));
+        }
         let what = match (name, folder) {
             ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
             ("daemon", _) => {
@@ -302,11 +308,12 @@ impl FromStr for Serve {
                     && partitions.len() == 1
                     && is_service_name(feed) =>
             {
-                What::Mirror(feed.to_owned())
+                What::Mirror(feed.to_owned(), http)
             }
             ("mirror", _) => {
                 return Err(refuse(
-                    "mirror with a feed, and one partition of a total, as in mirror=flights:partitions=0/4",
+                    "mirror with a feed, one partition of a total, and optionally an address for readers, as in \
+                     mirror=flights:partitions=0/4:http=127.0.0.1:7780",
                 ));
             }
             ("hosts", None) if !of_a_folder && partitions.len() == 1 => What::Hosts(host),
@@ -324,6 +331,19 @@ impl FromStr for Serve {
         };
         Ok(Self { what, partitions, total, declared })
     }
+}
+
+/// Parses the address of a listener for readers. `http` takes addresses of this machine only.
+fn listener(text: &str, value: &str, is_public: bool) -> Result<HttpOptions, CallError> {
+    let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
+    let addr: SocketAddr =
+        value.parse().map_err(|_| refuse("http with IP:PORT, as in http=127.0.0.1:7780"))?;
+    if !is_public && !addr.ip().is_loopback() {
+        return Err(refuse(
+            "http with a loopback address. Readers are not authenticated; http-public allows other addresses",
+        ));
+    }
+    Ok(HttpOptions { is_public, ..HttpOptions::new(addr) })
 }
 
 /// Splits an argument into the part before the first option, and the options.
@@ -354,7 +374,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon | What::Mirror(_) => {
+            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon | What::Mirror(..) => {
                 panic!("{text} is not a search service")
             }
         }
@@ -369,7 +389,11 @@ mod tests {
         assert_eq!(serve("micro:partitions=0/1:name=batch").what, What::Micro(Some("batch".to_owned())));
         assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
         assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
-        assert_eq!(serve("mirror=flights:partitions=1/4").what, What::Mirror("flights".to_owned()));
+        assert_eq!(serve("mirror=flights:partitions=1/4").what, What::Mirror("flights".to_owned(), None));
+        let served = serve("mirror=flights:partitions=1/4:http=[::1]:7780").what;
+        let http = HttpOptions::new("[::1]:7780".parse().unwrap());
+        assert_eq!(served, What::Mirror("flights".to_owned(), Some(http)));
+        assert!("mirror=flights:partitions=1/4:http-public=0.0.0.0:0".parse::<Serve>().is_ok());
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
         assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);
         let assumption = serve("micro:partitions=0,8").assumption().unwrap();
@@ -433,6 +457,10 @@ mod tests {
             "daemon:endpoints=0-4/4",
             "micro:endpoints=0-1/4",
             "faces:partitions=0/1",
+            "mirror=flights:partitions=0-1/4",
+            "mirror=flights:partitions=0/4:http=7780",
+            "mirror=flights:partitions=0/4:http=0.0.0.0:7780",
+            "echo:partitions=0/4:http=127.0.0.1:7780",
             "search=.:partitions=0/1:files=many",
         ] {
             let refused = senseless.parse::<Serve>().unwrap_err().to_string();

@@ -12,20 +12,30 @@
 //! mirror that lacks events takes a snapshot from another one by a call, and applies the packets that came in
 //! the meantime. The stream orders packets, repairs its tree and slows the origin down; this crate does none of it.
 //!
-//! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives
-//! and serves, `joining` brings a mirror up to date, `reading` answers calls.
+//! A reader is the front-end of a stream to one mirror, or a client of that mirror's HTTP listener.
+//!
+//! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives,
+//! `joining` brings a mirror up to date, `reading` answers calls, `serving` serves readers, [`http`] those that come
+//! over HTTP, and [`follow`] is the reader.
 #![forbid(unsafe_code)]
 
+pub mod follow;
+pub mod http;
 mod joining;
 mod journaling;
 pub mod mirror;
 pub mod origin;
 mod reading;
+mod serving;
 
 use std::hash::{BuildHasher, Hasher};
 
+pub use follow::{Reader, Update, View};
+pub use http::{HttpListener, HttpOptions};
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
 pub use origin::{Acknowledged, OfferError, Origin, OriginOptions, OriginStatus};
+pub use reading::MirrorStatus;
+pub use serving::ReaderLimits;
 
 /// Parameters of a feed's stream: the wishes of its front-end.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -37,6 +47,16 @@ enum FeedParams {
         /// The ends of the earlier epochs that it continues.
         past: Vec<treefold_mirror::Cut>,
     },
+    /// A reader's stream, to one mirror.
+    Reader(ReaderParams),
+}
+
+/// The wishes of a reader.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct ReaderParams {
+    filter: treefold_mirror::Filter,
+    /// The place after which it resumes; without one, it gets a snapshot.
+    from: Option<treefold_mirror::Cut>,
 }
 
 fn random_seed() -> u64 {

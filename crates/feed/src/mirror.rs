@@ -1,11 +1,14 @@
 //! A mirror's task: gives the origin's packets to the deciding [`Follower`], sends its votes, and fetches the
 //! snapshots that it needs.
 
+use crate::http::{HttpListener, HttpOptions, ListenError};
 use crate::joining::fetch;
 use crate::reading::readable;
+use crate::serving::{Hall, ReaderLimits, Serving, serve};
 use crate::{FeedParams, random_seed};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use treefold::endpoint::{Acceptor, EndpointStream, Packet, accept};
@@ -33,6 +36,8 @@ pub struct MirrorOptions {
     pub state: StateOptions,
     /// The limits.
     pub limits: MirrorLimits,
+    /// Limits of its readers.
+    pub readers: ReaderLimits,
     /// Hides from sources which keys share a slot of a table. Choose it at random.
     pub seed: u64,
 }
@@ -51,11 +56,13 @@ pub struct Mirror {
     shared: Arc<Shared>,
     changed: watch::Receiver<Cut>,
     running: JoinHandle<()>,
+    hall: Hall,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: MirrorOptions,
+    pub(crate) serving: Serving,
     held: Mutex<Follower<KeyedState>>,
 }
 
@@ -67,7 +74,8 @@ pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
     let (accepting, acceptor) = accept();
     let MirrorOptions { number, total, ref limits, .. } = options;
     let follower = Follower::new(number, total, options.empty(Cut::default()), limits);
-    let shared = Shared { held: Mutex::new(follower), options };
+    let serving = Serving::new(options.readers.clone());
+    let shared = Shared { held: Mutex::new(follower), serving, options };
     let shared = Arc::new(shared);
     let service = Service::new(shared.options.feed.as_str())
         .total(shared.options.total)
@@ -80,7 +88,8 @@ impl MirrorOptions {
     /// Mirror `number` of at most `total` mirrors of a feed, with default settings.
     pub fn new(feed: impl Into<String>, number: u32, total: u32) -> Self {
         let (state, limits) = (StateOptions::default(), MirrorLimits::default());
-        Self { feed: feed.into(), number, total, state, limits, seed: random_seed() }
+        let readers = ReaderLimits::default();
+        Self { feed: feed.into(), number, total, state, limits, readers, seed: random_seed() }
     }
 
     pub(crate) fn empty_state(&self) -> KeyedState {
@@ -97,25 +106,37 @@ impl Unstarted {
     /// be called on a tokio runtime.
     pub fn start(self, client: Client) -> Mirror {
         let (shared, changed) = (Arc::clone(&self.shared), self.changed.subscribe());
+        let hall = Hall::open();
+        let readers = hall.handle.clone();
         let running = tokio::spawn(async move {
-            let mut opened = self.next_stream().await;
+            let mut opened = self.next_stream(&readers).await;
             while let Some(stream) = opened {
                 let following = Following::new(&self.shared, &self.changed, &client, stream);
                 // The stream of a newer origin ends the older one here.
                 opened = tokio::select! {
-                    newer = self.next_stream() => newer,
-                    () = following.run() => self.next_stream().await,
+                    newer = self.next_stream(&readers) => newer,
+                    () = following.run() => self.next_stream(&readers).await,
                 };
             }
         });
-        Mirror { shared, changed, running }
+        Mirror { shared, changed, running, hall }
     }
 
-    /// Waits for a stream in which this mirror may take part, and leaves the others. `None` if the node has ended.
-    async fn next_stream(&self) -> Option<EndpointStream> {
+    /// Waits for an origin's stream in which this mirror may take part, and leaves the others. Readers' streams are
+    /// served on the way. `None` if the node has ended.
+    async fn next_stream(&self, readers: &Handle) -> Option<EndpointStream> {
         loop {
             let stream = self.acceptor.accept().await?;
-            match self.shared.begin(&stream) {
+            let params = FeedParams::decode(&stream.opening().spec.params);
+            let begun = match params.map_err(|error| format!("not a feed's stream: {error}")) {
+                Ok(FeedParams::Origin { epoch, past }) => self.shared.begin(&stream, epoch, past),
+                Ok(FeedParams::Reader(params)) => {
+                    readers.spawn(serve(Arc::clone(&self.shared), self.changed.subscribe(), stream, params));
+                    continue;
+                }
+                Err(why) => Err(why),
+            };
+            match begun {
                 Ok(()) => return Some(stream),
                 Err(why) => {
                     let MirrorOptions { feed, number, .. } = &self.shared.options;
@@ -128,6 +149,11 @@ impl Unstarted {
 }
 
 impl Mirror {
+    /// The feed.
+    pub fn feed(&self) -> &str {
+        &self.shared.options.feed
+    }
+
     /// The place after the last applied event.
     pub fn cut(&self) -> Cut {
         self.shared.held().mirror().cut()
@@ -142,6 +168,20 @@ impl Mirror {
     pub async fn changed(&mut self) {
         // The task that sends lives as long as this mirror.
         let _ = self.changed.changed().await;
+    }
+
+    /// Serves readers over HTTP; see [`http`](crate::http). Dropping the listener ends it, and so does dropping this
+    /// mirror.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub async fn listen(&self, options: HttpOptions) -> Result<HttpListener, ListenError> {
+        HttpListener::start(&self.shared, self.changed.clone(), &self.hall.handle, options).await
+    }
+
+    /// The number of readers that this mirror serves.
+    pub fn readers(&self) -> usize {
+        self.shared.serving.readers()
     }
 
     /// Reads the state while no event is applied. `read` should be short.
@@ -173,10 +213,7 @@ impl Shared {
     }
 
     /// Prepares for the packets of a stream, or returns the reason for which this mirror takes no part in it.
-    fn begin(&self, stream: &EndpointStream) -> Result<(), String> {
-        let params = FeedParams::decode(&stream.opening().spec.params);
-        let FeedParams::Origin { epoch, past } =
-            params.map_err(|error| format!("not a feed's stream: {error}"))?;
+    fn begin(&self, stream: &EndpointStream, epoch: u32, past: Vec<Cut>) -> Result<(), String> {
         let past = Lineage::new(past).ok_or("the earlier epochs of the feed are out of order")?;
         let opening = Opening { stream: stream.opening().stream, epoch, past };
         self.held().begin(&opening, |cut| self.options.empty(cut)).map_err(|error| error.to_string())
@@ -233,7 +270,14 @@ impl<'a> Following<'a> {
     async fn take(&mut self, packet: Packet) -> Result<(), String> {
         let (followed, cut) = {
             let mut held = self.shared.held();
-            (held.take(&packet.payload, 0), held.mirror().cut())
+            let was_current = held.is_current();
+            let followed = held.take(&packet.payload, self.shared.serving.pending());
+            let cut = held.mirror().cut();
+            if held.is_current() && !was_current {
+                // Readers wait for a mirror that is not current.
+                self.changed.send_replace(cut);
+            }
+            (followed, cut)
         };
         match followed.map_err(|error| error.to_string())? {
             Followed::Votes(vote) => self.vote(packet.tag, &vote).await?,

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use treefold::operators::{OperatorError, Raw, Result};
 use treefold::{Aggregation, Partition, Service};
 
+/// The aggregation by which mirrors give their state.
+pub(crate) const STATUS: &str = "status";
 /// The aggregation by which a mirror gives its snapshot.
 pub(crate) const SNAPSHOT: &str = "snapshot";
 
@@ -13,7 +15,7 @@ const KEYS_MAX: usize = 10_000;
 
 /// Adds the aggregations to a feed's service.
 pub(crate) fn readable(service: Service) -> Service {
-    service.aggregation(SNAPSHOT, Giving).aggregation("get", Getting).aggregation("status", Reporting)
+    service.aggregation(SNAPSHOT, Giving).aggregation("get", Getting).aggregation(STATUS, Reporting)
 }
 
 /// Parameters of `get`.
@@ -56,14 +58,45 @@ impl Aggregation for Getting {
 }
 
 /// The state of one mirror.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct MirrorStatus {
-    mirror: u32,
-    epoch: u32,
-    position: u64,
-    is_current: bool,
-    keys: usize,
-    rules_version: u32,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorStatus {
+    /// The mirror's number.
+    pub mirror: u32,
+    /// The epoch of its origin; 0 before the first one.
+    pub epoch: u32,
+    /// The position of the last applied event.
+    pub position: u64,
+    /// True if the mirror has had all events that the origin had sent at its last checkpoint. Only such a mirror
+    /// serves readers.
+    pub is_current: bool,
+    /// Number of keys.
+    pub keys: usize,
+    /// The version of the rules that chose the last event.
+    pub rules_version: u32,
+    /// All mirrors have the events up to this position.
+    pub committed: u64,
+    /// Readers that it serves.
+    pub readers: usize,
+    /// Readers that wait for a snapshot.
+    pub pending_requests: u64,
+}
+
+impl MirrorStatus {
+    pub(crate) fn of(shared: &Shared) -> Self {
+        let held = shared.held();
+        let (mirror, cut) = (held.mirror(), held.mirror().cut());
+        Self {
+            mirror: shared.options.number,
+            epoch: cut.epoch,
+            position: cut.position,
+            is_current: held.is_current(),
+            keys: mirror.state().len(),
+            rules_version: mirror.rules_version(),
+            committed: mirror.log().committed(),
+            readers: shared.serving.readers(),
+            pending_requests: shared.serving.pending(),
+        }
+    }
 }
 
 /// Gives the state of each mirror.
@@ -74,17 +107,7 @@ impl Aggregation for Reporting {
     type Partial = Vec<MirrorStatus>;
 
     fn local(&self, partition: &Partition, (): &()) -> Result<Vec<MirrorStatus>> {
-        let shared = partition.data_as::<Shared>()?;
-        let held = shared.held();
-        let cut = held.mirror().cut();
-        Ok(vec![MirrorStatus {
-            mirror: shared.options.number,
-            epoch: cut.epoch,
-            position: cut.position,
-            is_current: held.is_current(),
-            keys: held.mirror().state().len(),
-            rules_version: held.mirror().rules_version(),
-        }])
+        Ok(vec![MirrorStatus::of(partition.data_as::<Shared>()?)])
     }
 
     fn reduce(&self, mut a: Vec<MirrorStatus>, b: Vec<MirrorStatus>, (): &()) -> Result<Vec<MirrorStatus>> {

@@ -227,7 +227,7 @@ pub(crate) fn part<'a>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u
     Ok(part)
 }
 
-fn text(whole: &Bytes, part: &[u8]) -> Result<ByteString, BatchError> {
+pub(crate) fn text(whole: &Bytes, part: &[u8]) -> Result<ByteString, BatchError> {
     ByteString::try_from(whole.slice_ref(part)).map_err(|_| BatchError::Key)
 }
 

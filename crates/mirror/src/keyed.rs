@@ -7,7 +7,7 @@
 //! A field that an event sets to nil is removed. An event of a type in `deletes` removes its key. With a
 //! retention, a key that has not changed for that long, by the origin's clock, is removed with the next event.
 
-use crate::batch::{BatchError, number, part};
+use crate::batch::{BatchError, number, part, text};
 use crate::event::Event;
 use crate::event::json::{body_to_json, fields_to_json};
 use crate::fields::{Fields, merge_without_nils, replaces_in_state};
@@ -15,6 +15,7 @@ use crate::limits::MirrorLimits;
 use crate::rules::file::StateOptions;
 use crate::state::{Frozen, Moment, State};
 use bytes::Bytes;
+use bytestring::ByteString;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
@@ -54,7 +55,7 @@ struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
     /// The key.
-    pub key: String,
+    pub key: ByteString,
     /// Its fields.
     pub fields: Fields,
     /// The last body that was not empty.
@@ -151,6 +152,12 @@ impl KeyedState {
         self.keys += 1;
     }
 
+    /// Removes the keys that are older than the retention at this time of the origin's clock. A mirror does this with
+    /// every event; a reader that does not get every event is told the time.
+    pub fn advance(&mut self, now_ms: u64) {
+        self.expire(now_ms);
+    }
+
     /// Removes keys that are older than the retention. A key's place in `aging` is brought up to date only here.
     fn expire(&mut self, now_ms: u64) {
         let Some(retention_ms) = self.options.retention_ms else { return };
@@ -177,21 +184,63 @@ impl KeyedState {
     /// # Errors
     /// If the bytes are not rows, or there are more keys than allowed. The state then has a part of the rows.
     pub fn restore(&mut self, piece: &Bytes) -> Result<(), RestoreError> {
-        let mut rest = &piece[..];
-        while !rest.is_empty() {
-            let key = part(&mut rest, "a key")?;
-            let key = std::str::from_utf8(key).map_err(|_| BatchError::Key)?;
-            let changed =
-                Moment { position: number(&mut rest, "a row")?, sent_ms: number(&mut rest, "a row")? };
-            let fields = part(&mut rest, "fields")?.to_vec();
-            let body = part(&mut rest, "a body")?.to_vec();
+        for row in rows(piece) {
+            let KeyValue { key, fields, body, changed } = row?;
             if self.keys >= self.keys_max {
                 return Err(RestoreError::Keys { limit: self.keys_max });
             }
-            self.remove(key);
-            self.insert(key, Row { fields, body, changed, aged_ms: changed.sent_ms });
+            self.remove(&key);
+            let (fields, body) = (fields.as_bytes().to_vec(), body.to_vec());
+            self.insert(&key, Row { fields, body, changed, aged_ms: changed.sent_ms });
         }
         Ok(())
+    }
+}
+
+/// The rows of an encoded piece, which share its bytes; see [`Frozen::encode`]. The iteration ends after the
+/// first error.
+pub fn rows(piece: &Bytes) -> impl Iterator<Item = Result<KeyValue, BatchError>> {
+    let mut rest = piece.clone();
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let row = take_row(&mut rest);
+        if row.is_err() {
+            rest.clear();
+        }
+        Some(row)
+    })
+}
+
+fn take_row(rest: &mut Bytes) -> Result<KeyValue, BatchError> {
+    let whole = rest.clone();
+    let mut left = &whole[..];
+    let row = KeyValue {
+        key: text(&whole, part(&mut left, "a key")?)?,
+        changed: Moment { position: number(&mut left, "a row")?, sent_ms: number(&mut left, "a row")? },
+        fields: Fields::checked(whole.slice_ref(part(&mut left, "fields")?)),
+        body: whole.slice_ref(part(&mut left, "a body")?),
+    };
+    *rest = whole.slice_ref(left);
+    Ok(row)
+}
+
+fn put_row(out: &mut Vec<u8>, key: &str, changed: Moment, fields: &[u8], body: &[u8]) {
+    put_number(out, key.len() as u64);
+    out.extend_from_slice(key.as_bytes());
+    put_number(out, changed.position);
+    put_number(out, changed.sent_ms);
+    for part in [fields, body] {
+        put_number(out, part.len() as u64);
+        out.extend_from_slice(part);
+    }
+}
+
+impl KeyValue {
+    /// Appends the row to a piece, for [`KeyedState::restore`].
+    pub fn write(&self, piece: &mut Vec<u8>) {
+        put_row(piece, &self.key, self.changed, self.fields.as_bytes(), &self.body);
     }
 }
 
@@ -219,7 +268,7 @@ impl PartialEq for KeyedState {
 impl Row {
     fn shown(&self, key: &str) -> KeyValue {
         KeyValue {
-            key: key.to_owned(),
+            key: key.into(),
             fields: Fields::checked(self.fields.clone().into()),
             body: self.body.clone().into(),
             changed: self.changed,
@@ -282,14 +331,7 @@ impl Frozen for FrozenKeys {
     fn encode(&self, bytes: usize) -> Vec<Bytes> {
         let (mut pieces, mut piece) = (Vec::new(), Vec::new());
         for (key, row) in self.shards.iter().flat_map(|shard| shard.iter()) {
-            put_number(&mut piece, key.len() as u64);
-            piece.extend_from_slice(key.as_bytes());
-            put_number(&mut piece, row.changed.position);
-            put_number(&mut piece, row.changed.sent_ms);
-            for part in [&row.fields, &row.body] {
-                put_number(&mut piece, part.len() as u64);
-                piece.extend_from_slice(part);
-            }
+            put_row(&mut piece, key, row.changed, &row.fields, &row.body);
             if piece.len() >= bytes {
                 pieces.push(std::mem::take(&mut piece).into());
             }

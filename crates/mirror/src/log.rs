@@ -32,7 +32,7 @@ struct Stored {
 }
 
 /// The events after a position are not in the log any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[error("the events after position {asked} are trimmed; the oldest event kept is {oldest}; take a snapshot")]
 pub struct Trimmed {
     /// The position after which events were asked for.

@@ -68,7 +68,7 @@ pub enum MirrorError {
 }
 
 /// The reason why a reader cannot resume. It should take a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum ResumeError {
     /// The events are trimmed.
     #[error(transparent)]
@@ -110,6 +110,19 @@ pub enum ResumeError {
         /// The reader's position.
         given: u64,
     },
+}
+
+impl ResumeError {
+    /// The error's name in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Trimmed(_) => "trimmed",
+            Self::Epoch { .. } => "epoch",
+            Self::Lagged { .. } => "lagged",
+            Self::Replaced { .. } => "replaced",
+            Self::Ahead { .. } => "ahead",
+        }
+    }
 }
 
 impl<S: State> Mirror<S> {
@@ -195,6 +208,11 @@ impl<S: State> Mirror<S> {
     /// The version of the rules that chose the last event.
     pub fn rules_version(&self) -> u32 {
         self.rules_version
+    }
+
+    /// The incoming streams, each with the number of its last decided event.
+    pub fn streams(&self) -> &[(Name, u64)] {
+        &self.streams
     }
 
     /// The log of applied packets.

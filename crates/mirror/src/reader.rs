@@ -8,8 +8,8 @@
 //!                   └────────────────────────────────────────────────────┘
 //! ```
 //!
-//! - **A reader is a place in the mirror's log**, or in one of its last snapshots, never a queue of its own. A reader that stops reading costs
-//!   its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
+//! - **A reader is a place in the mirror's log**, or in one of its last snapshots, never a queue of its own.
+//!   A reader that stops reading costs its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
 //!   gets a snapshot: the last value of each key in place of the events that it missed.
 //! - **Readers share snapshots.** After a power cut all displays join at once. One snapshot is encoded, by a job
 //!   that the caller runs elsewhere, and all of them get its pieces and then the events since. It is used as
@@ -67,6 +67,8 @@ pub enum Given {
     Complete(Cut),
     /// A packet of events. It may begin with events that the reader has; the reader drops these.
     Events(Bytes),
+    /// The reader has fallen too far behind to get every event. A snapshot follows as soon as there is one.
+    Lagging(ResumeError),
 }
 
 /// The snapshots of one mirror for its readers.
@@ -125,9 +127,33 @@ impl Reader {
                     Err(because) => because,
                 };
                 (self.phase, self.because) = (Phase::Waiting, Some(because));
+                if matches!(because, ResumeError::Lagged { .. } | ResumeError::Trimmed(_)) {
+                    // Begins with the snapshot while the reader learns that it lags.
+                    snapshots.fresh(mirror, limits);
+                    return Some(Given::Lagging(because));
+                }
                 self.poll(mirror, snapshots, limits)
             }
         }
+    }
+
+    /// The place after the last event that the reader got. `None` while it has no complete state.
+    pub fn cut(&self) -> Option<Cut> {
+        match self.phase {
+            Phase::Live(cut) => Some(cut),
+            Phase::Waiting | Phase::Loading(..) => None,
+        }
+    }
+
+    /// Lets a reader that waits for a snapshot begin with the mirror's present state, which the caller gives it.
+    /// So a reader of a few keys needs no snapshot. Returns the reason for it, if the reader did not ask for
+    /// one; `None` if the reader does not wait.
+    pub fn begin_now<S: State>(&mut self, mirror: &Mirror<S>) -> Option<Option<ResumeError>> {
+        let is_waiting = self.is_waiting();
+        is_waiting.then(|| {
+            self.phase = Phase::Live(mirror.cut());
+            self.because.take()
+        })
     }
 
     /// True if the reader waits for a snapshot.
@@ -175,6 +201,11 @@ impl Snapshots {
         }
         (self.is_wanted, self.is_encoding) = (false, true);
         Some(mirror.snapshot())
+    }
+
+    /// Notes that an encoding has failed. The next reader that is polled asks for another one.
+    pub fn give_up(&mut self) {
+        self.is_encoding = false;
     }
 
     /// Takes an encoded snapshot. Waiting readers can be polled again.

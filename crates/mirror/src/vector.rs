@@ -12,13 +12,12 @@
 //! mirror has received.
 
 use crate::event::Name;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A place in the mirrored events of a feed: after the event at `position`.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cut {
     /// Counts the feed's origins, from 1.
     pub epoch: u32,

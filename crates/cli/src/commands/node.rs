@@ -8,13 +8,14 @@ use crate::serve::{Opened, Serve, known_as, known_service, known_services};
 use attached::Attached;
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
 use treefold::shares::{ServiceShare, ShareSetting};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service};
-use treefold_feed::Mirror;
+use treefold_feed::{HttpListener, Mirror};
 use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
@@ -22,6 +23,9 @@ mod attached;
 
 /// Default address to listen at.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
+
+/// Time that readers over HTTP have to take their last message.
+const READERS_GRACE: Duration = Duration::from_millis(500);
 
 /// Exit code after a second signal to stop, as shells report it for SIGINT.
 const STOPPED_TWICE: i32 = 130;
@@ -127,8 +131,9 @@ Services:
   hosts:partitions=ID/TOTAL[:name=NAME]
       This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
       hosts/now, which `treefold top` shows.
-  mirror=FEED:partitions=ID/TOTAL
+  mirror=FEED:partitions=ID/TOTAL[:http=ADDR]
       A mirror of a feed, which `treefold mirror feed` feeds. Aggregations: FEED/get, FEED/status.
+      With http, readers follow it over HTTP at an address of this machine, or with http-public at any.
   daemon:endpoints=IDS/TOTAL
       Emulated daemons of a parallel tool, as endpoints of streams: `treefold bench tool` starts them.
 
@@ -181,9 +186,17 @@ impl NodeArgs {
             services.into_iter().map(|opened| (opened.service, opened.mirror)).unzip();
         let node = start(&settings, services).await?;
         // They end with the node.
-        let _mirrors: Vec<Mirror> =
-            mirrors.into_iter().flatten().map(|mirror| mirror.start(node.client())).collect();
-        announce(&node, format);
+        let (mut running, mut listeners) = (Vec::<Mirror>::new(), Vec::new());
+        for (unstarted, http) in mirrors.into_iter().flatten() {
+            let mirror = unstarted.start(node.client());
+            if let Some(http) = http {
+                let listener =
+                    mirror.listen(http).await.map_err(|error| Failure::failed(error.to_string()))?;
+                listeners.push((mirror.feed().to_owned(), listener));
+            }
+            running.push(mirror);
+        }
+        announce(&node, &listeners, format);
         match &settings.attached {
             Some(attached) => {
                 if attached.live(&node, settings.token.clone(), signals.next()).await? {
@@ -192,8 +205,17 @@ impl NodeArgs {
             }
             None => signals.next().await,
         }
+        let readers_end = async {
+            for (_, listener) in listeners {
+                listener.shutdown(READERS_GRACE).await;
+            }
+        };
+        let end = async {
+            readers_end.await;
+            node.shutdown(settings.grace).await;
+        };
         tokio::select! {
-            () = node.shutdown(settings.grace) => Ok(Verdict::Full),
+            () = end => Ok(Verdict::Full),
             () = signals.next() => std::process::exit(STOPPED_TWICE),
         }
     }
@@ -321,16 +343,29 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     builder.start().await.map_err(|error| Failure::failed(format!("the node can't start: {error}")))
 }
 
-fn announce(node: &Node, format: Format) {
+fn announce(node: &Node, listeners: &[(String, HttpListener)], format: Format) {
     #[derive(Serialize)]
     struct Ready {
         listening: String,
         process: u32,
+        /// Addresses for readers over HTTP, by feed.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        readers: BTreeMap<String, String>,
     }
     let addr = node.addr();
     match format {
-        Format::Text => print(format_args!("listening on {addr}")),
-        Format::Json => print_json(&Ready { listening: addr.to_string(), process: std::process::id() }),
+        Format::Text => {
+            print(format_args!("listening on {addr}"));
+            for (feed, listener) in listeners {
+                print(format_args!("readers of {feed} at http://{}/v1/feeds/{feed}/events", listener.addr()));
+            }
+        }
+        Format::Json => {
+            let readers =
+                listeners.iter().map(|(feed, listener)| (feed.clone(), listener.addr().to_string()));
+            let process = std::process::id();
+            print_json(&Ready { listening: addr.to_string(), process, readers: readers.collect() });
+        }
     }
 }
 

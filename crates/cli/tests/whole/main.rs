@@ -27,3 +27,4 @@ mod topology;
 mod totals;
 mod up;
 mod usage;
+mod watch;

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Returns a command that runs the program under test.
@@ -62,6 +62,7 @@ pub(crate) fn run_with_input(args: &[&str], input: &str) -> Ended {
 pub(crate) struct NodeProcess {
     child: Child,
     pub(crate) addr: String,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl NodeProcess {
@@ -71,10 +72,17 @@ impl NodeProcess {
         command.args(["node", "--listen", "127.0.0.1:0"]).args(args).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program can be started");
         let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("it prints its address");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        stdout.read_line(&mut line).expect("it prints its address");
         let addr = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it printed {line:?}"));
-        Self { addr: addr.to_owned(), child }
+        Self { addr: addr.to_owned(), child, stdout }
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("it prints a line");
+        line.trim().to_owned()
     }
 
     /// Sends a signal.

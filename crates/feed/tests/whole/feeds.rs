@@ -1,44 +1,14 @@
 //! An origin and its mirrors: equal states, commits, mirrors that join late, and mirrors that end.
 
+use crate::world::{event, rows, start_mirror, start_origin, start_origin_of, until};
 use std::path::Path;
 use std::time::Duration;
 use treefold::{Client, Node};
-use treefold_feed::{Mirror, MirrorOptions, OfferError, Origin, OriginOptions, mirror};
+use treefold_feed::{OfferError, Origin, OriginOptions};
 use treefold_journal::{Options, Segments};
-use treefold_mirror::keyed::KeyValue;
+use treefold_mirror::Cut;
 use treefold_mirror::origin::Refusal;
 use treefold_mirror::rules::RuleFile;
-use treefold_mirror::{Cut, Event, MirrorLimits};
-
-const LOOKS_MAX: u32 = 2_000;
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if is_so().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("still not so: {what}");
-}
-
-async fn start_mirror(number: u32, total: u32, seed: Option<&Node>) -> (Node, Mirror) {
-    let options = MirrorOptions::new("flights", number, total);
-    let (service, unstarted) = mirror(options);
-    let node = Node::builder().join(seed.map(Node::addr)).service(service).start().await.unwrap();
-    let mirror = unstarted.start(node.client());
-    (node, mirror)
-}
-
-async fn start_origin(client: &Client, rules: &str) -> Origin {
-    start_origin_of(1, client, rules).await
-}
-
-async fn start_origin_of(epoch: u32, client: &Client, rules: &str) -> Origin {
-    let mut options = OriginOptions::new(RuleFile::read(rules).unwrap());
-    options.after = Cut { epoch, position: 0 };
-    Origin::start(client, "flights", options).await.unwrap()
-}
 
 /// Starts an origin that continues after the journal in a directory.
 async fn start_origin_with(journal: &Path, client: &Client, rules: &str) -> Origin {
@@ -52,20 +22,6 @@ async fn until_acknowledged(origin: &Origin, number: u64) {
     let mut acknowledged = origin.acknowledged();
     let is_there = acknowledged.wait_for(|all| all.of("faa") >= Some(number));
     tokio::time::timeout(Duration::from_secs(20), is_there).await.expect("acknowledged in time").unwrap();
-}
-
-fn event(number: u64) -> Event {
-    let key = number % 100;
-    let json = format!(
-        r#"{{"stream":"faa","number":{number},"key":"DL{key}","type":"position","fields":{{"at":{number}}}}}"#
-    );
-    Event::from_json(&json, None, &MirrorLimits::DEFAULT).unwrap()
-}
-
-fn rows(mirror: &Mirror) -> Vec<KeyValue> {
-    let mut rows: Vec<_> = mirror.read(|_, state| state.iter().collect());
-    rows.sort_by(|a: &KeyValue, b| a.key.cmp(&b.key));
-    rows
 }
 
 #[tokio::test]
@@ -222,7 +178,7 @@ async fn origin_that_restarts_continues_after_its_journal() {
     assert_eq!(a.cut().epoch, 3);
     assert_eq!(rows(&a), rows(&b));
     for row in rows(&a) {
-        let newest = (1..=number).rev().find(|number| format!("DL{}", number % 100) == row.key).unwrap();
+        let newest = (1..=number).rev().find(|number| format!("DL{}", number % 100) == *row.key).unwrap();
         assert_eq!(row.fields.value("at"), event(newest).fields.value("at"), "{}", row.key);
     }
 }

@@ -6,3 +6,6 @@
 )]
 
 mod feeds;
+mod http;
+mod readers;
+mod world;

@@ -104,6 +104,8 @@ impl Display {
                 self.snapshots += 1;
                 self.state = Some(Mirror::new(snapshot.with_state(state), &LIMITS));
             }
+            // The reason comes once more with the snapshot.
+            Given::Lagging(_) => {}
             // A gap would be an error here.
             Given::Events(packet) => _ = self.state.as_mut().unwrap().take(&packet).unwrap(),
         }
@@ -206,6 +208,38 @@ fn reader_with_a_time_of_another_epoch_is_told_why_it_gets_a_snapshot() {
     feed.poll(&mut display, 100);
     assert_eq!(display.told, [ResumeError::Epoch { known: 1, given: 9 }]);
     assert_eq!(display.cut(), feed.mirror.cut());
+}
+
+#[test]
+fn reader_of_an_ended_epoch_gets_a_snapshot_of_the_new_one() {
+    let mut feed = Feed::new(LIMITS);
+    feed.events(10);
+    let mut display = Display::new(&feed, None, None);
+    feed.poll(&mut display, 1);
+    feed.encode();
+    feed.poll(&mut display, 100);
+    // A later origin has sent fewer events than the reader has of the earlier one.
+    let state = KeyedState::new(StateOptions::default(), &LIMITS, 2);
+    let cut = Cut { epoch: 2, position: 0 };
+    feed.mirror = Mirror::new(Snapshot::beginning(cut, state), &LIMITS);
+    feed.poll(&mut display, 100);
+    feed.encode();
+    feed.poll(&mut display, 100);
+    assert_eq!(display.told, [ResumeError::Epoch { known: 2, given: 1 }]);
+    assert_eq!(display.cut(), cut);
+}
+
+#[test]
+fn reader_of_a_few_keys_begins_without_a_snapshot() {
+    let mut feed = Feed::new(LIMITS);
+    feed.events(10);
+    let mut reader = Reader::new(&feed.mirror, Some(Cut { epoch: 9, position: 2 }));
+    let because = reader.begin_now(&feed.mirror);
+    assert_eq!(because, Some(Some(ResumeError::Epoch { known: 1, given: 9 })));
+    assert_eq!((reader.cut(), reader.begin_now(&feed.mirror)), (Some(feed.mirror.cut()), None));
+    feed.events(1);
+    let given = reader.poll(&feed.mirror, &mut feed.snapshots, &LIMITS);
+    assert!(matches!(given, Some(Given::Events(_))) && feed.encoded == 0);
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed.
+//! - [`feed`]: is the origin of a feed. [`watch`] is a reader of one, and [`status`] shows its mirrors.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
@@ -10,14 +10,16 @@ mod feed;
 mod flights;
 mod replay;
 mod rules;
+mod status;
 mod trace;
+mod watch;
 
 use crate::exit::{Failure, Verdict};
 use crate::on_runtime;
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Check rules for mirrored event streams, try them on a trace, and feed mirrors
+/// Check rules for mirrored event streams, try them on a trace, feed mirrors, and read them
 #[derive(Debug, Args)]
 pub(crate) struct MirrorArgs {
     #[command(subcommand)]
@@ -30,6 +32,8 @@ enum What {
     Replay(replay::Replay),
     Flights(flights::FlightsArgs),
     Feed(feed::Feed),
+    Watch(watch::Watch),
+    Status(status::Status),
 }
 
 impl MirrorArgs {
@@ -39,6 +43,8 @@ impl MirrorArgs {
             What::Replay(replay) => replay.run(format),
             What::Flights(flights) => flights.run(),
             What::Feed(feed) => on_runtime(feed.run(format)),
+            What::Watch(watch) => on_runtime(watch.run(format)),
+            What::Status(status) => on_runtime(status.run(format)),
         }
     }
 }

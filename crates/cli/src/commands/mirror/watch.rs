@@ -1,0 +1,210 @@
+//! `treefold mirror watch`: follows a feed at one of its mirrors.
+
+use crate::commands::stream::front_end::front_end;
+use crate::commands::top::Endings;
+use crate::exit::{Failure, Verdict};
+use crate::output::Format;
+use crate::output::style::Style;
+use crate::parse;
+use clap::Args;
+use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
+use std::time::Duration;
+use treefold_feed::follow::{ReaderError, write_line};
+use treefold_feed::{Reader, Update};
+use treefold_mirror::VectorTime;
+use treefold_mirror::event::Name;
+
+/// Follow a feed: its present state, and then every change
+///
+/// The command reads from one mirror of the feed. If that mirror ends, it goes on at another one, without a gap or a
+/// repetition, and says so. It runs until Ctrl-C, and then prints the vector time from which a later run resumes.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Watch {
+    /// Feed: the name of its mirrors' service
+    #[arg(value_name = "FEED")]
+    feed: String,
+
+    /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    at: Vec<String>,
+
+    /// Key to follow; may be repeated [default: all keys]
+    #[arg(long = "key", value_name = "KEY")]
+    keys: Vec<String>,
+
+    /// Prefix of the keys to follow; may be repeated
+    #[arg(long = "prefix", value_name = "PREFIX")]
+    prefixes: Vec<String>,
+
+    /// Type of the events to follow; may be repeated. Rows are whole all the same [default: all types]
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+
+    /// Vector time to resume from, as a former run has printed it [default: begin with the present state]
+    #[arg(long, value_name = "TIME")]
+    from: Option<VectorTime>,
+
+    /// Time without any mirror after which the command gives up
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::duration)]
+    timeout: Duration,
+
+    /// Name of the cluster; nodes of another cluster do not answer
+    #[arg(long, value_name = "NAME", default_value = "treefold")]
+    cluster: String,
+}
+
+const EXAMPLES: &str = "\
+Each line of -o json is an object with one member: begins, row, complete, event, reached (nothing for this reader up to
+this time), lagging, moved, or ended (with the time to resume from).
+
+Exit codes: 0 after Ctrl-C, 4 if no mirror serves this reader for --timeout, 5 if no node answers.
+
+Examples:
+  treefold mirror watch flights --at 127.0.0.1:7700
+  treefold mirror watch flights --at 127.0.0.1:7700 --key DL146 --type status
+  treefold mirror watch flights --at 127.0.0.1:7700 --from 'flights=1.10529' -o json | jq .event";
+
+impl Watch {
+    pub(super) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let mut endings = Endings::catch()?;
+        let client = front_end(&self.at, &self.cluster).await?;
+        let mut builder = Reader::connect(&client, self.feed).from(self.from).patience(self.timeout);
+        for key in self.keys {
+            builder = builder.key(key);
+        }
+        for prefix in self.prefixes {
+            builder = builder.prefix(prefix);
+        }
+        for kind in self.types {
+            builder = builder.kind(kind);
+        }
+        let started = tokio::select! {
+            started = builder.start() => started,
+            () = endings.next() => return Ok(Verdict::Full),
+        };
+        let mut reader = match started {
+            Ok(reader) => reader,
+            Err(error) => return given_up(&error),
+        };
+        let mut shown = Shown::new(format, reader.feed().clone());
+        loop {
+            let update = tokio::select! {
+                biased;
+                () = endings.next() => {
+                    shown.end(reader.time());
+                    return Ok(Verdict::Full);
+                }
+                update = reader.next() => update,
+            };
+            let is_taken = match update {
+                Ok(update) => shown.show(&update, !reader.has_updates()),
+                Err(error) => {
+                    shown.end(reader.time());
+                    return given_up(&error);
+                }
+            };
+            match is_taken {
+                Ok(()) => {}
+                // A program that has read enough, as `head`, ends the command without an error.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Verdict::Full),
+                Err(error) => {
+                    return Err(Failure::failed(format!("can't write to standard output: {error}")));
+                }
+            }
+        }
+    }
+}
+
+fn given_up(error: &ReaderError) -> Result<Verdict, Failure> {
+    match error {
+        ReaderError::NoMirror { .. } => {
+            eprintln!("treefold: {error}");
+            Ok(Verdict::Insufficient)
+        }
+        error => Err(Failure::failed(error.to_string())),
+    }
+}
+
+/// Writes updates to standard output.
+struct Shown {
+    format: Format,
+    feed: Name,
+    style: Style,
+    out: BufWriter<StdoutLock<'static>>,
+    line: Vec<u8>,
+}
+
+impl Shown {
+    fn new(format: Format, feed: Name) -> Self {
+        let out = BufWriter::new(std::io::stdout().lock());
+        Self { format, feed, style: Style::of_stdout(), out, line: Vec::new() }
+    }
+
+    /// Writes an update, and sends all that is written if no further one waits.
+    fn show(&mut self, update: &Update, is_last: bool) -> std::io::Result<()> {
+        self.line.clear();
+        match self.format {
+            Format::Json => write_line(update, &self.feed, &mut self.line),
+            Format::Text => self.text(update)?,
+        }
+        self.out.write_all(&self.line)?;
+        if is_last { self.out.flush() } else { Ok(()) }
+    }
+
+    fn text(&mut self, update: &Update) -> std::io::Result<()> {
+        let (line, style) = (&mut self.line, self.style);
+        match update {
+            Update::Moved { mirror, because } => {
+                writeln!(line, "{}", style.warning(format_args!("at mirror {mirror} now: {because}")))
+            }
+            Update::Begins(begins) => {
+                let because = begins.because.map_or_else(String::new, |because| format!(": {because}"));
+                writeln!(line, "{}", style.dim(format_args!("snapshot at {}{because}", begins.cut)))
+            }
+            Update::Row(row) => {
+                let row = serde_json::to_value(row).map_err(std::io::Error::other)?;
+                writeln!(line, "{} {}", plain(&row["key"]), row["fields"])
+            }
+            Update::Complete(time) => writeln!(line, "{}", style.dim(format_args!("complete at {time}"))),
+            Update::Event { at, event, .. } => {
+                let mut json = Vec::new();
+                treefold_mirror::event::write_json(event, &mut json);
+                let event: serde_json::Value =
+                    serde_json::from_slice(&json).map_err(std::io::Error::other)?;
+                let fields = event.get("fields").map_or_else(|| "{}".to_owned(), ToString::to_string);
+                writeln!(
+                    line,
+                    "{} {} {} {fields}",
+                    style.dim(at),
+                    plain(&event["key"]),
+                    plain(&event["type"])
+                )
+            }
+            // It tells nothing to people.
+            Update::At { .. } => Ok(()),
+            Update::Lagging(because) => writeln!(line, "{}", style.warning(because)),
+        }
+    }
+
+    /// Says the time from which a later run resumes.
+    fn end(&mut self, time: Option<&VectorTime>) {
+        let Some(time) = time else {
+            // If standard output is closed, the time is not wanted either.
+            let _ = self.out.flush();
+            return;
+        };
+        let _ = match self.format {
+            Format::Json => {
+                writeln!(self.out, "{}", serde_json::json!({ "ended": { "at": time.to_string() } }))
+            }
+            Format::Text => writeln!(self.out, "resume with --from '{time}'"),
+        };
+        let _ = self.out.flush();
+    }
+}
+
+/// A text of an event, with characters that would control the terminal escaped.
+fn plain(text: &serde_json::Value) -> String {
+    text.as_str().map_or_else(String::new, |text| text.escape_debug().to_string())
+}

@@ -1,0 +1,212 @@
+//! The paths of a listener.
+
+use super::answer::{Problem, answer};
+use super::{Site, ended};
+use crate::mirror::Shared;
+use crate::reading::MirrorStatus;
+use crate::serving::{Form, Service};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use serde::Serialize;
+use std::convert::Infallible;
+use std::sync::Arc;
+use treefold_mirror::event::Name;
+use treefold_mirror::filter::{Filter, FilterError};
+use treefold_mirror::follow::Follower;
+use treefold_mirror::keyed::{KeyValue, KeyedState};
+use treefold_mirror::{Cut, VectorTime};
+
+/// The header by which a browser says the last event that it has.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells a proxy not to hold messages back.
+const UNBUFFERED: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+const SERVER_SENT: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+pub(super) fn routes(site: Site) -> Router {
+    Router::new()
+        .route("/v1/feeds/{feed}/events", get(events))
+        .route("/v1/feeds/{feed}/keys/{key}", get(key))
+        .route("/v1/feeds/{feed}/status", get(status))
+        .route("/healthz", get(health))
+        .method_not_allowed_fallback(async || Problem::method())
+        .fallback(async |uri: Uri| Problem::path(uri.path()))
+        .with_state(site)
+}
+
+impl Site {
+    /// The mirror, if it is one of this feed.
+    fn mirror(&self, feed: &str) -> Result<Arc<Shared>, Problem> {
+        if feed != self.feed.as_str() {
+            return Err(Problem::feed(feed, &self.feed));
+        }
+        self.shared.upgrade().ok_or_else(Problem::ended)
+    }
+
+    fn time(&self, held: &Follower<KeyedState>) -> String {
+        held.mirror().vector_time(self.feed.clone()).to_string()
+    }
+}
+
+#[derive(Serialize)]
+struct Health {
+    is_current: bool,
+}
+
+async fn health(State(site): State<Site>) -> Response {
+    let is_current = site.shared.upgrade().is_some_and(|shared| shared.held().is_current());
+    answer(StatusCode::OK, &Health { is_current })
+}
+
+#[derive(Serialize)]
+struct Status {
+    at: String,
+    #[serde(flatten)]
+    status: MirrorStatus,
+}
+
+async fn status(
+    State(site): State<Site>,
+    feed: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let shared = site.mirror(&path(feed)?)?;
+    let at = site.time(&shared.held());
+    Ok(answer(StatusCode::OK, &Status { at, status: MirrorStatus::of(&shared) }))
+}
+
+#[derive(Serialize)]
+struct Found {
+    at: String,
+    row: KeyValue,
+}
+
+async fn key(
+    State(site): State<Site>,
+    asked: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Problem> {
+    let (feed, key) = path(asked)?;
+    let shared = site.mirror(&feed)?;
+    let held = shared.held();
+    if !held.is_current() {
+        return Err(Problem::not_current());
+    }
+    let (at, row) = (site.time(&held), held.mirror().state().value(&key));
+    drop(held);
+    let row = row.ok_or_else(|| Problem::key(&key))?;
+    Ok(answer(StatusCode::OK, &Found { at, row }))
+}
+
+fn path<T>(asked: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
+    asked.map(|Path(asked)| asked).map_err(|error| Problem::query(&error.body_text()))
+}
+
+type Parameters = Query<Vec<(String, String)>>;
+
+async fn events(
+    State(site): State<Site>,
+    feed: Result<Path<String>, PathRejection>,
+    parameters: Result<Parameters, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let shared = site.mirror(&path(feed)?)?;
+    let Query(parameters) = parameters.map_err(|error| Problem::query(&error.body_text()))?;
+    let (filter, from) = wishes(&site.feed, &parameters, &headers)?;
+    let feed = site.feed.clone();
+    let (form, kind) = if wants_server_sent(&headers) {
+        (Form::Sent(feed), SERVER_SENT)
+    } else {
+        (Form::Lines(feed), LINES)
+    };
+    let service = Service::new(&shared, site.changed.clone(), form, filter, from);
+    let service = service.map_err(|refusal| Problem::readers(&refusal))?;
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        UNBUFFERED,
+    ];
+    Ok((headers, body(service, site)).into_response())
+}
+
+/// The messages of a reader, until the mirror or the listener ends.
+fn body(service: Service, site: Site) -> Body {
+    let messages = unfold((service, site.ending), async |(mut service, mut ending)| {
+        let message = tokio::select! {
+            biased;
+            () = ended(&mut ending) => service.farewell(),
+            message = service.next() => message,
+        };
+        let (_, bytes) = message?;
+        Some((Ok::<Bytes, Infallible>(bytes), (service, ending)))
+    });
+    Body::from_stream(messages)
+}
+
+fn wants_server_sent(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted.flat_map(|value| value.split(','));
+    kinds.any(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default();
+        kind.trim().eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+/// The filter and the place of a request. A browser that reconnects sends its first request again, with the last
+/// event's id as a header; so the header outranks `from`.
+fn wishes(
+    feed: &Name,
+    parameters: &[(String, String)],
+    headers: &HeaderMap,
+) -> Result<(Filter, Option<Cut>), Problem> {
+    let (mut filter, mut from) = (Filter::default(), None);
+    for (name, value) in parameters {
+        let added = match name.as_str() {
+            "key" => filter.add_key(value.as_str()),
+            "prefix" => filter.add_prefix(value.as_str()),
+            "type" => {
+                Name::new(value.clone()).map_err(FilterError::from).and_then(|kind| filter.add_type(kind))
+            }
+            "from" => {
+                from = Some(cut_of(feed, "from", value)?);
+                Ok(())
+            }
+            name => return Err(Problem::parameter(name)),
+        };
+        added.map_err(|error| Problem::filter(name, &error))?;
+    }
+    if let Some(id) = headers.get(LAST_EVENT_ID) {
+        let id = id.to_str().unwrap_or("not a text");
+        // An empty id means that the client has no state.
+        from = if id.is_empty() { None } else { Some(cut_of(feed, LAST_EVENT_ID.as_str(), id)?) };
+    }
+    Ok((filter, from))
+}
+
+fn cut_of(feed: &Name, parameter: &str, text: &str) -> Result<Cut, Problem> {
+    let time: VectorTime = text.parse().map_err(|error| Problem::time(parameter, &error))?;
+    time.feed(feed).ok_or_else(|| Problem::other_feed(parameter, feed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn form_follows_the_accept_header() {
+        let accepts = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(value));
+            wants_server_sent(&headers)
+        };
+        assert!(accepts("text/event-stream") && accepts("text/html, Text/Event-Stream;q=0.9"));
+        assert!(!accepts("*/*") && !accepts("application/x-ndjson"));
+    }
+}
