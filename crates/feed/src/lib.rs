@@ -16,6 +16,7 @@
 //! `reading` answers calls.
 #![forbid(unsafe_code)]
 
+mod acknowledged;
 mod joining;
 pub mod mirror;
 pub mod origin;
@@ -23,6 +24,7 @@ mod reading;
 
 use std::hash::{BuildHasher, Hasher};
 
+pub use acknowledged::Acknowledged;
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
 pub use origin::{OfferError, Origin, OriginOptions, OriginStatus};
 

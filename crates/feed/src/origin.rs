@@ -4,17 +4,18 @@
 //! While the stream's window is full, packets wait in the origin's ready queue; if that is full too, the origin
 //! refuses events as busy.
 
-use crate::{FeedParams, random_seed, unix_ms};
+use crate::{Acknowledged, FeedParams, random_seed, unix_ms};
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use treefold::operators::packet::Packet;
 use treefold::{Client, Error, PartitionSet, Stream, StreamEvent, StreamWave, Synchronisation};
 use treefold_core::time::Instant;
-use treefold_mirror::origin::Refusal;
+use treefold_mirror::origin::{Numbers, Refusal};
 use treefold_mirror::packet::Vote;
 use treefold_mirror::rules::{Mode, RuleFile};
 use treefold_mirror::select::{Functions, UnknownFunction};
@@ -52,6 +53,7 @@ impl OriginOptions {
 #[derive(Debug)]
 pub struct Origin {
     asks: mpsc::Sender<Ask>,
+    acknowledged: watch::Receiver<Acknowledged>,
     running: JoinHandle<()>,
 }
 
@@ -94,9 +96,13 @@ pub enum StartError {
 
 enum Ask {
     Offer(Event, oneshot::Sender<Result<(), Refusal>>),
+    OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
     Status(oneshot::Sender<OriginStatus>),
     Flush,
 }
+
+/// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
+type Taken = (VecDeque<Event>, Result<(), Refusal>);
 
 impl Origin {
     /// Opens the stream to the mirrors of `feed` and starts. `client` needs a loop of its own, see
@@ -116,14 +122,16 @@ impl Origin {
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);
         let (seen, began) = (stream.endpoints().clone(), std::time::Instant::now());
-        let task = Task { deciding, stream, seen, asks: received, sending: None, began };
+        let (told, acknowledged) = watch::channel(Acknowledged::default());
+        let marks = VecDeque::new();
+        let task = Task { deciding, stream, seen, asks: received, sending: None, began, marks, told };
         let feed = feed.to_owned();
         let running = tokio::spawn(async move {
             if let Err(error) = task.run().await {
                 tracing::error!(%feed, %error, "the stream to the mirrors is over");
             }
         });
-        Ok(Self { asks, running })
+        Ok(Self { asks, acknowledged, running })
     }
 
     /// Offers an event. When this returns `Ok`, the origin has the event; mirrors may not have it yet.
@@ -136,11 +144,33 @@ impl Origin {
         Ok(answered.await.map_err(|_| OfferError::Ended)??)
     }
 
+    /// Offers events in their order, and removes each one that the origin has taken. Stops at the first event that
+    /// it refuses; that event is then the first one left. A batch costs little more than one event.
+    ///
+    /// If this future is dropped before it returns, the origin may or may not have taken the events, and the caller
+    /// has lost them.
+    ///
+    /// # Errors
+    /// [`OfferError`].
+    pub async fn offer_all(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), OfferError> {
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask::OfferAll(std::mem::take(events), numbers, answer);
+        self.asks.send(ask).await.map_err(|_| OfferError::Ended)?;
+        let (left, taken) = answered.await.map_err(|_| OfferError::Ended)?;
+        *events = left;
+        Ok(taken?)
+    }
+
     /// Sends the events that rules hold back, and asks all mirrors for their votes now, instead of after
     /// `every_events` events. [`status`](Self::status) tells when they are committed.
     pub async fn flush(&self) {
         // An origin that has ended has nothing to send.
         let _ = self.asks.send(Ask::Flush).await;
+    }
+
+    /// The acknowledged events of each incoming stream, and every later change.
+    pub fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
+        self.acknowledged.clone()
     }
 
     /// The present state. `None` if the origin has ended.
@@ -168,6 +198,9 @@ struct Task {
     /// The packet that waits for room in the stream's window.
     sending: Option<Sending>,
     began: std::time::Instant,
+    /// Progress of the incoming streams at positions that are not committed.
+    marks: VecDeque<(u64, Acknowledged)>,
+    told: watch::Sender<Acknowledged>,
 }
 
 impl Task {
@@ -208,6 +241,8 @@ impl Task {
         if let Some(packet) = self.deciding.poll_packet(self.now(), unix_ms()) {
             let sender = self.stream.sender();
             self.sending = Some(Box::pin(async move { sender.send(packet).await }));
+            let streams = self.deciding.streams().map(|(stream, number)| (stream.clone(), number)).collect();
+            self.marks.push_back((self.deciding.cut().position, streams));
         }
     }
 
@@ -233,25 +268,50 @@ impl Task {
                 None => tracing::warn!(tag = wave.tag, "a wave has no valid vote"),
             }
         }
+        let committed = self.deciding.log().committed();
+        while self.marks.front().is_some_and(|(position, _)| *position <= committed)
+            && let Some((_, streams)) = self.marks.pop_front()
+        {
+            self.told.send_replace(streams);
+        }
     }
 
     /// Answers a source, and all others that wait, so that their events share a packet.
     fn answer_all(&mut self, first: Ask) {
         let now = self.now();
-        let mut next = Some(first);
-        for _ in 0..ASKS_MAX {
-            match next {
-                // A source that does not wait for its answer has gone.
-                Some(Ask::Offer(event, answer)) => drop(answer.send(self.deciding.offer(now, event))),
-                Some(Ask::Status(answer)) => drop(answer.send(self.status())),
-                Some(Ask::Flush) => {
-                    self.deciding.release_all(now);
-                    self.deciding.request_votes();
-                }
-                None => return,
+        self.answer(now, first);
+        for _ in 1..ASKS_MAX {
+            match self.asks.try_recv() {
+                Ok(ask) => self.answer(now, ask),
+                Err(_) => return,
             }
-            next = self.asks.try_recv().ok();
         }
+    }
+
+    fn answer(&mut self, now: Instant, ask: Ask) {
+        match ask {
+            // A source that does not wait for its answer has gone.
+            Ask::Offer(event, answer) => drop(answer.send(self.deciding.offer(now, event))),
+            Ask::OfferAll(events, numbers, answer) => {
+                drop(answer.send(self.take_events(now, events, numbers)));
+            }
+            Ask::Status(answer) => drop(answer.send(self.status())),
+            Ask::Flush => {
+                self.deciding.release_all(now);
+                self.deciding.request_votes();
+            }
+        }
+    }
+
+    fn take_events(&mut self, now: Instant, mut events: VecDeque<Event>, numbers: Numbers) -> Taken {
+        while let Some(event) = events.front() {
+            // Cloning shares the bytes.
+            if let Err(refusal) = self.deciding.offer_numbered(now, event.clone(), numbers) {
+                return (events, Err(refusal));
+            }
+            events.pop_front();
+        }
+        (events, Ok(()))
     }
 
     fn status(&self) -> OriginStatus {

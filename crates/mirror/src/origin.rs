@@ -57,6 +57,17 @@ struct Incoming {
     decided: u64,
 }
 
+/// The rule by which a source numbers the events of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbers {
+    /// Each number follows the last one. A gap means lost events, so it is refused.
+    #[default]
+    Consecutive,
+    /// Numbers grow, and the source vouches that it leaves out no event: a log whose numbers also count records
+    /// that were deleted, or that belong to another stream.
+    Growing,
+}
+
 /// Events that are selected and not sent yet.
 #[derive(Debug, Default)]
 struct Ready {
@@ -150,8 +161,27 @@ impl Origin {
     /// # Errors
     /// [`Refusal`]; the origin has not changed.
     pub fn offer(&mut self, now: Instant, event: Event) -> Result<(), Refusal> {
+        self.offer_numbered(now, event, Numbers::Consecutive)
+    }
+
+    /// Takes an event of a source that numbers its events in this way.
+    ///
+    /// # Errors
+    /// As [`offer`](Self::offer).
+    pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
+        self.admit(&event)?;
+        self.count(&event, numbers)?;
+        let mut selected = Vec::new();
+        self.selector.release_due(now, &mut selected);
+        self.selector.offer(now, event, &mut selected);
+        self.ready.enter(now, selected);
+        Ok(())
+    }
+
+    /// Refuses an event that is invalid, or for which there is no room.
+    fn admit(&self, event: &Event) -> Result<(), Refusal> {
         event.check(&self.limits)?;
-        self.selector.rules().check_event(&event)?;
+        self.selector.rules().check_event(event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });
         if self.ready.bytes > self.limits.ready_bytes_max {
             return full("ready", self.ready.bytes, self.limits.ready_bytes_max);
@@ -159,6 +189,11 @@ impl Origin {
         if self.log.uncommitted_bytes() > self.limits.backup_bytes_max {
             return full("backup", self.log.uncommitted_bytes(), self.limits.backup_bytes_max);
         }
+        Ok(())
+    }
+
+    /// Counts an event in its stream.
+    fn count(&mut self, event: &Event, numbers: Numbers) -> Result<(), Refusal> {
         let (stream, given) = (event.stream.clone(), event.number);
         match self.streams.iter().position(|known| known.name == stream) {
             Some(at) => {
@@ -166,7 +201,7 @@ impl Origin {
                 if given <= last {
                     return Err(Refusal::Repeated { stream, given, last });
                 }
-                if given > last + 1 {
+                if given > last + 1 && numbers == Numbers::Consecutive {
                     return Err(Refusal::Jump { stream, given, expected: last + 1 });
                 }
                 self.streams[at].last = given;
@@ -176,10 +211,6 @@ impl Origin {
             }
             None => self.streams.push(Incoming { name: stream, last: given, decided: given - 1 }),
         }
-        let mut selected = Vec::new();
-        self.selector.release_due(now, &mut selected);
-        self.selector.offer(now, event, &mut selected);
-        self.ready.enter(now, selected);
         Ok(())
     }
 
@@ -317,6 +348,11 @@ impl Origin {
     /// The number up to which all events of a stream are sent or suppressed for good.
     pub fn decided(&self, stream: &str) -> Option<u64> {
         self.streams.iter().find(|known| known.name.as_str() == stream).map(|known| known.decided)
+    }
+
+    /// The incoming streams, each with the number up to which its events are sent or suppressed for good.
+    pub fn streams(&self) -> impl Iterator<Item = (&Name, u64)> {
+        self.streams.iter().map(|stream| (&stream.name, stream.decided))
     }
 
     fn coalescing(&self) -> Option<&Coalesce> {

@@ -1,0 +1,1 @@
+//! Tests of requests and answers, without a network.
