@@ -106,10 +106,10 @@ impl JetStreamSource {
         let mut reading = Reading {
             feeder,
             key: self.key,
-            stream: &self.place.stream,
+            stream: self.place.stream.clone(),
             delivered: 0,
             reached: Reached::default(),
-            unacknowledged: Unacknowledged::default(),
+            unacknowledged: Unacknowledged::new(self.place.is_queue),
         };
         let mut stop = feeder.stop.clone();
         loop {
@@ -118,8 +118,9 @@ impl JetStreamSource {
                 () = stop.asked() => break,
                 changed = acknowledged.changed() => {
                     changed.map_err(|_| HandError::Ended)?;
-                    let floor = reading.unacknowledged.confirm(&self.client, &acknowledged.borrow_and_update());
-                    self.place.note_floor(floor.await);
+                    let known = acknowledged.borrow_and_update().clone();
+                    let floor = reading.unacknowledged.confirm(&self.client, &known).await;
+                    self.place.note_floor(floor);
                 }
                 next = messages.next() => {
                     let next = next.ok_or_else(|| Cut::Again("the consumer has ended".to_owned()))?;
@@ -156,7 +157,7 @@ impl JetStreamSource {
 struct Reading<'a, I> {
     feeder: &'a Feeder<I>,
     key: Key,
-    stream: &'a str,
+    stream: String,
     /// The consumer's sequence of the last delivery.
     delivered: u64,
     reached: Reached,
@@ -201,12 +202,12 @@ impl<I: Intake> Reading<'_, I> {
     async fn offer(&mut self, batch: &mut (VecDeque<Event>, Vec<u64>), numbers: Numbers) -> Result<(), Cut> {
         let (events, sequences) = batch;
         let mut fatal = None;
-        let unacknowledged = &mut self.unacknowledged;
+        let (stream, unacknowledged) = (&self.stream, &mut self.unacknowledged);
         let refused = |one: Refused| match &one.refusal {
             Refusal::Repeated { .. } => {}
             Refusal::Event(error) => {
                 let sequence = sequences[one.index];
-                tracing::warn!(stream = self.stream, sequence, %error, "an event is refused");
+                tracing::warn!(stream, sequence, %error, "an event is refused");
                 unacknowledged.pass_over(sequence);
             }
             _ => fatal = fatal.take().or(Some(one.refusal.to_string())),
@@ -216,7 +217,7 @@ impl<I: Intake> Reading<'_, I> {
         match fatal {
             None => Ok(()),
             Some(problem) => {
-                let subject = self.stream.to_owned();
+                let subject = self.stream.clone();
                 Err(Cut::Failed(NatsError::Request { subject, problem }))
             }
         }

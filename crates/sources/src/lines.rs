@@ -99,8 +99,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn next(lines: &mut Lines, is_over: bool) -> Result<Option<String>, TooLong> {
-        let text = |line| String::from_utf8(lines.at(line).to_vec()).unwrap();
-        lines.next_line(is_over).map(|line| line.map(text))
+        let line = lines.next_line(is_over)?;
+        Ok(line.map(|line| String::from_utf8(lines.at(line).to_vec()).unwrap()))
     }
 
     fn all(lines: &mut Lines) -> Vec<String> {

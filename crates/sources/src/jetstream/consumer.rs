@@ -35,6 +35,8 @@ pub(super) struct Place {
     floor: u64,
     from_start: bool,
     pull_bytes_max: usize,
+    /// The stream forgets acknowledged messages. It admits one consumer, which begins at the stream's start.
+    pub(super) is_queue: bool,
 }
 
 impl Place {
@@ -45,7 +47,8 @@ impl Place {
     ) -> Result<Self, NatsError> {
         let context = jetstream::new(client.clone());
         let fail = |problem: String| NatsError::Request { subject: stream.to_owned(), problem };
-        context.get_stream(stream).await.map_err(|error| fail(error.to_string()))?;
+        let found = context.get_stream(stream).await.map_err(|error| fail(error.to_string()))?;
+        let is_queue = found.cached_info().config.retention == RetentionPolicy::WorkQueue;
         // Names of consumers lack some of the characters that names of feeds have.
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let feed: String = options.feed.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
@@ -56,6 +59,7 @@ impl Place {
             floor: 0,
             from_start: options.from_start,
             pull_bytes_max: PULL_BYTES_MAX.max(2 * client.server_info().max_payload),
+            is_queue,
         })
     }
 
@@ -80,26 +84,24 @@ impl Place {
             let (lost, first) = (self.floor + 1, state.first_sequence);
             tracing::warn!(stream = %self.stream, lost, first, "messages were deleted before they were read");
         }
-        // Such a stream forgets acknowledged messages, and admits one consumer, which begins at its start.
-        let is_queue = stream.cached_info().config.retention == RetentionPolicy::WorkQueue;
-        if is_queue {
+        if self.is_queue {
             delete(&stream, &earlier).await;
         }
         let deliver_policy = match self.floor {
-            floor if floor > 0 && !is_queue => DeliverPolicy::ByStartSequence { start_sequence: floor + 1 },
+            floor if floor > 0 && !self.is_queue => DeliverPolicy::ByStartSequence { start_sequence: floor + 1 },
             _ => DeliverPolicy::All,
         };
         let name = format!("{}{}", self.prefix, newest + 1);
         let config = pull::Config {
             durable_name: Some(name),
             deliver_policy,
-            ack_policy: if is_queue { AckPolicy::Explicit } else { AckPolicy::All },
+            ack_policy: if self.is_queue { AckPolicy::Explicit } else { AckPolicy::All },
             ack_wait: DELIVER_AGAIN_AFTER,
             max_ack_pending: UNACKNOWLEDGED_MAX,
             ..pull::Config::default()
         };
         let consumer: PullConsumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
-        if !is_queue {
+        if !self.is_queue {
             delete(&stream, &earlier).await;
         }
         let messages = consumer
