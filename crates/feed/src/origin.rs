@@ -23,6 +23,8 @@ use treefold_mirror::{Cut, Event, MirrorLimits};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
 const ASKS_MAX: usize = 256;
+/// Time between two questions whether the mirrors have the last events, which no checkpoint covers yet.
+const ASK_EVERY: Duration = Duration::from_millis(20);
 /// Time that a checkpoint waits for a mirror's vote.
 const VOTES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -207,6 +209,8 @@ impl Task {
     async fn run(mut self) -> Result<(), Error> {
         // A mirror that is behind learns it, although no event comes.
         self.deciding.request_votes();
+        let mut ask = tokio::time::interval(ASK_EVERY);
+        ask.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.send_next();
             let wake = self.deciding.wake_at().filter(|_| self.sending.is_none());
@@ -222,6 +226,9 @@ impl Task {
                     Some(ask) => self.answer_all(ask),
                     None => return Ok(()),
                 },
+                _ = ask.tick(), if self.deciding.log().committed() < self.deciding.cut().position => {
+                    self.deciding.request_votes();
+                }
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
                     let now = self.now();
                     self.deciding.handle_timeout(now);

@@ -194,8 +194,15 @@ mod tests {
         assert_eq!(cut("{}{}", 9), unexpected(b'{', "the end of the body"));
         assert_eq!(cut("[{}", 9), Err(ElementsError::Incomplete));
         assert_eq!(cut("", 9), Err(ElementsError::Incomplete));
-        assert_eq!(cut(&format!("[{{\"a\":\"{}\"}}]", "x".repeat(50)), 9), Err(ElementsError::TooLong { limit: 40 }));
-        assert_eq!(cut(&format!("[{}{{}}]", " ".repeat(500)), 9), Ok(vec!["{}".to_owned()]), "spaces do not count");
+        assert_eq!(
+            cut(&format!("[{{\"a\":\"{}\"}}]", "x".repeat(50)), 9),
+            Err(ElementsError::TooLong { limit: 40 })
+        );
+        assert_eq!(
+            cut(&format!("[{}{{}}]", " ".repeat(500)), 9),
+            Ok(vec!["{}".to_owned()]),
+            "spaces do not count"
+        );
     }
 
     proptest! {

@@ -63,10 +63,7 @@ pub fn routes<I: Intake>(feed: &str, feeder: Feeder<I>) -> Router {
         .with_state(shared)
 }
 
-async fn acknowledged<I: Intake>(
-    State(shared): State<Arc<Shared<I>>>,
-    Path(feed): Path<String>,
-) -> Response {
+async fn acknowledged<I: Intake>(State(shared): State<Arc<Shared<I>>>, Path(feed): Path<String>) -> Response {
     if let Some(refused) = shared.refuse_other(&feed) {
         return refused;
     }

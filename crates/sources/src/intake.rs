@@ -62,9 +62,6 @@ impl Reached {
 }
 
 /// Returns when all these events are acknowledged. Returns false if the origin has ended before.
-pub async fn until_acknowledged(
-    acknowledged: &mut watch::Receiver<Acknowledged>,
-    reached: &Reached,
-) -> bool {
+pub async fn until_acknowledged(acknowledged: &mut watch::Receiver<Acknowledged>, reached: &Reached) -> bool {
     acknowledged.wait_for(|acknowledged| reached.is_within(acknowledged)).await.is_ok()
 }

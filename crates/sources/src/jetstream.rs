@@ -176,7 +176,8 @@ impl<I: Intake> Reading<'_, I> {
             }
             self.delivered = info.consumer_sequence;
             let sequence = info.stream_sequence;
-            let reply = message.reply.clone().ok_or_else(|| Cut::Again("a message has no reply".to_owned()))?;
+            let reply =
+                message.reply.clone().ok_or_else(|| Cut::Again("a message has no reply".to_owned()))?;
             let defaults = Defaults { stream: self.feeder.stream.as_ref(), number: Some(sequence) };
             let limits = &self.feeder.limits.events;
             match self.key.read(&message.subject, &message.payload, &defaults, limits) {

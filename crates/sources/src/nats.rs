@@ -122,8 +122,10 @@ impl NatsSource {
     pub async fn subscribe(client: &Client, subject: &str, options: NatsOptions) -> Result<Self, NatsError> {
         let subject = subject.to_owned();
         let fail = |problem: String| NatsError::Request { subject: subject.clone(), problem };
-        let subscription =
-            client.subscribe(Subject::from(subject.as_str())).await.map_err(|error| fail(error.to_string()))?;
+        let subscription = client
+            .subscribe(Subject::from(subject.as_str()))
+            .await
+            .map_err(|error| fail(error.to_string()))?;
         // The subscription is there once the server has answered.
         client.flush().await.map_err(|error| fail(error.to_string()))?;
         Ok(Self { subscription, options, subject })

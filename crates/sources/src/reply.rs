@@ -5,9 +5,9 @@ use crate::intake::Reached;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use treefold_feed::Acknowledged;
+use treefold_mirror::Name;
 use treefold_mirror::event::EventError;
 use treefold_mirror::origin::Refusal;
-use treefold_mirror::Name;
 
 /// Events that were refused for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -103,7 +103,8 @@ impl Numbers {
 
     /// The acknowledged numbers of these streams.
     pub(crate) fn of(acknowledged: &Acknowledged, reached: &Reached) -> Self {
-        let number = |(stream, _): (&Name, u64)| acknowledged.of(stream).map(|number| (stream.clone(), number));
+        let number =
+            |(stream, _): (&Name, u64)| acknowledged.of(stream).map(|number| (stream.clone(), number));
         Self(reached.iter().filter_map(number).collect())
     }
 }
@@ -130,7 +131,8 @@ pub(crate) enum Reply {
 impl Reply {
     /// Appends the line.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        serde_json::to_writer(&mut *out, self).expect("invariant: replies have string keys and go to a vector");
+        serde_json::to_writer(&mut *out, self)
+            .expect("invariant: replies have string keys and go to a vector");
         out.push(b'\n');
     }
 }

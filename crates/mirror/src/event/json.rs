@@ -87,11 +87,7 @@ impl Given {
     ///
     /// # Errors
     /// As [`Event::from_json`].
-    pub fn from_json(
-        text: &str,
-        defaults: &Defaults<'_>,
-        limits: &MirrorLimits,
-    ) -> Result<Self, EventError> {
+    pub fn from_json(text: &str, defaults: &Defaults<'_>, limits: &MirrorLimits) -> Result<Self, EventError> {
         let given: Written<'_> = serde_json::from_str(text).map_err(json_error)?;
         let fields = match given.fields {
             None => Fields::EMPTY,

@@ -20,7 +20,9 @@ pub(super) struct Cutter {
 
 enum Cut {
     /// Nothing has arrived yet.
-    Unknown { line_bytes_max: usize },
+    Unknown {
+        line_bytes_max: usize,
+    },
     Lines(Lines),
     Elements(Elements),
 }
@@ -102,11 +104,7 @@ impl Cutter {
     }
 }
 
-fn next_element(
-    elements: &mut Elements,
-    is_over: bool,
-    count: u64,
-) -> Result<Option<Range<usize>>, Problem> {
+fn next_element(elements: &mut Elements, is_over: bool, count: u64) -> Result<Option<Range<usize>>, Problem> {
     let fail = |error: ElementsError| match error {
         ElementsError::TooLong { .. } => Problem::TooLong(format!("element {count}: {error}")),
         error => Problem::NoEvents(format!("element {count}: {error}")),

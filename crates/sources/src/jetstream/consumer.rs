@@ -88,7 +88,9 @@ impl Place {
             delete(&stream, &earlier).await;
         }
         let deliver_policy = match self.floor {
-            floor if floor > 0 && !self.is_queue => DeliverPolicy::ByStartSequence { start_sequence: floor + 1 },
+            floor if floor > 0 && !self.is_queue => {
+                DeliverPolicy::ByStartSequence { start_sequence: floor + 1 }
+            }
             _ => DeliverPolicy::All,
         };
         let name = format!("{}{}", self.prefix, newest + 1);
@@ -100,7 +102,8 @@ impl Place {
             max_ack_pending: UNACKNOWLEDGED_MAX,
             ..pull::Config::default()
         };
-        let consumer: PullConsumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        let consumer: PullConsumer =
+            stream.create_consumer(config).await.map_err(|error| error.to_string())?;
         if !self.is_queue {
             delete(&stream, &earlier).await;
         }

@@ -45,8 +45,8 @@ pub(super) fn read_cell(text: &str, kind: FieldType) -> Result<Cell<'_>, String>
             bytes.map(Cell::Bytes).map_err(|error| format!("expected bytes in base64: {error}"))
         }
         FieldType::Nested => {
-            let nested: serde_json::Value =
-                serde_json::from_str(text).map_err(|error| format!("expected a JSON list or object: {error}"))?;
+            let nested: serde_json::Value = serde_json::from_str(text)
+                .map_err(|error| format!("expected a JSON list or object: {error}"))?;
             if !nested.is_array() && !nested.is_object() {
                 return Err(format!("found `{text}`; expected a JSON list or object"));
             }

@@ -148,9 +148,8 @@ impl Csv {
             names.push(name);
         }
         let place = |name: &str| names.iter().position(|known| *known == name);
-        let needed = |name| {
-            place(name).ok_or_else(|| Problem::new(format_args!("the header has no column `{name}`")))
-        };
+        let needed =
+            |name| place(name).ok_or_else(|| Problem::new(format_args!("the header has no column `{name}`")));
         let fields = names.iter().enumerate().filter(|(_, name)| !PARTS.contains(name));
         Ok(Columns {
             stream: place("stream"),

@@ -65,13 +65,22 @@ fn cells_have_the_declared_type_or_the_one_that_they_look_like() {
     let (text, number) = (Value::Text, Value::Integer);
     assert_eq!(
         values,
-        [text("30303"), number(5), Value::Bytes(&[0, 1]), Value::Nested(&[0x92, 1, 0xa1, b'a']), text("00441")]
+        [
+            text("30303"),
+            number(5),
+            Value::Bytes(&[0, 1]),
+            Value::Nested(&[0x92, 1, 0xa1, b'a']),
+            text("00441")
+        ]
     );
     let two = fields(1);
     assert_eq!((two.value("zip"), two.value("tags")), (Some(number(30303)), None));
     assert_eq!((two.value("raw"), two.value("guess")), (Some(text("AAE=")), Some(Value::Float(-0.5))));
     let three = fields(2);
-    assert_eq!((three.value("zip"), three.value("raw")), (Some(Value::Boolean(true)), Some(Value::Float(1000.0))));
+    assert_eq!(
+        (three.value("zip"), three.value("raw")),
+        (Some(Value::Boolean(true)), Some(Value::Float(1000.0)))
+    );
     assert_eq!((three.value("tags"), three.value("guess")), (Some(text("inf")), Some(text("+5"))));
     assert_eq!(three.value("load"), Some(number(u64::MAX.into())));
 }

@@ -89,7 +89,9 @@ impl<I: Intake> Receiver<I> {
         let (mut events, mut places, mut refused) = (VecDeque::new(), Vec::new(), Vec::new());
         loop {
             let end = self.take_lines(&mut events, &mut places, &mut refused).await;
-            if let Err(HandError::Ended | HandError::Busy) = self.offer(&mut events, &places, &mut refused).await {
+            if let Err(HandError::Ended | HandError::Busy) =
+                self.offer(&mut events, &places, &mut refused).await
+            {
                 return Some(Fatal { line: None, problem: "ended", message: HandError::Ended.to_string() });
             }
             places.clear();
@@ -122,7 +124,10 @@ impl<I: Intake> Receiver<I> {
                     events.push_back(given.event);
                     places.push(line);
                 }
-                Err(_) if line == 1 && let Ok(greeting) = serde_json::from_str::<Greeting>(text) => {
+                Err(_)
+                    if line == 1
+                        && let Ok(greeting) = serde_json::from_str::<Greeting>(text) =>
+                {
                     self.greet(greeting.stream).await;
                 }
                 Err(error) => {

@@ -79,7 +79,8 @@ impl<R: AsyncRead + Unpin> Received<R> {
                 self.is_closed = true;
             }
             Err(_) if self.lines.pending() == 0 => {
-                let message = format!("no line within {:?}; an empty line keeps a connection", self.idle_within);
+                let message =
+                    format!("no line within {:?}; an empty line keeps a connection", self.idle_within);
                 return Err(fatal(self.count, "idle", message));
             }
             Err(_) => {

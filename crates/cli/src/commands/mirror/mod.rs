@@ -2,7 +2,7 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed.
+//! - [`feed`]: is the origin of a feed; [`sources`]: its sources.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
@@ -10,6 +10,7 @@ mod feed;
 mod flights;
 mod replay;
 mod rules;
+mod sources;
 mod trace;
 
 use crate::exit::{Failure, Verdict};
