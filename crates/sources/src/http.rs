@@ -82,6 +82,3 @@ impl<I: Intake> Shared<I> {
         (feed != self.feed).then(|| Answer::failed(problem).into_response())
     }
 }
-
-#[cfg(test)]
-mod tests;

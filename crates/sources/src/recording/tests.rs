@@ -92,8 +92,9 @@ fn problems_of_json_lines_have_line_and_column() {
     assert_eq!(problem(r#"{"number":2,x"#), "trace:3:13: not an event: key must be a string");
     assert_eq!(problem(r#"{"key":"k","type":"t"}"#), "trace:3: the event has no `number`");
     assert_eq!(problem(&"x".repeat(201)), "trace:3: the line has more than 200 bytes");
-    let early = r#"{"number":2,"key":"k","type":"t","at_ms":1e-9}"#;
-    assert_eq!(problem(&format!("{early}\n{early}")), "");
+    let at = |at_ms: &str| good.replace('}', &format!(",\"at_ms\":{at_ms}}}"));
+    assert_eq!(problem(&(at("5") + &at("4"))), "trace:4: at_ms is 4, less than on an earlier line");
+    assert_eq!(problem(&at("-1")), "trace:3: at_ms is -1; allowed: 0 or more");
 }
 
 #[test]

@@ -1,1 +1,0 @@
-//! Tests of requests and answers, without a network.
