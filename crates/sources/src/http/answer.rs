@@ -108,11 +108,12 @@ impl Answer {
         self.problem.is_some()
     }
 
-    /// Lists a refusal, unless the list is full.
+    /// Lists a refusal. The list keeps those of the first lines.
     pub(super) fn list(&mut self, refusal: Refusals) {
-        let is_merged = self.refusals.last_mut().is_some_and(|last| last.merge(&refusal));
-        if !is_merged && self.refusals.len() < SourceLimits::REFUSALS_LISTED_MAX {
-            self.refusals.push(refusal);
+        if !self.refusals.iter_mut().any(|known| known.merge(&refusal)) {
+            let place = self.refusals.partition_point(|known| known.line <= refusal.line);
+            self.refusals.insert(place, refusal);
+            self.refusals.truncate(SourceLimits::REFUSALS_LISTED_MAX);
         }
     }
 }

@@ -7,10 +7,11 @@ use treefold_mirror::Event;
 use treefold_mirror::event::{Defaults, Given};
 
 /// Bytes that one call of the system reads.
-const READ_BYTES: u64 = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 
 pub(super) struct JsonLines {
     reader: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
     lines: Lines,
     options: RecordingOptions,
     line: u64,
@@ -19,7 +20,8 @@ pub(super) struct JsonLines {
 
 impl JsonLines {
     pub(super) fn new(reader: Box<dyn Read + Send>, options: RecordingOptions) -> Self {
-        Self { reader, lines: Lines::new(options.line_bytes_max), options, line: 0, is_over: false }
+        let (buffer, lines) = (vec![0; READ_BYTES], Lines::new(options.line_bytes_max));
+        Self { reader, buffer, lines, options, line: 0, is_over: false }
     }
 
     pub(super) fn line(&self) -> u64 {
@@ -36,7 +38,7 @@ impl JsonLines {
                 Ok(Some(line)) => line,
                 Ok(None) if self.is_over => return Ok(None),
                 Ok(None) => {
-                    self.is_over = fill(&mut self.reader, &mut self.lines)?;
+                    self.is_over = fill(&mut self.reader, &mut self.buffer, &mut self.lines)?;
                     continue;
                 }
                 Err(too_long) => {
@@ -60,11 +62,14 @@ impl JsonLines {
     }
 }
 
-/// Reads more bytes. Returns true at the end.
-fn fill(reader: &mut Box<dyn Read + Send>, lines: &mut Lines) -> Result<bool, Problem> {
+/// Reads the bytes that are there, and waits for some if there are none. Returns true at the end.
+fn fill(reader: &mut Box<dyn Read + Send>, buffer: &mut [u8], lines: &mut Lines) -> Result<bool, Problem> {
     loop {
-        match reader.by_ref().take(READ_BYTES).read_to_end(lines.room()) {
-            Ok(bytes) => return Ok(bytes == 0),
+        match reader.read(buffer) {
+            Ok(bytes) => {
+                lines.room().extend_from_slice(&buffer[..bytes]);
+                return Ok(bytes == 0);
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(Problem::new(format_args!("can't read it: {error}"))),
         }

@@ -67,7 +67,7 @@ pub(super) async fn write_all(
         let is_quiet = Instant::now() < quiet_until;
         tokio::select! {
             reply = answers.queue.recv() => match reply {
-                Some(reply) => answers.take(&reply, &mut out),
+                Some(reply) => answers.take(reply, &mut told, &mut out),
                 None => is_open = false,
             },
             Ok(()) = answers.acknowledged.changed(), if !is_quiet => {}
@@ -81,12 +81,20 @@ pub(super) async fn write_all(
 
 impl Answers {
     /// Takes a reply, and those behind it.
-    fn take(&mut self, first: &Reply, out: &mut Vec<u8>) {
-        first.write(out);
-        while out.len() < WRITE_BYTES_MAX
-            && let Ok(reply) = self.queue.try_recv()
-        {
-            reply.write(out);
+    fn take(&mut self, first: Reply, told: &mut Vec<(Name, u64)>, out: &mut Vec<u8>) {
+        let mut next = Some(first);
+        while let Some(reply) = next {
+            match reply {
+                // The answer to a greeting. It is an answer also if nothing is acknowledged.
+                Reply::Acknowledged(mut numbers) if !numbers.0.is_empty() => {
+                    keep_new(&mut numbers, told);
+                    if !numbers.0.is_empty() {
+                        Reply::Acknowledged(numbers).write(out);
+                    }
+                }
+                reply => reply.write(out),
+            }
+            next = if out.len() < WRITE_BYTES_MAX { self.queue.try_recv().ok() } else { None };
         }
     }
 
@@ -95,17 +103,22 @@ impl Answers {
         let (reached, acknowledged) =
             (self.at_origin.borrow_and_update(), self.acknowledged.borrow_and_update());
         let mut numbers = Numbers::of(&acknowledged, &reached);
-        numbers.0.retain(|(stream, number)| match told.iter_mut().find(|(known, _)| known == stream) {
-            Some((_, known)) if *known >= *number => false,
-            Some((_, known)) => {
-                *known = *number;
-                true
-            }
-            None => {
-                told.push((stream.clone(), *number));
-                true
-            }
-        });
+        keep_new(&mut numbers, told);
         numbers
     }
+}
+
+/// Removes the numbers that the peer knows, and notes the others as told.
+fn keep_new(numbers: &mut Numbers, told: &mut Vec<(Name, u64)>) {
+    numbers.0.retain(|(stream, number)| match told.iter_mut().find(|(known, _)| known == stream) {
+        Some((_, known)) if *known >= *number => false,
+        Some((_, known)) => {
+            *known = *number;
+            true
+        }
+        None => {
+            told.push((stream.clone(), *number));
+            true
+        }
+    });
 }

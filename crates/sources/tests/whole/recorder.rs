@@ -64,6 +64,21 @@ impl Recorder {
         self.acknowledged.send_replace(numbers.iter().map(|&(text, number)| (name(text), number)).collect());
     }
 
+    fn take(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), Refusal> {
+        while let Some(event) = events.front() {
+            if self.is_busy.load(Ordering::Relaxed) {
+                return Err(Refusal::Busy { queue: "ready", bytes: 2, limit: 1 });
+            }
+            let mut origin = self.origin.lock().unwrap();
+            origin.offer_numbered(Instant::START, event.clone(), numbers)?;
+            // Nothing waits to be sent, so the origin never becomes busy by itself.
+            while origin.poll_packet(Instant::START, 0).is_some() {}
+            self.events.lock().unwrap().push(event.clone());
+            events.pop_front();
+        }
+        Ok(())
+    }
+
     fn acknowledge_all(&self) {
         let mut last = std::collections::BTreeMap::new();
         for event in self.events.lock().unwrap().iter() {
@@ -75,21 +90,11 @@ impl Recorder {
 
 impl Intake for Recorder {
     async fn offer_all(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), OfferError> {
-        while let Some(event) = events.front() {
-            if self.is_busy.load(Ordering::Relaxed) {
-                return Err(Refusal::Busy { queue: "ready", bytes: 2, limit: 1 }.into());
-            }
-            let mut origin = self.origin.lock().unwrap();
-            origin.offer_numbered(Instant::START, event.clone(), numbers)?;
-            while origin.poll_packet(Instant::START, 0).is_some() {}
-            drop(origin);
-            self.events.lock().unwrap().push(event.clone());
-            events.pop_front();
-        }
+        let offered = self.take(events, numbers);
         if self.is_prompt.load(Ordering::Relaxed) {
             self.acknowledge_all();
         }
-        Ok(())
+        Ok(offered?)
     }
 
     fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
