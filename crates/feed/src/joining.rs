@@ -1,11 +1,11 @@
-//! Joining: a mirror that lacks events asks the other mirrors for a snapshot, and keeps the packets that come
-//! meanwhile.
+//! Joining: a mirror that lacks events asks the other mirrors for a snapshot.
 
+use crate::mirror::Shared;
 use crate::reading::SNAPSHOT;
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
-use treefold::endpoint::Packet;
+use tokio::task::spawn_blocking;
 use treefold::operators::Raw;
 use treefold::{Client, PartitionSet};
 use treefold_mirror::keyed::KeyedState;
@@ -16,42 +16,15 @@ const SNAPSHOT_WITHIN: Duration = Duration::from_secs(30);
 /// Time between two rounds in which no mirror had a snapshot.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The packets that came while a mirror waits for its snapshot.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    packets: VecDeque<Packet>,
-    bytes: usize,
-}
-
-impl Kept {
-    /// Keeps a packet. Above `bytes_max`, drops the oldest: the mirror then needs a newer snapshot.
-    pub(crate) fn push(&mut self, packet: Packet, bytes_max: usize) {
-        self.bytes += packet.payload.len();
-        self.packets.push_back(packet);
-        while self.bytes > bytes_max
-            && let Some(dropped) = self.packets.pop_front()
-        {
-            self.bytes -= dropped.payload.len();
-        }
-    }
-
-    /// Takes all packets, in their order.
-    pub(crate) fn take(&mut self) -> VecDeque<Packet> {
-        self.bytes = 0;
-        std::mem::take(&mut self.packets)
-    }
-}
-
 /// Asks the other mirrors of the feed, in turn, until one gives a snapshot of `epoch` that is at `position` or
 /// after it.
 pub(crate) async fn fetch(
     client: Client,
-    feed: String,
-    others: Vec<u32>,
+    shared: Arc<Shared>,
     epoch: u32,
     position: u64,
-    empty: impl Fn() -> KeyedState,
 ) -> Snapshot<KeyedState> {
+    let (feed, others) = (&shared.options.feed, shared.others());
     let mut is_told = false;
     loop {
         for &other in &others {
@@ -61,7 +34,7 @@ pub(crate) async fn fetch(
                 .deadline(SNAPSHOT_WITHIN)
                 .await;
             match given.map(|reply| (reply.value, reply.missing)) {
-                Ok((Some(Raw(bytes)), _)) => match Snapshot::read(&bytes, empty()) {
+                Ok((Some(Raw(bytes)), _)) => match read(&shared, bytes).await {
                     Ok(snapshot) if snapshot.cut.epoch == epoch && snapshot.cut.position >= position => {
                         return snapshot;
                     }
@@ -81,4 +54,11 @@ pub(crate) async fn fetch(
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }
+}
+
+/// Decodes a snapshot on a thread that may work for long.
+async fn read(shared: &Arc<Shared>, bytes: Bytes) -> Result<Snapshot<KeyedState>, String> {
+    let shared = Arc::clone(shared);
+    let reading = spawn_blocking(move || Snapshot::read(&bytes, shared.options.empty_state()));
+    reading.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }

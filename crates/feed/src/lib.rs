@@ -12,27 +12,31 @@
 //! mirror that lacks events takes a snapshot from another one by a call, and applies the packets that came in
 //! the meantime. The stream orders packets, repairs its tree and slows the origin down; this crate does none of it.
 //!
-//! A map of the code: [`origin`] sends, [`mirror`](mod@mirror) receives and serves, `joining` brings a mirror up to date,
-//! `reading` answers calls.
+//! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives
+//! and serves, `joining` brings a mirror up to date, `reading` answers calls.
 #![forbid(unsafe_code)]
 
-mod acknowledged;
 mod joining;
+mod journaling;
 pub mod mirror;
 pub mod origin;
 mod reading;
 
 use std::hash::{BuildHasher, Hasher};
 
-pub use acknowledged::Acknowledged;
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
-pub use origin::{OfferError, Origin, OriginOptions, OriginStatus};
+pub use origin::{Acknowledged, OfferError, Origin, OriginOptions, OriginStatus};
 
-/// Parameters of a feed's stream, from the origin to its mirrors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-struct FeedParams {
-    /// The epoch of the origin.
-    epoch: u32,
+/// Parameters of a feed's stream: the wishes of its front-end.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+enum FeedParams {
+    /// An origin's stream, to all mirrors.
+    Origin {
+        /// The epoch of the origin.
+        epoch: u32,
+        /// The ends of the earlier epochs that it continues.
+        past: Vec<treefold_mirror::Cut>,
+    },
 }
 
 fn random_seed() -> u64 {

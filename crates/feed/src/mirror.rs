@@ -1,17 +1,7 @@
-//! A mirror's task: applies the origin's packets, votes, and brings itself up to date with a snapshot.
-//!
-//! ```text
-//!              a gap                          snapshot, then the kept packets
-//!  following ─────────▶ joining (keeps packets) ─────────────────────────────▶ following
-//! ```
-//!
-//! A mirror that joins does not hold up commits: it votes for the position that a checkpoint names, because the
-//! snapshot that it waits for has these events.
-//!
-//! Two origins of one epoch would number different events alike. So a mirror takes part in one stream an epoch,
-//! and refuses the streams of earlier epochs. A later epoch begins with an empty state.
+//! A mirror's task: gives the origin's packets to the deciding [`Follower`], sends its votes, and fetches the
+//! snapshots that it needs.
 
-use crate::joining::{Kept, fetch};
+use crate::joining::fetch;
 use crate::reading::readable;
 use crate::{FeedParams, random_seed};
 use std::pin::Pin;
@@ -22,13 +12,13 @@ use treefold::endpoint::{Acceptor, EndpointStream, Packet, accept};
 use treefold::operators::packet::Row;
 use treefold::operators::{OperatorError, Result};
 use treefold::{Body, Client, Service};
-use treefold_core::stream::StreamId;
+use treefold_mirror::follow::{Followed, Follower, Opening};
 use treefold_mirror::keyed::KeyedState;
-use treefold_mirror::mirror::{MirrorError, Taken};
-use treefold_mirror::packet::{Down, Monitored, Vote};
+use treefold_mirror::mirror::Taken;
+use treefold_mirror::packet::Vote;
 use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::snapshot::Snapshot;
-use treefold_mirror::{Cut, MirrorLimits};
+use treefold_mirror::{Cut, Lineage, MirrorLimits};
 
 /// Settings of a mirror.
 #[derive(Clone, Debug)]
@@ -66,23 +56,18 @@ pub struct Mirror {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: MirrorOptions,
-    held: Mutex<Held>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) deciding: treefold_mirror::mirror::Mirror<KeyedState>,
-    /// True once the mirror had all events that the origin had sent, until it finds a gap.
-    pub(crate) is_current: bool,
-    /// The stream of the epoch.
-    stream: Option<StreamId>,
+    held: Mutex<Follower<KeyedState>>,
 }
 
 /// Makes a mirror: a service for a node's builder, and the mirror, to be started when the node runs.
+///
+/// # Panics
+/// If the number is not below the total, or the total is above [`MIRRORS_MAX`](treefold_mirror::follow::MIRRORS_MAX).
 pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
     let (accepting, acceptor) = accept();
-    let deciding = options.empty(Cut::default());
-    let shared = Shared { held: Mutex::new(Held { deciding, is_current: false, stream: None }), options };
+    let MirrorOptions { number, total, ref limits, .. } = options;
+    let follower = Follower::new(number, total, options.empty(Cut::default()), limits);
+    let shared = Shared { held: Mutex::new(follower), options };
     let shared = Arc::new(shared);
     let service = Service::new(shared.options.feed.as_str())
         .total(shared.options.total)
@@ -98,13 +83,12 @@ impl MirrorOptions {
         Self { feed: feed.into(), number, total, state, limits, seed: random_seed() }
     }
 
-    fn empty_state(&self) -> KeyedState {
+    pub(crate) fn empty_state(&self) -> KeyedState {
         KeyedState::new(self.state.clone(), &self.limits, self.seed)
     }
 
     fn empty(&self, cut: Cut) -> treefold_mirror::mirror::Mirror<KeyedState> {
-        let (rules_version, streams, state) = (0, Vec::new(), self.empty_state());
-        treefold_mirror::mirror::Mirror::new(Snapshot { cut, rules_version, streams, state }, &self.limits)
+        treefold_mirror::mirror::Mirror::new(Snapshot::beginning(cut, self.empty_state()), &self.limits)
     }
 }
 
@@ -146,12 +130,12 @@ impl Unstarted {
 impl Mirror {
     /// The place after the last applied event.
     pub fn cut(&self) -> Cut {
-        self.shared.held().deciding.cut()
+        self.shared.held().mirror().cut()
     }
 
     /// True if the mirror has had all events that the origin had sent at its last checkpoint.
     pub fn is_current(&self) -> bool {
-        self.shared.held().is_current
+        self.shared.held().is_current()
     }
 
     /// Waits until the mirror has applied further events, or has taken a snapshot.
@@ -163,7 +147,7 @@ impl Mirror {
     /// Reads the state while no event is applied. `read` should be short.
     pub fn read<T>(&self, read: impl FnOnce(Cut, &KeyedState) -> T) -> T {
         let held = self.shared.held();
-        read(held.deciding.cut(), held.deciding.state())
+        read(held.mirror().cut(), held.mirror().state())
     }
 }
 
@@ -174,15 +158,15 @@ impl Drop for Mirror {
 }
 
 impl Shared {
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, Follower<KeyedState>> {
         // A panic while an event is applied is a defect of the state; the others go on with what is there.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state, if it has all events that the origin had sent.
-    pub(crate) fn current(&self) -> Result<MutexGuard<'_, Held>> {
+    pub(crate) fn current(&self) -> Result<MutexGuard<'_, Follower<KeyedState>>> {
         let held = self.held();
-        if held.is_current {
+        if held.is_current() {
             return Ok(held);
         }
         Err(OperatorError::new("this mirror lacks events, or has had no origin yet"))
@@ -191,61 +175,55 @@ impl Shared {
     /// Prepares for the packets of a stream, or returns the reason for which this mirror takes no part in it.
     fn begin(&self, stream: &EndpointStream) -> Result<(), String> {
         let params = FeedParams::decode(&stream.opening().spec.params);
-        let FeedParams { epoch } = params.map_err(|error| format!("not a feed's stream: {error}"))?;
-        let id = Some(stream.opening().stream);
-        let mut held = self.held();
-        let known = held.deciding.cut().epoch;
-        if epoch < known || (epoch == known && held.stream != id) {
-            return Err(format!("the origin is of epoch {epoch}; a new one needs an epoch above {known}"));
-        }
-        held.is_current = false;
-        if epoch > known {
-            held.deciding = self.options.empty(Cut { epoch, position: 0 });
-            held.stream = id;
-        }
-        Ok(())
+        let FeedParams::Origin { epoch, past } =
+            params.map_err(|error| format!("not a feed's stream: {error}"))?;
+        let past = Lineage::new(past).ok_or("the earlier epochs of the feed are out of order")?;
+        let opening = Opening { stream: stream.opening().stream, epoch, past };
+        self.held().begin(&opening, |cut| self.options.empty(cut)).map_err(|error| error.to_string())
     }
 
     /// The other mirrors, beginning behind this one, so that not all ask the same.
-    fn others(&self) -> Vec<u32> {
+    pub(crate) fn others(&self) -> Vec<u32> {
         let MirrorOptions { number, total, .. } = self.options;
         (1..total).map(|step| (number + step) % total).collect()
     }
 }
 
-type Fetching<'a> = Pin<Box<dyn Future<Output = Snapshot<KeyedState>> + Send + 'a>>;
+type Fetching = Pin<Box<dyn Future<Output = Snapshot<KeyedState>> + Send>>;
 
 /// A mirror's part in one stream, that is, with one origin.
 struct Following<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     changed: &'a watch::Sender<Cut>,
     client: &'a Client,
     stream: EndpointStream,
-    joining: Option<(Kept, Fetching<'a>)>,
+    fetching: Option<Fetching>,
 }
 
 impl<'a> Following<'a> {
     fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         changed: &'a watch::Sender<Cut>,
         client: &'a Client,
         stream: EndpointStream,
     ) -> Self {
-        Self { shared, changed, client, stream, joining: None }
+        Self { shared, changed, client, stream, fetching: None }
     }
 
     async fn run(mut self) {
         loop {
-            let packet = tokio::select! {
+            let taken = tokio::select! {
                 biased;
-                snapshot = fetched(&mut self.joining) => match self.restored(snapshot).await {
-                    Ok(()) => continue,
-                    Err(why) => return self.stream.leave(why),
+                snapshot = fetched(&mut self.fetching) => {
+                    self.fetching = None;
+                    self.restore(snapshot)
+                }
+                packet = self.stream.recv() => match packet {
+                    Some(packet) => self.take(packet).await,
+                    None => return,
                 },
-                packet = self.stream.recv() => packet,
             };
-            let Some(packet) = packet else { return };
-            if let Err(why) = self.take(packet).await {
+            if let Err(why) = taken {
                 return self.stream.leave(why);
             }
         }
@@ -253,86 +231,59 @@ impl<'a> Following<'a> {
 
     /// Takes a packet. An error is the reason why this mirror leaves the stream.
     async fn take(&mut self, packet: Packet) -> Result<(), String> {
-        if self.joining.is_some() {
-            return self.keep(packet).await;
-        }
-        let taken = {
+        let (followed, cut) = {
             let mut held = self.shared.held();
-            let taken = held.deciding.take(&packet.payload, 0);
-            match taken {
-                Ok(Taken::Voted(_)) => held.is_current = true,
-                Err(MirrorError::Gap { .. }) => held.is_current = false,
-                _ => {}
-            }
-            taken
+            (held.take(&packet.payload, 0), held.mirror().cut())
         };
-        match taken {
-            Ok(Taken::Voted(vote)) => self.vote(packet.tag, vote).await,
-            Ok(Taken::Applied { events, .. }) => {
-                if events > 0 {
-                    self.changed.send_replace(self.shared.held().deciding.cut());
-                }
-                Ok(())
-            }
-            Ok(Taken::Committed(_)) => Ok(()),
-            Err(MirrorError::Gap { given, .. }) => {
-                self.join(given - 1);
-                self.keep(packet).await
-            }
-            Err(error) => Err(error.to_string()),
+        match followed.map_err(|error| error.to_string())? {
+            Followed::Votes(vote) => self.vote(packet.tag, &vote).await?,
+            Followed::Took(Taken::Applied { events, .. }) if events > 0 => _ = self.changed.send_replace(cut),
+            Followed::Took(_) | Followed::Kept => {}
         }
-    }
-
-    /// Keeps a packet until the snapshot is there. A checkpoint is answered at once.
-    async fn keep(&mut self, packet: Packet) -> Result<(), String> {
-        if let Ok(Down::Checkpoint(checkpoint)) = Down::read(&packet.payload) {
-            let monitored = Monitored::default();
-            let vote = Vote { number: checkpoint.number, position: checkpoint.position, monitored };
-            return self.vote(packet.tag, vote).await;
-        }
-        if let Some((kept, _)) = &mut self.joining {
-            kept.push(packet, self.shared.options.limits.backup_bytes_max);
-        }
+        self.fetch_if_needed();
         Ok(())
     }
 
-    async fn vote(&mut self, tag: u64, vote: Vote) -> Result<(), String> {
-        let row = vote.to_numbers().into_iter().fold(Row::new(), Row::i64);
+    async fn vote(&mut self, tag: u64, vote: &Vote) -> Result<(), String> {
+        let (numbers, held) = vote.to_numbers();
+        let row = numbers.into_iter().fold(Row::new(), Row::i64).i64s(held);
         let sent = self.stream.send_tagged(tag, row.packet().into_bytes()).await;
         sent.map_err(|error| error.to_string())
     }
 
-    /// Begins to fetch a snapshot at `position` or after it.
-    fn join(&mut self, position: u64) {
-        let Shared { options, held: _ } = self.shared;
-        let epoch = self.shared.held().deciding.cut().epoch;
-        tracing::info!(feed = %options.feed, mirror = options.number, position, "taking a snapshot");
-        let others = self.shared.others();
-        let empty = || options.empty_state();
-        let fetching = fetch(self.client.clone(), options.feed.clone(), others, epoch, position, empty);
-        self.joining = Some((Kept::default(), Box::pin(fetching)));
+    /// Begins to fetch a snapshot if the mirror waits for one, and stops if it no longer does.
+    fn fetch_if_needed(&mut self) {
+        let (joins_at, epoch) = {
+            let held = self.shared.held();
+            (held.joins_at(), held.mirror().cut().epoch)
+        };
+        let Some(position) = joins_at else {
+            self.fetching = None;
+            return;
+        };
+        if self.fetching.is_some() {
+            return;
+        }
+        let MirrorOptions { feed, number, .. } = &self.shared.options;
+        tracing::info!(%feed, mirror = number, position, "taking a snapshot");
+        self.fetching = Some(Box::pin(fetch(self.client.clone(), Arc::clone(self.shared), epoch, position)));
     }
 
-    async fn restored(&mut self, snapshot: Snapshot<KeyedState>) -> Result<(), String> {
-        let cut = snapshot.cut;
-        let deciding = treefold_mirror::mirror::Mirror::new(snapshot, &self.shared.options.limits);
-        {
+    fn restore(&mut self, snapshot: Snapshot<KeyedState>) -> Result<(), String> {
+        let cut = {
             let mut held = self.shared.held();
-            (held.deciding, held.is_current) = (deciding, true);
-        }
+            held.restore(snapshot, &self.shared.options.limits).map_err(|error| error.to_string())?;
+            held.mirror().cut()
+        };
         self.changed.send_replace(cut);
-        if let Some((mut kept, _)) = self.joining.take() {
-            for packet in kept.take() {
-                self.take(packet).await?;
-            }
-        }
+        self.fetch_if_needed();
         Ok(())
     }
 }
 
-async fn fetched(joining: &mut Option<(Kept, Fetching<'_>)>) -> Snapshot<KeyedState> {
-    match joining {
-        Some((_, fetching)) => fetching.await,
+async fn fetched(fetching: &mut Option<Fetching>) -> Snapshot<KeyedState> {
+    match fetching {
+        Some(fetching) => fetching.await,
         None => std::future::pending().await,
     }
 }

@@ -1,10 +1,18 @@
 //! The origin's task: takes events from sources, sends packets to the mirrors, and takes their votes.
 //!
-//! One task owns the deciding [`treefold_mirror::origin::Origin`] and the stream. It sends one packet at a time.
-//! While the stream's window is full, packets wait in the origin's ready queue; if that is full too, the origin
-//! refuses events as busy.
+//! ```text
+//!  offer ─▶ deciding Origin ─▶ pending ─▶ journal (a thread) ─▶ durable ─▶ stream to the mirrors
+//!                 ▲                                                             │
+//!                 └──────────────────────── votes, folded ◀─────────────────────┘
+//! ```
+//!
+//! One task owns the deciding [`treefold_mirror::origin::Origin`] and the stream. **A packet is durable before any
+//! mirror gets it**, so that no mirror and no reader knows an event that a new origin would not find in the journal.
+//! While packets wait for the journal, or for the stream's window, events gather in the origin's ready queue; if that
+//! is full too, the origin refuses events as busy.
 
-use crate::{Acknowledged, FeedParams, random_seed, unix_ms};
+use crate::journaling::{JournalState, Journaling, WRITES_MAX};
+use crate::{FeedParams, random_seed, unix_ms};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,18 +23,18 @@ use tokio::task::JoinHandle;
 use treefold::operators::packet::Packet;
 use treefold::{Client, Error, PartitionSet, Stream, StreamEvent, StreamWave, Synchronisation};
 use treefold_core::time::Instant;
-use treefold_mirror::origin::{Numbers, Refusal};
+use treefold_journal::{Epoch, Journal, JournalError};
+use treefold_mirror::origin::{Numbers, Outgoing, Refusal};
 use treefold_mirror::packet::Vote;
+use treefold_mirror::recovery::{Recovery, RecoveryError};
 use treefold_mirror::rules::{Mode, RuleFile};
 use treefold_mirror::select::{Functions, UnknownFunction};
-use treefold_mirror::{Cut, Event, MirrorLimits};
+use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
 const ASKS_MAX: usize = 256;
-/// Time between two questions whether the mirrors have the last events, which no checkpoint covers yet.
-const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Time that a checkpoint waits for a mirror's vote.
-const VOTES_WITHIN: Duration = Duration::from_secs(1);
+/// Time that a checkpoint waits for all mirrors. Later votes count too.
+const VOTES_WITHIN: Duration = Duration::from_millis(100);
 
 /// Settings of an origin.
 pub struct OriginOptions {
@@ -36,8 +44,14 @@ pub struct OriginOptions {
     pub functions: Functions,
     /// The limits.
     pub limits: MirrorLimits,
-    /// The place after which the feed continues. A new feed has epoch 1 and position 0.
+    /// The epoch of a new feed, and the position after which it begins. With a journal that has had an epoch, the
+    /// feed continues after its last event, and this counts only if the epoch is above the journal's.
     pub after: Cut,
+    /// The number of mirrors that must have an event before it is acknowledged. With 0, events are acknowledged that
+    /// only this origin has, and a broken disk, or the death of an origin without a journal, loses them.
+    pub copies: u32,
+    /// The journal. Without one, events that are not at a mirror are lost with the origin.
+    pub journal: Option<Box<dyn Journal>>,
     /// Hides from sources which keys share a slot of a table. Choose it at random.
     pub seed: u64,
 }
@@ -47,7 +61,8 @@ impl OriginOptions {
     pub fn new(rules: RuleFile) -> Self {
         let (functions, limits) = (Functions::new(), MirrorLimits::default());
         let after = Cut { epoch: 1, position: 0 };
-        Self { rules: Arc::new(rules), functions, limits, after, seed: random_seed() }
+        let (copies, journal) = (1, None);
+        Self { rules: Arc::new(rules), functions, limits, after, copies, journal, seed: random_seed() }
     }
 }
 
@@ -56,7 +71,31 @@ impl OriginOptions {
 pub struct Origin {
     asks: mpsc::Sender<Ask>,
     acknowledged: watch::Receiver<Acknowledged>,
+    journal: Option<watch::Receiver<JournalState>>,
     running: JoinHandle<()>,
+}
+
+/// For each incoming stream, the number up to which all its events are acknowledged: in the origin's journal, if it
+/// has one, and at as many mirrors as [`OriginOptions::copies`] says; or suppressed by a rule for good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acknowledged(Vec<(Name, u64)>);
+
+impl Acknowledged {
+    /// The number up to which the events of a stream are acknowledged.
+    pub fn of(&self, stream: &str) -> Option<u64> {
+        self.0.iter().find(|(name, _)| name.as_str() == stream).map(|&(_, number)| number)
+    }
+
+    /// All streams that have acknowledged events.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, u64)> {
+        self.0.iter().map(|(name, number)| (name, *number))
+    }
+}
+
+impl FromIterator<(Name, u64)> for Acknowledged {
+    fn from_iter<I: IntoIterator<Item = (Name, u64)>>(numbers: I) -> Self {
+        Self(numbers.into_iter().collect())
+    }
 }
 
 /// The present state of an origin.
@@ -70,6 +109,10 @@ pub struct OriginStatus {
     pub mode: Mode,
     /// The mirrors that take part.
     pub mirrors: PartitionSet,
+    /// The version of the rules that chose the last event.
+    pub rules_version: u32,
+    /// The problem of the journal that holds up all events, for instance a full disk.
+    pub journal_problem: Option<Arc<str>>,
     /// True if every offered event is sent, or suppressed for good.
     pub is_idle: bool,
 }
@@ -85,6 +128,15 @@ pub enum OfferError {
     Ended,
 }
 
+/// The reason why an origin has ended by itself.
+#[derive(Debug, thiserror::Error)]
+enum EndError {
+    #[error("the stream to the mirrors is over: {0}")]
+    Stream(#[from] Error),
+    #[error("the journal has failed: {0}")]
+    Journal(Arc<str>),
+}
+
 /// The reason why an origin cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -94,6 +146,12 @@ pub enum StartError {
     /// The stream to the mirrors could not be opened.
     #[error(transparent)]
     Stream(#[from] Error),
+    /// The journal can't be read, or can't begin an epoch.
+    #[error("the journal: {0}")]
+    Journal(#[from] JournalError),
+    /// The journal has something else than a feed's events.
+    #[error("the journal: {0}")]
+    Recovery(#[from] RecoveryError),
 }
 
 enum Ask {
@@ -107,33 +165,58 @@ enum Ask {
 type Taken = (VecDeque<Event>, Result<(), Refusal>);
 
 impl Origin {
-    /// Opens the stream to the mirrors of `feed` and starts. `client` needs a loop of its own, see
-    /// [`Client::stream`]. To be called on a tokio runtime.
+    /// Opens the stream to the mirrors of `feed` and starts. With a journal, continues after its last event.
+    /// `client` needs a loop of its own, see [`Client::stream`]. To be called on a tokio runtime.
     ///
     /// # Errors
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
-        let OriginOptions { rules, functions, limits, after, seed } = options;
-        let deciding = treefold_mirror::origin::Origin::new(after, rules, functions, limits, seed)?;
+        let OriginOptions { rules, functions, limits, after, copies, journal, seed } = options;
+        let (deciding, past, journal) = match journal {
+            None => {
+                let deciding = treefold_mirror::origin::Origin::new(after, rules, functions, limits, seed)?;
+                (deciding, Lineage::default(), None)
+            }
+            Some(mut journal) => {
+                let recovery = recover(&mut *journal, after)?;
+                let past = recovery.past().clone();
+                let deciding =
+                    treefold_mirror::origin::Origin::recover(recovery, rules, functions, limits, seed)?;
+                (deciding, past, Some(journal))
+            }
+        };
+        let params = FeedParams::Origin { epoch: deciding.cut().epoch, past: past.ends().to_vec() };
         let stream = client
             .stream(feed)
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
-            .params(&FeedParams { epoch: after.epoch })
+            .params(&params)
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);
-        let (seen, began) = (stream.endpoints().clone(), std::time::Instant::now());
-        let (told, acknowledged) = watch::channel(Acknowledged::default());
-        let marks = VecDeque::new();
-        let task = Task { deciding, stream, seen, asks: received, sending: None, began, marks, told };
-        let feed = feed.to_owned();
+        let (telling, acknowledged) = watch::channel(Acknowledged::default());
+        let task = Task {
+            deciding: deciding.with_copies(copies),
+            stream,
+            journal: journal.map(Journaling::start),
+            pending: VecDeque::new(),
+            asks: received,
+            acknowledged: telling,
+            sending: None,
+            began: std::time::Instant::now(),
+        };
+        let (feed, journal) = (feed.to_owned(), task.journal.as_ref().map(Journaling::watch));
         let running = tokio::spawn(async move {
             if let Err(error) = task.run().await {
-                tracing::error!(%feed, %error, "the stream to the mirrors is over");
+                tracing::error!(%feed, %error, "the origin has ended");
             }
         });
-        Ok(Self { asks, acknowledged, running })
+        Ok(Self { asks, acknowledged, journal, running })
+    }
+
+    /// The acknowledged events. A source that dies repeats its events from the first one that is not acknowledged.
+    pub fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
+        self.acknowledged.clone()
     }
 
     /// Offers an event. When this returns `Ok`, the origin has the event; mirrors may not have it yet.
@@ -170,9 +253,14 @@ impl Origin {
         let _ = self.asks.send(Ask::Flush).await;
     }
 
-    /// The acknowledged events of each incoming stream, and every later change.
-    pub fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
-        self.acknowledged.clone()
+    /// Ends the feed's stream, and closes the journal. Events that are not acknowledged may be lost.
+    pub async fn end(mut self) {
+        self.running.abort();
+        // An origin that has ended by itself has reported the reason.
+        let _ = (&mut self.running).await;
+        if let Some(journal) = &mut self.journal {
+            while journal.changed().await.is_ok() {}
+        }
     }
 
     /// The present state. `None` if the origin has ended.
@@ -189,31 +277,54 @@ impl Drop for Origin {
     }
 }
 
+/// Begins the next epoch of a journal, and reads the events that it has. `after` is the beginning of a new feed.
+fn recover(journal: &mut dyn Journal, after: Cut) -> Result<Recovery, StartError> {
+    let earlier = journal.epochs().to_vec();
+    if earlier.is_empty() {
+        journal.begin_after(after.position)?;
+    }
+    let last = earlier.last().map_or(0, |epoch| epoch.number);
+    let epoch = after.epoch.max(last + 1);
+    journal.begin_epoch(epoch)?;
+    // An epoch ends where the next one begins.
+    let begun = earlier.iter().skip(1).map(|epoch| epoch.after).chain([journal.last()]);
+    let end = |(epoch, position): (&Epoch, u64)| Cut { epoch: epoch.number, position };
+    let past = earlier.iter().zip(begun).map(end).fold(Lineage::default(), Lineage::ended);
+    let first = journal.first();
+    let mut recovery = Recovery::new(epoch, past, first - 1);
+    let mut taken = Ok(());
+    journal.read_after(first - 1, &mut |stored| {
+        if taken.is_ok() {
+            taken = recovery.take(stored.first, stored.last, &stored.payload);
+        }
+    })?;
+    taken?;
+    Ok(recovery)
+}
+
 type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
 
 struct Task {
     deciding: treefold_mirror::origin::Origin,
     stream: Stream,
-    /// The mirrors that have taken part. The others cannot be silent.
-    seen: PartitionSet,
+    journal: Option<Journaling>,
+    /// Packets that wait for the journal or for the stream, in order.
+    pending: VecDeque<Outgoing>,
     asks: mpsc::Receiver<Ask>,
+    acknowledged: watch::Sender<Acknowledged>,
     /// The packet that waits for room in the stream's window.
     sending: Option<Sending>,
     began: std::time::Instant,
-    /// Progress of the incoming streams at positions that are not committed.
-    marks: VecDeque<(u64, Acknowledged)>,
-    told: watch::Sender<Acknowledged>,
 }
 
 impl Task {
-    async fn run(mut self) -> Result<(), Error> {
+    async fn run(mut self) -> Result<(), EndError> {
+        let seated = self.stream.endpoints().clone();
         // A mirror that is behind learns it, although no event comes.
-        self.deciding.request_votes();
-        let mut ask = tokio::time::interval(ASK_EVERY);
-        ask.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        self.deciding.handle_mirrors(self.now(), seated.iter());
         loop {
             self.send_next();
-            let wake = self.deciding.wake_at().filter(|_| self.sending.is_none());
+            let wake = self.deciding.wake_at().filter(|_| self.pending.len() < self.pending_max());
             let wait = wake.map(|at| Duration::from(at.since(self.now())));
             tokio::select! {
                 biased;
@@ -221,14 +332,12 @@ impl Task {
                     sent?;
                     self.sending = None;
                 }
+                () = changed(&mut self.journal) => self.note_journal()?,
                 event = self.stream.next() => self.take(event?),
                 asked = self.asks.recv() => match asked {
                     Some(ask) => self.answer_all(ask),
                     None => return Ok(()),
                 },
-                _ = ask.tick(), if self.deciding.log().committed() < self.deciding.cut().position => {
-                    self.deciding.request_votes();
-                }
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
                     let now = self.now();
                     self.deciding.handle_timeout(now);
@@ -241,15 +350,58 @@ impl Task {
         Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
     }
 
+    /// Packets that may wait for the journal or the stream. Without a journal it is one, so that the events of a slow
+    /// stream gather in large packets.
+    fn pending_max(&self) -> usize {
+        if self.journal.is_some() { WRITES_MAX } else { 1 }
+    }
+
+    /// Gives packets to the journal, and the next durable one to the stream.
     fn send_next(&mut self) {
-        if self.sending.is_some() {
-            return;
+        while self.pending.len() < self.pending_max()
+            && let Some(outgoing) = self.deciding.poll_packet(self.now(), unix_ms())
+        {
+            if let (Some(journal), Some((first, last))) = (&mut self.journal, outgoing.events)
+                && !journal.has(last)
+            {
+                journal.write(first, last, outgoing.packet.clone());
+            }
+            self.pending.push_back(outgoing);
         }
-        if let Some(packet) = self.deciding.poll_packet(self.now(), unix_ms()) {
+        let durable = self.journal.as_ref().map_or(u64::MAX, |journal| journal.state().durable);
+        let is_durable = |outgoing: &Outgoing| outgoing.events.is_none_or(|(_, last)| last <= durable);
+        if self.sending.is_none()
+            && self.pending.front().is_some_and(is_durable)
+            && let Some(outgoing) = self.pending.pop_front()
+        {
             let sender = self.stream.sender();
-            self.sending = Some(Box::pin(async move { sender.send(packet).await }));
-            let streams = self.deciding.streams().map(|(stream, number)| (stream.clone(), number)).collect();
-            self.marks.push_back((self.deciding.cut().position, streams));
+            self.sending = Some(Box::pin(async move { sender.send(outgoing.packet).await }));
+        }
+        self.acknowledge();
+    }
+
+    /// Tells sources which events are acknowledged now.
+    fn acknowledge(&mut self) {
+        if self.deciding.advance_acknowledged() {
+            let numbers = self.deciding.acknowledged().map(|(name, number)| (name.clone(), number));
+            self.acknowledged.send_replace(Acknowledged(numbers.collect()));
+            if let Some(journal) = &self.journal {
+                journal.trim(self.deciding.trim_journal());
+            }
+        }
+    }
+
+    fn note_journal(&mut self) -> Result<(), EndError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let state = journal.state();
+        self.deciding.handle_durable(state.durable);
+        match state.problem {
+            Some(problem) if state.has_failed => Err(EndError::Journal(problem)),
+            Some(problem) => {
+                tracing::warn!(%problem, "the journal holds up all events");
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 
@@ -258,8 +410,7 @@ impl Task {
             StreamEvent::Wave(wave) => self.take_votes(&wave),
             // A mirror that joined learns whether it lacks events.
             StreamEvent::Changed { endpoints, .. } => {
-                self.seen.union_with(&endpoints);
-                self.deciding.request_votes();
+                self.deciding.handle_mirrors(self.now(), endpoints.iter());
             }
             _ => {}
         }
@@ -267,19 +418,13 @@ impl Task {
 
     fn take_votes(&mut self, wave: &StreamWave<Bytes>) {
         let missing = wave.missing.iter().flat_map(|missing| missing.partitions.iter());
-        let silent: Vec<u32> = missing.filter(|&mirror| self.seen.contains(mirror)).collect();
+        let missing: Vec<u32> = missing.collect();
         let now = self.now();
         for packet in &wave.packets {
             match read_vote(packet) {
-                Some(vote) => self.deciding.handle_votes(now, vote, &silent),
+                Some(vote) => self.deciding.handle_votes(now, &vote, &missing),
                 None => tracing::warn!(tag = wave.tag, "a wave has no valid vote"),
             }
-        }
-        let committed = self.deciding.log().committed();
-        while self.marks.front().is_some_and(|(position, _)| *position <= committed)
-            && let Some((_, streams)) = self.marks.pop_front()
-        {
-            self.told.send_replace(streams);
         }
     }
 
@@ -305,7 +450,7 @@ impl Task {
             Ask::Status(answer) => drop(answer.send(self.status())),
             Ask::Flush => {
                 self.deciding.release_all(now);
-                self.deciding.request_votes();
+                self.deciding.request_votes(now);
             }
         }
     }
@@ -327,7 +472,9 @@ impl Task {
             committed: self.deciding.log().committed(),
             mode: self.deciding.mode(),
             mirrors: self.stream.endpoints().clone(),
-            is_idle: self.sending.is_none() && self.deciding.wake_at().is_none(),
+            rules_version: self.deciding.rules_version(),
+            journal_problem: self.journal.as_ref().and_then(|journal| journal.state().problem),
+            is_idle: self.sending.is_none() && self.pending.is_empty() && self.deciding.is_idle(),
         }
     }
 }
@@ -339,11 +486,19 @@ async fn sent(sending: &mut Option<Sending>) -> Result<u64, Error> {
     }
 }
 
+async fn changed(journal: &mut Option<Journaling>) {
+    match journal {
+        Some(journal) => journal.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads the row that mirrors send; see [`Vote::to_numbers`].
 fn read_vote(packet: &Bytes) -> Option<Vote> {
     let packet = Packet::read(packet).ok()?;
-    let mut numbers = [0; 5];
+    let mut numbers = [0; 4];
     for (at, number) in numbers.iter_mut().enumerate() {
         *number = packet.i64(at).ok()?;
     }
-    Vote::from_numbers(numbers)
+    Vote::from_numbers(numbers, packet.i64s(4).ok()?.iter().collect())
 }

@@ -43,7 +43,7 @@ impl Aggregation for Getting {
             return Err(OperatorError::new(format!("{} keys; allowed: {KEYS_MAX}", wanted.keys.len())));
         }
         let held = partition.data_as::<Shared>()?.current()?;
-        let (cut, state) = (held.deciding.cut(), held.deciding.state());
+        let (cut, state) = (held.mirror().cut(), held.mirror().state());
         let rows: Vec<_> = wanted.keys.iter().filter_map(|key| state.value(key)).collect();
         drop(held);
         let rows = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
@@ -76,14 +76,14 @@ impl Aggregation for Reporting {
     fn local(&self, partition: &Partition, (): &()) -> Result<Vec<MirrorStatus>> {
         let shared = partition.data_as::<Shared>()?;
         let held = shared.held();
-        let cut = held.deciding.cut();
+        let cut = held.mirror().cut();
         Ok(vec![MirrorStatus {
             mirror: shared.options.number,
             epoch: cut.epoch,
             position: cut.position,
-            is_current: held.is_current,
-            keys: held.deciding.state().len(),
-            rules_version: held.deciding.rules_version(),
+            is_current: held.is_current(),
+            keys: held.mirror().state().len(),
+            rules_version: held.mirror().rules_version(),
         }])
     }
 
@@ -103,7 +103,7 @@ impl Aggregation for Giving {
 
     fn local(&self, partition: &Partition, _: &Raw) -> Result<Raw> {
         let shared = partition.data_as::<Shared>()?;
-        let snapshot = shared.current()?.deciding.snapshot();
+        let snapshot = shared.current()?.mirror().snapshot();
         Ok(Raw(snapshot.write(shared.options.limits.piece_bytes)))
     }
 

@@ -3,7 +3,7 @@
 //! The directory decides the disk; by default a temporary one. Each figure is the median of five rounds.
 
 use std::time::{Duration, Instant};
-use treefold_journal::{Journal, Options, Sync};
+use treefold_journal::{Journal, Options, Segments, Sync};
 
 const ROUND: Duration = Duration::from_millis(400);
 
@@ -36,7 +36,7 @@ fn round(sync: Sync, bytes: usize, at_once: u64, on: Option<&str>) -> (f64, f64)
     };
     let directory = directory.expect("a directory");
     let options = Options { sync, ..Options::default() };
-    let mut journal = Journal::open(directory.path(), 0, options).expect("an empty journal").journal;
+    let mut journal = Segments::open(directory.path(), 0, options).expect("an empty journal").journal;
     let (payload, begun, mut flushes) = (vec![1; bytes], Instant::now(), 0_u32);
     let mut synced_at = begun;
     while begun.elapsed() < ROUND {

@@ -3,6 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const ENDING: &str = "journal";
 
@@ -24,14 +25,23 @@ pub(crate) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
+/// Times that a lock is tried before it counts as held.
+const LOCK_TRIES: u32 = 20;
+/// Time between two tries. A child process that this program is starting holds all locks until it runs its own
+/// program, which takes less.
+const LOCK_RETRY: Duration = Duration::from_millis(5);
+
 /// Locks a directory until the file is dropped. `None` if another process holds the lock.
 pub(crate) fn lock(directory: &Path) -> io::Result<Option<File>> {
     let file = File::create(directory.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
+    Ok(None)
 }
 
 /// Makes the names of new and removed files in a directory durable.

@@ -1,29 +1,17 @@
-//! The journal over segment files.
+//! The journal in segment files.
 
+use crate::epochs::{self, EPOCHS_MAX};
 use crate::files::{lock, segment_path, segments, sync_directory};
+use crate::journal::{Epoch, Journal, JournalError, Stored, Sync};
 use crate::record::{self, HEAD_BYTES, Head, MAGIC};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Most bytes of a record's payload.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
-
-/// The moment at which written records are forced to the disk, and with it the promise of
-/// [`Journal::durable`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// At every flush. Durable records survive a crash of the process, of the system, and a power cut.
-    Always,
-    /// At this interval, when the caller calls [`Journal::sync`]. Durable records survive a crash of the
-    /// process; a crash of the system or a power cut may lose the records of one interval.
-    Interval(Duration),
-    /// Never; the system writes when it likes. Durable records survive a crash of the process only.
-    Never,
-}
 
 /// Options of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +30,12 @@ impl Default for Options {
     }
 }
 
-/// Numbered records in append-only files.
+/// A journal in append-only files.
 #[derive(Debug)]
-pub struct Journal {
+pub struct Segments {
     directory: PathBuf,
     options: Options,
+    epochs: Vec<Epoch>,
     /// Segments, the last of which is written.
     sealed: VecDeque<Segment>,
     active: Option<Active>,
@@ -79,7 +68,7 @@ struct Active {
 #[derive(Debug)]
 pub struct Opened {
     /// The journal.
-    pub journal: Journal,
+    pub journal: Segments,
     /// The torn record at its end, if there was one. It is cut off.
     pub torn: Option<Torn>,
 }
@@ -95,69 +84,6 @@ pub struct Torn {
     pub bytes: u64,
 }
 
-/// A record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Its first position.
-    pub first: u64,
-    /// Its last position.
-    pub last: u64,
-    /// Its content.
-    pub payload: Bytes,
-}
-
-/// The reason why a journal cannot do something.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// Another process has the journal open.
-    #[error("another process has the journal in {0} open")]
-    Locked(PathBuf),
-    /// A record in the middle is broken. The journal is not opened and not changed.
-    #[error(
-        "{segment}: the record at byte {offset} is damaged: {problem}; restore the file, or move it and the later ones away"
-    )]
-    Damaged {
-        /// The segment.
-        segment: PathBuf,
-        /// The record's first byte.
-        offset: u64,
-        /// The problem.
-        problem: &'static str,
-    },
-    /// A record does not follow the last one. Nothing has changed.
-    #[error("the record begins at position {given}; expected {expected}")]
-    Order {
-        /// The position after the last record.
-        expected: u64,
-        /// The record's first position.
-        given: u64,
-    },
-    /// A record is too long, or too many bytes wait. Nothing has changed.
-    #[error("{field} is {given} bytes; allowed: {limit}")]
-    TooLong {
-        /// `payload` or `pending`.
-        field: &'static str,
-        /// Bytes.
-        given: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The disk is full. The records stay in memory, and the next flush tries again.
-    #[error("the disk of {0} is full")]
-    Full(PathBuf),
-    /// An fsync has failed before. Nothing more is written; open the journal again.
-    #[error("an fsync has failed: {0}; open the journal again")]
-    Failed(String),
-    /// Reading or writing has failed. Records that were not written stay in memory.
-    #[error("{path}: {error}")]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
-}
-
 fn io_at(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
     move |error| match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::Full(path.to_owned()),
@@ -165,7 +91,7 @@ fn io_at(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
     }
 }
 
-impl Journal {
+impl Segments {
     /// Opens the journal of a directory, which is made if it is absent. A torn record at the end is cut off.
     ///
     /// An empty journal continues after position `start`.
@@ -181,6 +107,7 @@ impl Journal {
         let mut journal = Self {
             directory: directory.to_owned(),
             options,
+            epochs: epochs::read(directory).map_err(at())?,
             sealed: VecDeque::new(),
             active: None,
             pending: Vec::new(),
@@ -218,140 +145,9 @@ impl Journal {
         Ok(Opened { journal, torn })
     }
 
-    /// Appends a record in memory. [`flush`](Self::flush) writes it.
-    ///
-    /// # Errors
-    /// [`JournalError::Order`], [`TooLong`](JournalError::TooLong) or [`Failed`](JournalError::Failed).
-    pub fn append(&mut self, first: u64, last: u64, payload: &[u8]) -> Result<(), JournalError> {
-        self.check()?;
-        let too_long = |field, given, limit| Err(JournalError::TooLong { field, given, limit });
-        if first != self.last + 1 || last < first {
-            return Err(JournalError::Order { expected: self.last + 1, given: first });
-        }
-        if payload.len() > PAYLOAD_BYTES_MAX {
-            return too_long("payload", payload.len(), PAYLOAD_BYTES_MAX);
-        }
-        let pending = self.pending.len() + HEAD_BYTES + payload.len();
-        if pending > self.options.pending_bytes_max && !self.pending.is_empty() {
-            return too_long("pending", pending, self.options.pending_bytes_max);
-        }
-        record::write(&mut self.pending, first, last, payload);
-        self.last = last;
-        Ok(())
-    }
-
-    /// Writes the appended records, and forces them to the disk if the policy is [`Sync::Always`]. Returns the
-    /// last durable position.
-    ///
-    /// This waits for the disk, so it belongs on a thread that may wait.
-    ///
-    /// # Errors
-    /// If the disk is full or fails. After [`JournalError::Full`] a later flush can succeed.
-    pub fn flush(&mut self) -> Result<u64, JournalError> {
-        self.check()?;
-        if !self.pending.is_empty() {
-            self.begin_segment_if_needed()?;
-            let active = self.active.as_mut().expect("invariant: a segment was just begun if there was none");
-            let path = segment_path(&self.directory, active.first);
-            if let Err(error) = active.file.write_all(&self.pending) {
-                // A part may be written. The next try begins at the same place.
-                active.cut_off().map_err(io_at(&path))?;
-                return Err(io_at(&path)(error));
-            }
-            active.bytes += self.pending.len() as u64;
-            self.pending.clear();
-            self.written = self.last;
-        }
-        if self.options.sync == Sync::Always {
-            self.sync()?;
-        }
-        Ok(self.durable())
-    }
-
-    /// Forces written records to the disk.
-    ///
-    /// # Errors
-    /// If the disk fails. The journal then refuses further work.
-    pub fn sync(&mut self) -> Result<(), JournalError> {
-        self.check()?;
-        if self.synced == self.written {
-            return Ok(());
-        }
-        if let Some(active) = &self.active
-            && let Err(error) = active.file.sync_data()
-        {
-            self.failed = Some(error.to_string());
-            return self.check();
-        }
-        self.synced = self.written;
-        Ok(())
-    }
-
-    /// The last position that the policy promises to keep.
-    pub fn durable(&self) -> u64 {
-        match self.options.sync {
-            Sync::Always => self.synced,
-            Sync::Interval(_) | Sync::Never => self.written,
-        }
-    }
-
-    /// The last position that was appended.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// The first position that is stored.
-    pub fn first(&self) -> u64 {
-        let stored = self.sealed.front().map(|segment| segment.first);
-        stored.or(self.active.as_ref().map(|active| active.first)).unwrap_or(self.written + 1)
-    }
-
     /// Bytes of records that wait to be written.
     pub fn pending_bytes(&self) -> usize {
         self.pending.len()
-    }
-
-    /// Removes the segments whose records all end at `position` or before. Returns their number.
-    ///
-    /// # Errors
-    /// If a file cannot be removed.
-    pub fn trim(&mut self, position: u64) -> Result<usize, JournalError> {
-        let mut removed = 0;
-        while let Some(segment) = self.sealed.front().filter(|segment| segment.last <= position) {
-            let path = segment_path(&self.directory, segment.first);
-            fs::remove_file(&path).map_err(io_at(&path))?;
-            self.sealed.pop_front();
-            removed += 1;
-        }
-        if removed > 0 {
-            sync_directory(&self.directory).map_err(io_at(&self.directory))?;
-        }
-        Ok(removed)
-    }
-
-    /// Reads the written records with positions after `position`, in order. The first may begin before it.
-    ///
-    /// # Errors
-    /// If a record is damaged or the disk fails.
-    pub fn read_after(&self, position: u64, mut take: impl FnMut(Stored)) -> Result<(), JournalError> {
-        let active = self.active.as_ref().map(|active| Segment { first: active.first, last: self.written });
-        for segment in self.sealed.iter().copied().chain(active) {
-            if segment.last <= position {
-                continue;
-            }
-            let path = segment_path(&self.directory, segment.first);
-            let mut last = 0;
-            let scanned = scan(&path, segment.first.saturating_sub(1), &mut |stored| {
-                last = stored.last;
-                if stored.last > position && stored.last <= segment.last {
-                    take(stored);
-                }
-            })?;
-            if let Some(problem) = scanned.problem.filter(|_| last < segment.last) {
-                return Err(JournalError::Damaged { segment: path, offset: scanned.bytes, problem });
-            }
-        }
-        Ok(())
     }
 
     fn check(&self) -> Result<(), JournalError> {
@@ -377,6 +173,152 @@ impl Journal {
         let begun = begun.map_err(io_at(&path))?;
         if let Some(left) = self.active.replace(begun) {
             self.sealed.push_back(Segment { first: left.first, last: self.written });
+        }
+        Ok(())
+    }
+}
+
+impl Journal for Segments {
+    fn epochs(&self) -> &[Epoch] {
+        &self.epochs
+    }
+
+    fn begin_epoch(&mut self, number: u32) -> Result<(), JournalError> {
+        self.check()?;
+        let known = self.epochs.last().map_or(0, |epoch| epoch.number);
+        if number <= known {
+            return Err(JournalError::Epoch { known, given: number });
+        }
+        let mut epochs = self.epochs.clone();
+        epochs.push(Epoch { number, after: self.last });
+        epochs.drain(..epochs.len().saturating_sub(EPOCHS_MAX));
+        epochs::write(&self.directory, &epochs).map_err(io_at(&self.directory))?;
+        self.epochs = epochs;
+        Ok(())
+    }
+
+    fn begin_after(&mut self, position: u64) -> Result<(), JournalError> {
+        if self.first() <= self.last {
+            return Err(JournalError::Order { expected: self.last + 1, given: position + 1 });
+        }
+        // An empty segment would name another first position.
+        if let Some(active) = self.active.take() {
+            let path = segment_path(&self.directory, active.first);
+            fs::remove_file(&path).map_err(io_at(&path))?;
+        }
+        (self.last, self.written, self.synced) = (position, position, position);
+        Ok(())
+    }
+
+    fn policy(&self) -> Sync {
+        self.options.sync
+    }
+
+    fn append(&mut self, first: u64, last: u64, payload: &[u8]) -> Result<(), JournalError> {
+        self.check()?;
+        let too_long = |field, given, limit| Err(JournalError::TooLong { field, given, limit });
+        if first != self.last + 1 || last < first {
+            return Err(JournalError::Order { expected: self.last + 1, given: first });
+        }
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return too_long("payload", payload.len(), PAYLOAD_BYTES_MAX);
+        }
+        let pending = self.pending.len() + HEAD_BYTES + payload.len();
+        if pending > self.options.pending_bytes_max && !self.pending.is_empty() {
+            return too_long("pending", pending, self.options.pending_bytes_max);
+        }
+        record::write(&mut self.pending, first, last, payload);
+        self.last = last;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<u64, JournalError> {
+        self.check()?;
+        if !self.pending.is_empty() {
+            self.begin_segment_if_needed()?;
+            let active = self.active.as_mut().expect("invariant: a segment was just begun if there was none");
+            let path = segment_path(&self.directory, active.first);
+            if let Err(error) = active.file.write_all(&self.pending) {
+                // A part may be written. The next try begins at the same place.
+                active.cut_off().map_err(io_at(&path))?;
+                return Err(io_at(&path)(error));
+            }
+            active.bytes += self.pending.len() as u64;
+            self.pending.clear();
+            self.written = self.last;
+        }
+        if self.options.sync == Sync::Always {
+            self.sync()?;
+        }
+        Ok(self.durable())
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        self.check()?;
+        if self.synced == self.written {
+            return Ok(());
+        }
+        if let Some(active) = &self.active
+            && let Err(error) = active.file.sync_data()
+        {
+            self.failed = Some(error.to_string());
+            return self.check();
+        }
+        self.synced = self.written;
+        Ok(())
+    }
+
+    fn durable(&self) -> u64 {
+        match self.options.sync {
+            Sync::Always => self.synced,
+            Sync::Interval(_) | Sync::Never => self.written,
+        }
+    }
+
+    fn last(&self) -> u64 {
+        self.last
+    }
+
+    fn first(&self) -> u64 {
+        let stored = self.sealed.front().map(|segment| segment.first);
+        stored.or(self.active.as_ref().map(|active| active.first)).unwrap_or(self.written + 1)
+    }
+
+    fn trim(&mut self, position: u64) -> Result<(), JournalError> {
+        // The last record tells a new writer how far its sources are.
+        let has_last = self.active.as_ref().is_some_and(|active| active.bytes > MAGIC.len() as u64);
+        let mut has_removed = false;
+        while let Some(segment) = self.sealed.front().filter(|segment| segment.last <= position)
+            && (has_last || self.sealed.len() > 1)
+        {
+            let path = segment_path(&self.directory, segment.first);
+            fs::remove_file(&path).map_err(io_at(&path))?;
+            self.sealed.pop_front();
+            has_removed = true;
+        }
+        if has_removed {
+            sync_directory(&self.directory).map_err(io_at(&self.directory))?;
+        }
+        Ok(())
+    }
+
+    fn read_after(&self, position: u64, take: &mut dyn FnMut(Stored)) -> Result<(), JournalError> {
+        let active = self.active.as_ref().map(|active| Segment { first: active.first, last: self.written });
+        for segment in self.sealed.iter().copied().chain(active) {
+            if segment.last <= position {
+                continue;
+            }
+            let path = segment_path(&self.directory, segment.first);
+            let mut last = 0;
+            let scanned = scan(&path, segment.first.saturating_sub(1), &mut |stored| {
+                last = stored.last;
+                if stored.last > position && stored.last <= segment.last {
+                    take(stored);
+                }
+            })?;
+            if let Some(problem) = scanned.problem.filter(|_| last < segment.last) {
+                return Err(JournalError::Damaged { segment: path, offset: scanned.bytes, problem });
+            }
         }
         Ok(())
     }

@@ -111,16 +111,16 @@ fn round(rules: &str, events: &[Event]) -> Measured {
         for event in at_once {
             origin.offer(now, event.clone()).expect("room");
         }
-        packets.extend(std::iter::from_fn(|| origin.poll_packet(now, 1)));
+        packets.extend(std::iter::from_fn(|| origin.poll_packet(now, 1)).map(|sent| sent.packet));
     }
     let origin_ns = begun.elapsed().as_nanos() as f64 / events.len() as f64;
 
     let state = KeyedState::new(StateOptions::default(), &limits, 1);
-    let snapshot = Snapshot { cut: start, rules_version: 0, streams: Vec::new(), state };
+    let snapshot = Snapshot::beginning(start, state);
     let mut mirror = Mirror::new(snapshot, &limits);
     let begun = Clock::now();
     for packet in &packets {
-        black_box(mirror.take(packet, 0).expect("in order"));
+        black_box(mirror.take(packet).expect("in order"));
     }
     let mirrored = mirror.cut().position;
     let mirror_ns = begun.elapsed().as_nanos() as f64 / mirrored as f64;

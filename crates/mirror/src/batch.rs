@@ -72,6 +72,25 @@ pub struct BatchWriter {
     count: u64,
 }
 
+impl BatchHead {
+    /// Appends a batch with `count` encoded events to `out`.
+    fn write_with(&self, count: u64, events: &[u8], out: &mut Vec<u8>) {
+        out.reserve(events.len() + 64 + self.streams.len() * 16);
+        put_number(out, self.first.epoch.into());
+        put_number(out, self.first.position);
+        put_number(out, self.rules_version.into());
+        put_number(out, self.sent_ms);
+        put_number(out, self.streams.len() as u64);
+        for (name, decided) in &self.streams {
+            put_number(out, name.len() as u64);
+            out.extend_from_slice(name.as_bytes());
+            put_number(out, *decided);
+        }
+        put_number(out, count);
+        out.extend_from_slice(events);
+    }
+}
+
 impl BatchWriter {
     /// Appends an event of the incoming stream with index `stream`.
     pub fn push(&mut self, stream: usize, event: &Event) {
@@ -99,19 +118,7 @@ impl BatchWriter {
 
     /// Appends the batch to `out`, and becomes empty again.
     pub fn finish(&mut self, head: &BatchHead, out: &mut Vec<u8>) {
-        out.reserve(self.events.len() + 64 + head.streams.len() * 16);
-        put_number(out, head.first.epoch.into());
-        put_number(out, head.first.position);
-        put_number(out, head.rules_version.into());
-        put_number(out, head.sent_ms);
-        put_number(out, head.streams.len() as u64);
-        for (name, decided) in &head.streams {
-            put_number(out, name.len() as u64);
-            out.extend_from_slice(name.as_bytes());
-            put_number(out, *decided);
-        }
-        put_number(out, self.count);
-        out.extend_from_slice(&self.events);
+        head.write_with(self.count, &self.events, out);
         self.events.clear();
         self.count = 0;
     }
@@ -153,6 +160,11 @@ impl Batch {
     /// The position of the last event.
     pub fn last(&self) -> u64 {
         self.head.first.position.saturating_add(self.count).saturating_sub(1)
+    }
+
+    /// Appends the batch to `out` again, with its present head.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.head.write_with(self.count, &self.events, out);
     }
 
     /// Iterates over the events, which share the batch's bytes. The iteration ends after the first error.
@@ -251,6 +263,9 @@ mod tests {
         let (head, events, bytes) = batch();
         let read = Batch::read(&bytes).unwrap();
         assert_eq!((&read.head, read.count(), read.last()), (&head, 2, 901));
+        let mut again = Vec::new();
+        read.write(&mut again);
+        assert_eq!(again, bytes);
         assert_eq!(read.events().collect::<Result<Vec<_>, _>>().unwrap(), events);
     }
 

@@ -1,30 +1,54 @@
-//! Checkpoints, at the origin: which events all mirrors have applied (mirroring §3.2.1, figure 3).
+//! Checkpoints, at the origin: the events that all mirrors have applied (mirroring §3.2.1, figure 3), and those
+//! that enough of them have applied.
 //!
 //! After every `f` events the origin asks all mirrors how far they are. The minimum of the answers is
 //! committed, and everyone trims its backup queue. There are no aborts and no time-outs: an answer that is
 //! late or lost is covered by the next checkpoint. The paper assumes that mirrors never die; here a mirror that
 //! does not answer holds up commits until its *lease* runs out, and is then evicted. It returns with a
 //! snapshot.
+//!
+//! The answers also name how far each mirror is, so the origin knows which events are at `k` of them, although
+//! others are slower.
 
-use crate::packet::{Checkpoint, Vote};
+use crate::packet::{Checkpoint, Holding, Vote};
 use std::collections::BTreeMap;
 use treefold_core::time::{Duration, Instant};
 
 /// The checkpoints of one origin.
 #[derive(Debug)]
 pub struct Checkpoints {
-    number: u64,
+    /// The last checkpoint.
+    last: Checkpoint,
+    asked_at: Instant,
+    /// Number of the newest checkpoint that any mirror has answered.
+    answered: u64,
     sent_since: u64,
     committed: u64,
     lease: Duration,
-    /// Mirrors that did not answer the last checkpoint, with the time at which this was first known.
-    silent: BTreeMap<u32, Instant>,
+    mirrors: BTreeMap<u32, Standing>,
+}
+
+/// A mirror that takes part.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// Its last answer. `None` if it has not answered yet.
+    holding: Option<Holding>,
+    /// The time since which it has not answered.
+    silent_since: Option<Instant>,
 }
 
 impl Checkpoints {
     /// Starts after a committed position. `lease` is the time that a silent mirror may hold up commits.
     pub fn new(committed: u64, lease: Duration) -> Self {
-        Self { number: 0, sent_since: 0, committed, lease, silent: BTreeMap::new() }
+        Self {
+            last: Checkpoint { number: 0, position: committed },
+            asked_at: Instant::START,
+            answered: 0,
+            sent_since: 0,
+            committed,
+            lease,
+            mirrors: BTreeMap::new(),
+        }
     }
 
     /// Counts events that were sent.
@@ -33,35 +57,95 @@ impl Checkpoints {
     }
 
     /// Begins a checkpoint if `every` events were sent since the last one. `position` is the last one sent.
-    pub fn begin(&mut self, every: u64, position: u64) -> Option<Checkpoint> {
+    pub fn begin(&mut self, now: Instant, every: u64, position: u64) -> Option<Checkpoint> {
         if self.sent_since < every {
             return None;
         }
         self.sent_since = 0;
-        self.number += 1;
-        Some(Checkpoint { number: self.number, position })
+        self.asked_at = now;
+        self.last = Checkpoint { number: self.last.number + 1, position };
+        Some(self.last)
     }
 
-    /// Takes the folded vote of the mirrors that answered, and the mirrors that did not. Returns the position to
-    /// commit, if it is greater than before.
-    pub fn take_votes(&mut self, now: Instant, vote: Vote, silent: &[u32]) -> Option<u64> {
-        self.silent.retain(|mirror, _| silent.contains(mirror));
-        for &mirror in silent {
-            self.silent.entry(mirror).or_insert(now);
+    /// The last checkpoint, and the time at which it began.
+    pub fn last(&self) -> (Checkpoint, Instant) {
+        (self.last, self.asked_at)
+    }
+
+    /// True if no mirror has answered the last checkpoint.
+    pub fn is_unanswered(&self) -> bool {
+        self.answered < self.last.number
+    }
+
+    /// Notes the mirrors that take part now. A new one holds up commits until it answers or its lease ends.
+    pub fn seat(&mut self, now: Instant, mirrors: impl IntoIterator<Item = u32>) {
+        for mirror in mirrors {
+            self.mirrors.entry(mirror).or_insert(Standing { holding: None, silent_since: Some(now) });
         }
-        let has_lease = |since: &Instant| now.since(*since) < self.lease;
-        if vote.number > self.number || self.silent.values().any(has_lease) || vote.position <= self.committed
-        {
+    }
+
+    /// Takes the answers to a checkpoint, and the mirrors that did not answer. Returns the position to commit, if
+    /// it is greater than before.
+    pub fn take_votes(&mut self, now: Instant, vote: &Vote, missing: &[u32]) -> Option<u64> {
+        if vote.number == 0 || vote.number > self.last.number {
             return None;
         }
-        self.committed = vote.position;
-        Some(vote.position)
+        self.answered = self.answered.max(vote.number);
+        for (mirror, given) in vote.holdings() {
+            let known = self.mirrors.get(&mirror).and_then(|standing| standing.holding);
+            // Answers to different checkpoints may overtake each other.
+            let holding = match (known, given) {
+                (Some(Holding::Has(known)), Holding::Has(given)) => Holding::Has(known.max(given)),
+                _ => given,
+            };
+            self.mirrors.insert(mirror, Standing { holding: Some(holding), silent_since: None });
+        }
+        for mirror in missing {
+            if let Some(standing) = self.mirrors.get_mut(mirror) {
+                standing.silent_since.get_or_insert(now);
+            }
+        }
+        let lease = self.lease;
+        let has_lease = |since: &Instant| now.since(*since) < lease;
+        self.mirrors.retain(|_, standing| standing.silent_since.as_ref().is_none_or(has_lease));
+        let least = self.mirrors.values().filter_map(|standing| match standing.holding {
+            Some(Holding::Has(position)) => Some(position),
+            Some(Holding::Joins) => None,
+            None => Some(self.committed),
+        });
+        let position = least.min()?.min(self.last.position);
+        if position <= self.committed {
+            return None;
+        }
+        self.committed = position;
+        Some(position)
     }
 
-    /// The mirrors whose lease has run out.
-    pub fn evicted(&self, now: Instant) -> impl Iterator<Item = u32> {
-        let is_over = move |since: &Instant| now.since(*since) >= self.lease;
-        self.silent.iter().filter(move |(_, since)| is_over(since)).map(|(&mirror, _)| mirror)
+    /// The greatest position that at least `copies` mirrors have; `None` if fewer have answered.
+    pub fn held_by(&self, copies: u32) -> Option<u64> {
+        let mut held: Vec<u64> = self.mirrors.values().filter_map(Standing::position).collect();
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        held.get(copies.checked_sub(1)? as usize).map(|&position| position.min(self.last.position))
+    }
+
+    /// True if there are mirrors, and all of them wait for a snapshot.
+    pub fn all_join(&self) -> bool {
+        let joins = |standing: &Standing| standing.holding == Some(Holding::Joins);
+        !self.mirrors.is_empty() && self.mirrors.values().all(joins)
+    }
+
+    /// The mirrors that take part, each with the position that it has, if it has answered and does not join.
+    pub fn mirrors(&self) -> impl Iterator<Item = (u32, Option<u64>)> + '_ {
+        self.mirrors.iter().map(|(&mirror, standing)| (mirror, standing.position()))
+    }
+}
+
+impl Standing {
+    fn position(&self) -> Option<u64> {
+        match self.holding {
+            Some(Holding::Has(position)) => Some(position),
+            Some(Holding::Joins) | None => None,
+        }
     }
 }
 
@@ -70,49 +154,86 @@ mod tests {
     use super::*;
     use crate::packet::Monitored;
 
-    fn vote(number: u64, position: u64) -> Vote {
-        Vote { number, position, monitored: Monitored::default() }
+    /// The answers of mirrors, each with its position; 0 stands for a mirror that joins.
+    fn votes(number: u64, positions: &[(u32, u64)]) -> Vote {
+        let of = |&(mirror, position): &(u32, u64)| {
+            let holding = if position == 0 { Holding::Joins } else { Holding::Has(position) };
+            Vote::of(mirror, 9, number, holding, Monitored::default())
+        };
+        positions.iter().map(of).reduce(Vote::folded).unwrap()
     }
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
     }
 
+    /// Checkpoints that have asked once at each of these positions.
+    fn asked(positions: &[u64]) -> Checkpoints {
+        let mut checkpoints = Checkpoints::new(0, Duration::from_secs(1));
+        for &position in positions {
+            checkpoints.begin(at(0), 0, position);
+        }
+        checkpoints
+    }
+
     #[test]
     fn checkpoint_begins_after_every_f_events() {
-        let mut checkpoints = Checkpoints::new(0, Duration::from_secs(1));
+        let mut checkpoints = asked(&[]);
         checkpoints.count(49);
-        assert_eq!(checkpoints.begin(50, 49), None);
+        assert_eq!(checkpoints.begin(at(0), 50, 49), None);
         checkpoints.count(1);
-        assert_eq!(checkpoints.begin(50, 50), Some(Checkpoint { number: 1, position: 50 }));
-        assert_eq!(checkpoints.begin(50, 50), None);
+        assert_eq!(checkpoints.begin(at(0), 50, 50), Some(Checkpoint { number: 1, position: 50 }));
+        assert_eq!(checkpoints.begin(at(0), 50, 50), None);
     }
 
     #[test]
     fn commits_only_grow() {
-        let mut checkpoints = Checkpoints::new(0, Duration::from_secs(1));
-        checkpoints.count(1);
-        checkpoints.begin(1, 100);
-        checkpoints.count(1);
-        checkpoints.begin(1, 200);
-        assert_eq!(checkpoints.take_votes(at(0), vote(2, 150), &[]), Some(150));
-        assert_eq!(checkpoints.take_votes(at(0), vote(1, 90), &[]), None, "a later commit covers it");
-        assert_eq!(checkpoints.take_votes(at(0), vote(3, 300), &[]), None, "nobody asked");
+        let mut checkpoints = asked(&[100, 200]);
+        assert_eq!(checkpoints.take_votes(at(0), &votes(2, &[(0, 150)]), &[]), Some(150));
+        assert_eq!(
+            checkpoints.take_votes(at(0), &votes(1, &[(0, 90)]), &[]),
+            None,
+            "a later commit covers it"
+        );
+        assert_eq!(checkpoints.take_votes(at(0), &votes(3, &[(0, 300)]), &[]), None, "nobody asked");
+        assert_eq!(
+            checkpoints.take_votes(at(0), &votes(2, &[(0, 300)]), &[]),
+            Some(200),
+            "nothing more was sent"
+        );
     }
 
     #[test]
     fn silent_mirror_holds_up_commits_until_its_lease_ends() {
-        let mut checkpoints = Checkpoints::new(0, Duration::from_millis(1000));
-        for _ in 0..3 {
-            checkpoints.count(1);
-            checkpoints.begin(1, 10);
-        }
-        assert_eq!(checkpoints.take_votes(at(0), vote(1, 5), &[7]), None);
-        assert_eq!(checkpoints.take_votes(at(900), vote(2, 6), &[7]), None);
-        assert_eq!(checkpoints.evicted(at(999)).count(), 0);
-        assert_eq!(checkpoints.take_votes(at(1000), vote(3, 7), &[7]), Some(7));
-        assert_eq!(checkpoints.evicted(at(1000)).collect::<Vec<_>>(), [7]);
-        assert_eq!(checkpoints.take_votes(at(1001), vote(3, 8), &[]), Some(8), "it has answered again");
-        assert_eq!(checkpoints.evicted(at(9000)).count(), 0);
+        let mut checkpoints = asked(&[10, 10, 10, 10]);
+        checkpoints.seat(at(0), [0, 7]);
+        assert_eq!(checkpoints.take_votes(at(0), &votes(1, &[(0, 5)]), &[7]), None);
+        assert_eq!(checkpoints.take_votes(at(900), &votes(2, &[(0, 6)]), &[7]), None);
+        assert_eq!(checkpoints.mirrors().count(), 2);
+        assert_eq!(checkpoints.take_votes(at(1000), &votes(3, &[(0, 7)]), &[7]), Some(7));
+        assert_eq!(checkpoints.mirrors().collect::<Vec<_>>(), [(0, Some(7))], "it is evicted");
+        assert_eq!(
+            checkpoints.take_votes(at(1001), &votes(4, &[(0, 9), (7, 8)]), &[]),
+            Some(8),
+            "it is back"
+        );
+    }
+
+    #[test]
+    fn mirror_that_joins_holds_up_nothing_and_has_nothing() {
+        let mut checkpoints = asked(&[10]);
+        assert_eq!(checkpoints.take_votes(at(0), &votes(1, &[(0, 10), (1, 0)]), &[]), Some(10));
+        assert_eq!((checkpoints.held_by(1), checkpoints.held_by(2)), (Some(10), None));
+    }
+
+    #[test]
+    fn position_that_some_mirrors_have_does_not_wait_for_the_others() {
+        let mut checkpoints = asked(&[10, 20]);
+        checkpoints.take_votes(at(0), &votes(1, &[(0, 10), (1, 10), (2, 10)]), &[]);
+        assert_eq!(checkpoints.take_votes(at(1), &votes(2, &[(0, 20), (1, 18)]), &[2]), None);
+        let held = |copies| checkpoints.held_by(copies);
+        assert_eq!([1, 2, 3, 4].map(held), [Some(20), Some(18), Some(10), None]);
+        assert_eq!(held(0), None);
+        assert!(!checkpoints.is_unanswered());
     }
 }

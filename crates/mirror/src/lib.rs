@@ -11,21 +11,25 @@
 //! - [`rules`]: the kinds of rules, a file each; their file format, and the checks of a file.
 //! - [`select`]: an origin's receiving side, which applies rules to events.
 //! - [`batch`]: the encoding of mirrored events.
-//! - [`origin`]: orders the mirrored events, and asks for checkpoints ([`checkpoint`], [`adapt`]).
+//! - [`origin`]: orders the mirrored events, and asks for checkpoints ([`checkpoint`], [`adapt`]). [`acknowledge`]
+//!   tells sources which events are safe; [`recovery`] continues after an origin that died.
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join.
+//! - [`follow`]: a mirror's part in its feed: it follows one origin, or waits for a snapshot.
 //! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log.
 //! - [`vector`]: places in streams of events.
 //! - [`replay`]: the effect of rules on a recorded trace.
 //! - [`limits`]: all limits.
 #![forbid(unsafe_code)]
 
+pub mod acknowledge;
 pub mod adapt;
 pub mod batch;
 pub mod checkpoint;
 pub mod event;
 pub mod fields;
+pub mod follow;
 pub mod keyed;
 pub mod limits;
 pub mod log;
@@ -33,6 +37,7 @@ pub mod mirror;
 pub mod origin;
 pub mod packet;
 pub mod reader;
+pub mod recovery;
 pub mod replay;
 pub mod rules;
 pub mod select;
@@ -43,4 +48,4 @@ pub mod vector;
 pub use event::{Event, EventError, Name};
 pub use fields::Fields;
 pub use limits::MirrorLimits;
-pub use vector::{Cut, VectorTime};
+pub use vector::{Cut, Lineage, VectorTime};

@@ -118,7 +118,16 @@ impl Log {
     /// # Errors
     /// If some of these events are not in the log any more.
     pub fn after(&self, position: u64) -> Result<impl Iterator<Item = &Bytes>, Trimmed> {
-        Ok(self.packets.range(self.index_after(position)?..).map(|packet| &packet.bytes))
+        Ok(self.packets_after(position)?.map(|(_, _, bytes)| bytes))
+    }
+
+    /// As [`after`](Self::after), each packet with its first and last position.
+    ///
+    /// # Errors
+    /// If some of these events are not in the log any more.
+    pub fn packets_after(&self, position: u64) -> Result<impl Iterator<Item = (u64, u64, &Bytes)>, Trimmed> {
+        let packets = self.packets.range(self.index_after(position)?..);
+        Ok(packets.map(|packet| (packet.first, packet.last, &packet.bytes)))
     }
 
     /// The packet with the event after `position`, and the position of its last event. `None` if there is none.

@@ -1,22 +1,24 @@
-//! The mirror: applies an origin's packets to a state, votes at checkpoints, and serves snapshots and events.
+//! The mirror: applies an origin's packets to a state, and serves snapshots and events.
 //!
-//! A mirror joins with a snapshot of another and the packets after it. Where the two overlap, it drops the
-//! events that the snapshot has. A packet that leaves a gap is refused, because a state with a gap is wrong
-//! without a sign of it.
+//! A mirror joins with a snapshot of another and the packets after it ([`follow`](crate::follow)). Where the two
+//! overlap, it drops the events that the snapshot has. A packet that leaves a gap is refused, because a state with
+//! a gap is wrong without a sign of it.
 
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::{Log, Trimmed};
-use crate::packet::{Checkpoint, Down, Monitored, PacketError, Vote};
+use crate::packet::{Checkpoint, Down, Monitored, PacketError};
 use crate::snapshot::Snapshot;
 use crate::state::{Moment, State};
-use crate::vector::{Cut, VectorTime};
+use crate::vector::{Cut, Lineage, VectorTime};
 use bytes::Bytes;
 
 /// A mirror of one feed.
 #[derive(Debug)]
 pub struct Mirror<S> {
     cut: Cut,
+    /// The epochs before that of the cut which the feed continues.
+    past: Lineage,
     state: S,
     log: Log,
     streams: Vec<(Name, u64)>,
@@ -35,8 +37,8 @@ pub enum Taken {
         /// Derived events, each with the position of the event that it follows from.
         derived: Vec<(u64, Event)>,
     },
-    /// The mirror votes.
-    Voted(Vote),
+    /// The origin asks for a vote, and the mirror has all events that were sent before.
+    Asked(Checkpoint),
     /// Events up to this position are committed.
     Committed(u64),
 }
@@ -71,8 +73,11 @@ pub enum ResumeError {
     /// The events are trimmed.
     #[error(transparent)]
     Trimmed(#[from] Trimmed),
-    /// The reader has seen events of another origin.
-    #[error("the vector time is of epoch {given}, this mirror of epoch {known}; take a snapshot")]
+    /// The reader has seen events of another origin that the present one does not continue.
+    #[error(
+        "the vector time is of epoch {given}, which this mirror's epoch {known} does not continue at this place; take a \
+         snapshot"
+    )]
     Epoch {
         /// The mirror's epoch.
         known: u32,
@@ -110,22 +115,33 @@ pub enum ResumeError {
 impl<S: State> Mirror<S> {
     /// Starts with a state at a cut: an empty one at the feed's beginning, or a restored snapshot.
     pub fn new(snapshot: Snapshot<S>, limits: &MirrorLimits) -> Self {
-        let Snapshot { cut, rules_version, streams, state } = snapshot;
+        let Snapshot { cut, past, rules_version, streams, state } = snapshot;
         let log = Log::new(cut.position, limits.resume_bytes_max);
-        Self { cut, state, log, streams, rules_version, events: Vec::new() }
+        Self { cut, past, state, log, streams, rules_version, events: Vec::new() }
     }
 
-    /// Takes the origin's next packet. `pending_requests` is the number of readers' requests that wait here.
+    /// Goes on in a later epoch, which has the events that are applied here as its first ones. Returns false, and
+    /// changes nothing, if it has not.
+    pub fn continue_in(&mut self, epoch: u32, past: &Lineage) -> bool {
+        if epoch < self.cut.epoch || !past.has(self.cut, epoch) {
+            return false;
+        }
+        self.cut.epoch = epoch;
+        self.past = past.clone();
+        true
+    }
+
+    /// Takes the origin's next packet.
     ///
     /// # Errors
     /// [`MirrorError`]; the mirror has not changed.
-    pub fn take(&mut self, packet: &Bytes, pending_requests: u64) -> Result<Taken, MirrorError> {
+    pub fn take(&mut self, packet: &Bytes) -> Result<Taken, MirrorError> {
         let batch = match Down::read(packet)? {
             Down::Batch(batch) => batch,
             Down::Checkpoint(Checkpoint { position, .. }) if position > self.cut.position => {
                 return Err(MirrorError::Gap { expected: self.cut.position + 1, given: position + 1 });
             }
-            Down::Checkpoint(checkpoint) => return Ok(Taken::Voted(self.vote(checkpoint, pending_requests))),
+            Down::Checkpoint(checkpoint) => return Ok(Taken::Asked(checkpoint)),
             Down::Commit { position } => {
                 self.log.commit(position);
                 return Ok(Taken::Committed(self.log.committed()));
@@ -160,9 +176,10 @@ impl<S: State> Mirror<S> {
         Ok(Taken::Applied { events: applied, derived })
     }
 
-    fn vote(&self, checkpoint: Checkpoint, pending_requests: u64) -> Vote {
-        let monitored = Monitored { ready_queue: 0, backup_queue: self.log.uncommitted(), pending_requests };
-        Vote { number: checkpoint.number, position: checkpoint.position, monitored }
+    /// The monitored values. `pending_requests` is the number of readers' requests that wait here.
+    pub fn monitored(&self, pending_requests: u64) -> Monitored {
+        // A packet is applied as soon as it arrives, so none waits.
+        Monitored { ready_queue: 0, backup_queue: self.log.uncommitted(), pending_requests }
     }
 
     /// The place after the last applied event.
@@ -197,8 +214,22 @@ impl<S: State> Mirror<S> {
 
     /// The state as it is now, for a mirror or a reader that joins.
     pub fn snapshot(&self) -> Snapshot<S::Frozen> {
-        let (streams, state) = (self.streams.clone(), self.state.freeze());
-        Snapshot { cut: self.cut, rules_version: self.rules_version, streams, state }
+        let (past, streams, state) = (self.past.clone(), self.streams.clone(), self.state.freeze());
+        Snapshot { cut: self.cut, past, rules_version: self.rules_version, streams, state }
+    }
+
+    /// Checks that the events after a cut are those that follow for a reader who has all up to the cut.
+    ///
+    /// # Errors
+    /// [`ResumeError::Epoch`] or [`ResumeError::Ahead`].
+    pub fn check_place(&self, from: Cut) -> Result<(), ResumeError> {
+        if !self.past.has(from, self.cut.epoch) {
+            return Err(ResumeError::Epoch { known: self.cut.epoch, given: from.epoch });
+        }
+        if from.position > self.cut.position {
+            return Err(ResumeError::Ahead { known: self.cut.position, given: from.position });
+        }
+        Ok(())
     }
 
     /// The packets with the events after a cut. The first may begin with events before it.
@@ -206,12 +237,7 @@ impl<S: State> Mirror<S> {
     /// # Errors
     /// [`ResumeError`].
     pub fn resume(&self, from: Cut) -> Result<impl Iterator<Item = &Bytes>, ResumeError> {
-        if from.epoch != self.cut.epoch {
-            return Err(ResumeError::Epoch { known: self.cut.epoch, given: from.epoch });
-        }
-        if from.position > self.cut.position {
-            return Err(ResumeError::Ahead { known: self.cut.position, given: from.position });
-        }
+        self.check_place(from)?;
         Ok(self.log.after(from.position)?)
     }
 }

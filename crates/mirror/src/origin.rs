@@ -4,6 +4,7 @@
 //! offer ─▶ Selector ─▶ ready queue ─▶ coalesce ─▶ batch ─▶ poll_packet
 //!                                                   └─▶ log, until committed
 //! handle_votes ─▶ commit ─▶ poll_packet
+//!             ├─▶ acknowledgement ─▶ sources
 //!             └─▶ adaptation ─▶ other rules, from one position on, everywhere
 //! ```
 //!
@@ -12,13 +13,23 @@
 //! growing. A change of mode or rules takes effect behind the events that are ready at that time: a batch
 //! names one version of the rules, so every mirror and every snapshot knows which rules chose its events.
 
+mod ready;
+mod refusal;
+mod streams;
+
+use self::ready::Ready;
+pub use self::refusal::Refusal;
+pub use self::streams::Numbers;
+use self::streams::Streams;
+use crate::acknowledge::Acknowledging;
 use crate::adapt::next_mode;
 use crate::batch::{BatchHead, BatchWriter};
 use crate::checkpoint::Checkpoints;
-use crate::event::{Event, EventError, Name};
+use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::Log;
 use crate::packet::{BATCH, Down, Monitored, Vote};
+use crate::recovery::{Needed, Recovered, Recovery};
 use crate::rules::coalesce::coalesce;
 use crate::rules::{Coalesce, Mode, RuleFile, RuleKind};
 use crate::select::{Functions, Selector, UnknownFunction};
@@ -30,106 +41,47 @@ use treefold_core::time::{Duration, Instant};
 
 /// Default time that a silent mirror may hold up commits.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(5);
+/// Time after which an origin asks again for votes that it needs for acknowledgements.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// An origin of one feed. It has many fields because the receiving and the sending side meet here.
 pub struct Origin {
-    streams: Vec<Incoming>,
+    streams: Streams,
     selector: Selector,
     checkpoints: Checkpoints,
+    acknowledging: Acknowledging,
     ready: Ready,
     cut: Cut,
     rules_version: u32,
     writer: BatchWriter,
     log: Log,
-    /// Checkpoints and commits that wait to be sent.
-    control: VecDeque<Bytes>,
+    needed: Needed,
+    /// Packets that wait to be sent, before all further events.
+    waiting: VecDeque<Outgoing>,
+    /// Number of the first checkpoint after the log was last sent again.
+    rewound: u64,
     limits: MirrorLimits,
     seed: u64,
 }
 
-/// An incoming stream.
-#[derive(Debug)]
-struct Incoming {
-    name: Name,
-    /// The number of its last event.
-    last: u64,
-    /// All events up to this number are mirrored in the batches sent so far, or suppressed for good.
-    decided: u64,
+/// A packet to send to all mirrors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The packet.
+    pub packet: Bytes,
+    /// First and last position of its events; `None` for a checkpoint or a commit.
+    pub events: Option<(u64, u64)>,
 }
 
-/// The rule by which a source numbers the events of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Numbers {
-    /// Each number follows the last one. A gap means lost events, so it is refused.
-    #[default]
-    Consecutive,
-    /// Numbers grow, and the source vouches that it leaves out no event: a log whose numbers also count records
-    /// that were deleted, or that belong to another stream.
-    Growing,
-}
-
-/// Events that are selected and not sent yet.
-#[derive(Debug, Default)]
-struct Ready {
-    events: VecDeque<(Instant, Event)>,
-    bytes: usize,
-    /// Events that ever entered, and that ever left.
-    entered: u64,
-    left: u64,
-    /// The streams' progress once the event with this count has left.
-    mark: Option<(u64, Vec<u64>)>,
-    /// Counts of the last events under each earlier version of the rules.
-    boundaries: VecDeque<u64>,
-}
-
-/// The reason why an origin refuses an event. Its state has not changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The event is invalid.
-    #[error(transparent)]
-    Event(#[from] EventError),
-    /// The origin has had this event already. The source can go on behind `last`.
-    #[error("event {given} of stream `{stream}` is a repetition; the last one was {last}")]
-    Repeated {
-        /// The stream.
-        stream: Name,
-        /// The event's number.
-        given: u64,
-        /// The last number of the stream.
-        last: u64,
-    },
-    /// Events are missing before this one.
-    #[error("event {given} of stream `{stream}` leaves a gap; expected {expected}")]
-    Jump {
-        /// The stream.
-        stream: Name,
-        /// The event's number.
-        given: u64,
-        /// The number that follows the last one.
-        expected: u64,
-    },
-    /// A further stream is one too many.
-    #[error("stream `{stream}` is one too many; allowed: {limit}")]
-    Streams {
-        /// The stream.
-        stream: Name,
-        /// The limit `streams_max`.
-        limit: usize,
-    },
-    /// A queue is full. The source should offer the event again later.
-    #[error("busy: the {queue} queue has {bytes} bytes; allowed: {limit}")]
-    Busy {
-        /// `ready` or `backup`.
-        queue: &'static str,
-        /// Its bytes.
-        bytes: usize,
-        /// The limit `ready_bytes_max` or `backup_bytes_max`.
-        limit: usize,
-    },
+impl From<Bytes> for Outgoing {
+    /// A checkpoint or a commit.
+    fn from(packet: Bytes) -> Self {
+        Self { packet, events: None }
+    }
 }
 
 impl Origin {
-    /// Starts an origin that continues a feed after `cut`.
+    /// Starts an origin of a new feed, or one that continues a feed after `cut`.
     ///
     /// # Errors
     /// If a rule needs a function that is not in `functions`.
@@ -142,18 +94,59 @@ impl Origin {
     ) -> Result<Self, UnknownFunction> {
         let selector = Selector::new(rules, functions, &limits, seed)?;
         Ok(Self {
-            streams: Vec::new(),
+            streams: Streams::default(),
             selector,
             checkpoints: Checkpoints::new(cut.position, LEASE_DEFAULT),
+            acknowledging: Acknowledging::new(0),
             ready: Ready::default(),
             cut,
             rules_version: 1,
             writer: BatchWriter::default(),
             log: Log::new(cut.position, limits.resume_bytes_max),
-            control: VecDeque::new(),
+            needed: Needed::new(cut.position),
+            waiting: VecDeque::new(),
+            rewound: 0,
             limits,
             seed,
         })
+    }
+
+    /// Starts an origin after one that died, with the packets of its journal. Sources repeat their events from the
+    /// first one that was not acknowledged.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn recover(
+        recovery: Recovery,
+        rules: Arc<RuleFile>,
+        functions: Functions,
+        limits: MirrorLimits,
+        seed: u64,
+    ) -> Result<Self, UnknownFunction> {
+        let base = Cut { position: recovery.base(), ..recovery.cut() };
+        let mut origin = Self::new(base, rules, functions, limits, seed)?;
+        origin.streams = Streams::recovered(&recovery);
+        origin.rules_version = recovery.rules_version() + 1;
+        origin.cut = recovery.cut();
+        for event in recovery.events() {
+            origin.selector.recall(&event);
+        }
+        for Recovered { first, last, packet, numbers } in recovery.into_packets() {
+            origin.log.push(first, last, packet.clone());
+            origin.needed.push(last, packet.len(), numbers.into_iter());
+            origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+        }
+        origin.acknowledging.set_durable(origin.cut.position);
+        origin.mark_progress();
+        Ok(origin)
+    }
+
+    /// Sets the number of mirrors that must have an event before it is acknowledged. Default: 0, with which the
+    /// death of the origin's disk loses acknowledged events.
+    #[must_use]
+    pub fn with_copies(mut self, copies: u32) -> Self {
+        self.acknowledging.set_copies(copies);
+        self
     }
 
     /// Takes an event of a source. The first event of a stream may have any number.
@@ -169,19 +162,8 @@ impl Origin {
     /// # Errors
     /// As [`offer`](Self::offer).
     pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
-        self.admit(&event)?;
-        self.count(&event, numbers)?;
-        let mut selected = Vec::new();
-        self.selector.release_due(now, &mut selected);
-        self.selector.offer(now, event, &mut selected);
-        self.ready.enter(now, selected);
-        Ok(())
-    }
-
-    /// Refuses an event that is invalid, or for which there is no room.
-    fn admit(&self, event: &Event) -> Result<(), Refusal> {
         event.check(&self.limits)?;
-        self.selector.rules().check_event(event)?;
+        self.selector.rules().check_event(&event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });
         if self.ready.bytes > self.limits.ready_bytes_max {
             return full("ready", self.ready.bytes, self.limits.ready_bytes_max);
@@ -189,27 +171,11 @@ impl Origin {
         if self.log.uncommitted_bytes() > self.limits.backup_bytes_max {
             return full("backup", self.log.uncommitted_bytes(), self.limits.backup_bytes_max);
         }
-        Ok(())
-    }
-
-    /// Counts an event in its stream.
-    fn count(&mut self, event: &Event, numbers: Numbers) -> Result<(), Refusal> {
-        let (stream, given) = (event.stream.clone(), event.number);
-        match self.streams.iter().position(|known| known.name == stream) {
-            Some(at) => {
-                let last = self.streams[at].last;
-                if given <= last {
-                    return Err(Refusal::Repeated { stream, given, last });
-                }
-                if given > last + 1 && numbers == Numbers::Consecutive {
-                    return Err(Refusal::Jump { stream, given, expected: last + 1 });
-                }
-                self.streams[at].last = given;
-            }
-            None if self.streams.len() >= self.limits.streams_max => {
-                return Err(Refusal::Streams { stream, limit: self.limits.streams_max });
-            }
-            None => self.streams.push(Incoming { name: stream, last: given, decided: given - 1 }),
+        if self.streams.take(&event, numbers, self.selector.rules(), self.limits.streams_max)? {
+            let mut selected = Vec::new();
+            self.selector.release_due(now, &mut selected);
+            self.selector.offer(now, event, &mut selected);
+            self.ready.enter(now, selected);
         }
         Ok(())
     }
@@ -229,13 +195,18 @@ impl Origin {
             Some(settings) => oldest.map(|since| since + settings.max_age()),
             None => oldest,
         };
-        [sending, self.selector.wake_at()].into_iter().flatten().min()
+        [sending, self.selector.wake_at(), self.ask_again_at()].into_iter().flatten().min()
+    }
+
+    /// True if every event is sent, or suppressed for good.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.ready.events.is_empty() && self.selector.wake_at().is_none()
     }
 
     /// The next packet to send to all mirrors. `sent_ms` is the clock in ms since the Unix epoch.
-    pub fn poll_packet(&mut self, now: Instant, sent_ms: u64) -> Option<Bytes> {
-        if let Some(packet) = self.control.pop_front() {
-            return Some(packet);
+    pub fn poll_packet(&mut self, now: Instant, sent_ms: u64) -> Option<Outgoing> {
+        if let Some(outgoing) = self.waiting.pop_front() {
+            return Some(outgoing);
         }
         while self.ready.boundaries.front().is_some_and(|&boundary| boundary <= self.ready.left) {
             self.ready.boundaries.pop_front();
@@ -243,36 +214,49 @@ impl Origin {
         }
         let mut events = self.take_ready(now);
         if events.is_empty() {
-            return None;
+            self.note_progress();
+            self.mark_progress();
+            return self.ask_for_acknowledgements(now);
         }
         if self.coalescing().is_some() {
             coalesce(&mut events);
         }
-        for event in &events {
-            let stream = self.streams.iter().position(|known| known.name == event.stream);
-            self.writer.push(stream.expect("invariant: an event's stream was noted when it entered"), event);
-        }
-        self.note_progress();
         let count = events.len() as u64;
-        let first = Cut { position: self.cut.position + 1, ..self.cut };
-        let streams = self.streams.iter().map(|stream| (stream.name.clone(), stream.decided));
-        let head =
-            BatchHead { first, rules_version: self.rules_version, sent_ms, streams: streams.collect() };
-        let mut packet = vec![BATCH];
-        self.writer.finish(&head, &mut packet);
-        let packet = Bytes::from(packet);
+        let (packet, numbers) = self.write_batch(&events, sent_ms);
+        let first = self.cut.position + 1;
         self.cut.position += count;
-        self.log.push(first.position, self.cut.position, packet.clone());
+        self.mark_progress();
+        self.log.push(first, self.cut.position, packet.clone());
+        self.needed.push(self.cut.position, packet.len(), numbers.into_iter());
         self.checkpoints.count(count);
         let checkpointing = self.selector.rules().checkpoint;
         let every = match self.mode() {
             Mode::Normal => checkpointing.every_events,
             Mode::Loaded => checkpointing.every_events_loaded.unwrap_or(checkpointing.every_events),
         };
-        if let Some(checkpoint) = self.checkpoints.begin(every, self.cut.position) {
-            self.control.push_back(Down::write_checkpoint(checkpoint));
+        if let Some(checkpoint) = self.checkpoints.begin(now, every, self.cut.position) {
+            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
         }
-        Some(packet)
+        Some(Outgoing { packet, events: Some((first, self.cut.position)) })
+    }
+
+    /// Encodes a batch. Also returns, for each event, the index of its stream and its number.
+    fn write_batch(&mut self, events: &[Event], sent_ms: u64) -> (Bytes, Vec<(usize, u64)>) {
+        let mut numbers = Vec::with_capacity(events.len());
+        for event in events {
+            let stream = self.streams.index_of(&event.stream);
+            let stream = stream.expect("invariant: an event's stream was noted when it entered");
+            self.writer.push(stream, event);
+            numbers.push((stream, event.number));
+        }
+        self.note_progress();
+        let first = Cut { position: self.cut.position + 1, ..self.cut };
+        let streams = self.streams.iter().map(|stream| (stream.name.clone(), stream.decided));
+        let head =
+            BatchHead { first, rules_version: self.rules_version, sent_ms, streams: streams.collect() };
+        let mut packet = vec![BATCH];
+        self.writer.finish(&head, &mut packet);
+        (packet.into(), numbers)
     }
 
     /// Sends the events that rules hold back, as at the end of a finite source.
@@ -282,19 +266,28 @@ impl Origin {
         self.ready.enter(now, selected);
     }
 
-    /// Asks all mirrors for their votes with the next packet, for instance because one has joined. A mirror
+    /// Notes the mirrors that take part now, and asks all of them for their votes with the next packet. A mirror
     /// that lacks events then knows of it, also if no further event comes.
-    pub fn request_votes(&mut self) {
-        if let Some(checkpoint) = self.checkpoints.begin(0, self.cut.position) {
-            self.control.push_back(Down::write_checkpoint(checkpoint));
+    pub fn handle_mirrors(&mut self, now: Instant, mirrors: impl IntoIterator<Item = u32>) {
+        self.checkpoints.seat(now, mirrors);
+        self.request_votes(now);
+    }
+
+    /// Asks all mirrors for their votes with the next packet.
+    pub fn request_votes(&mut self, now: Instant) {
+        if let Some(checkpoint) = self.checkpoints.begin(now, 0, self.cut.position) {
+            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
         }
     }
 
     /// Takes the folded vote of the mirrors that answered a checkpoint, and the mirrors that did not.
-    pub fn handle_votes(&mut self, now: Instant, vote: Vote, silent: &[u32]) {
-        if let Some(position) = self.checkpoints.take_votes(now, vote, silent) {
+    pub fn handle_votes(&mut self, now: Instant, vote: &Vote, missing: &[u32]) {
+        if let Some(position) = self.checkpoints.take_votes(now, vote, missing) {
             self.log.commit(position);
-            self.control.push_back(Down::write_commit(position));
+            self.waiting.push_back(Down::write_commit(position).into());
+        }
+        if self.checkpoints.all_join() && vote.number >= self.rewound {
+            self.rewind(now);
         }
         let seen = Monitored {
             ready_queue: vote.monitored.ready_queue.max(self.ready.events.len() as u64),
@@ -306,6 +299,43 @@ impl Origin {
             self.selector.set_mode(mode);
             self.ready.boundaries.push_back(self.ready.entered);
         }
+    }
+
+    /// Sends the whole log again, if it begins with the feed's first event: no mirror has a state, so none can get
+    /// one from another.
+    fn rewind(&mut self, now: Instant) {
+        let Ok(packets) = self.log.packets_after(0) else { return };
+        self.waiting.extend(packets.map(|(first, last, packet)| {
+            let packet = packet.clone();
+            Outgoing { packet, events: Some((first, last)) }
+        }));
+        self.request_votes(now);
+        self.rewound = self.checkpoints.last().0.number;
+    }
+
+    /// Notes that the journal has all events up to `position`. An origin without a journal never calls this.
+    pub fn handle_durable(&mut self, position: u64) {
+        self.acknowledging.set_durable(position);
+    }
+
+    /// Acknowledges events by the present votes and the journal. Returns true if
+    /// [`acknowledged`](Self::acknowledged) has changed.
+    pub fn advance_acknowledged(&mut self) -> bool {
+        self.acknowledging.advance(self.checkpoints.held_by(self.acknowledging.copies()))
+    }
+
+    /// The incoming streams with acknowledged events, each with the number of the last one. No death of a node
+    /// loses these events; see [`acknowledge`](crate::acknowledge).
+    pub fn acknowledged(&self) -> impl Iterator<Item = (&Name, u64)> {
+        let numbers =
+            self.streams.iter().enumerate().map(|(at, one)| (&one.name, self.acknowledging.number(at)));
+        numbers.filter(|&(_, number)| number > 0)
+    }
+
+    /// The position up to which the journal may forget events.
+    pub fn trim_journal(&mut self) -> u64 {
+        let (committed, acknowledging) = (self.log.committed(), &self.acknowledging);
+        self.needed.trim(committed, |stream| acknowledging.number(stream))
     }
 
     /// Replaces the rules. Events that the former rules hold back are sent first.
@@ -330,6 +360,11 @@ impl Origin {
         self.cut
     }
 
+    /// The version of the rules that chose the last event sent.
+    pub fn rules_version(&self) -> u32 {
+        self.rules_version
+    }
+
     /// The present mode.
     pub fn mode(&self) -> Mode {
         self.selector.mode()
@@ -338,6 +373,11 @@ impl Origin {
     /// The log of sent packets.
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// The checkpoints, with the position of each mirror.
+    pub fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
     }
 
     /// The receiving side, with the work of each rule.
@@ -350,9 +390,26 @@ impl Origin {
         self.streams.iter().find(|known| known.name.as_str() == stream).map(|known| known.decided)
     }
 
-    /// The incoming streams, each with the number up to which its events are sent or suppressed for good.
-    pub fn streams(&self) -> impl Iterator<Item = (&Name, u64)> {
-        self.streams.iter().map(|stream| (&stream.name, stream.decided))
+    /// Asks for the votes that acknowledgements wait for, unless mirrors are about to answer.
+    fn ask_for_acknowledgements(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.ask_again_at().is_none_or(|at| at > now) {
+            return None;
+        }
+        self.checkpoints
+            .begin(now, 0, self.cut.position)
+            .map(|checkpoint| Down::write_checkpoint(checkpoint).into())
+    }
+
+    /// The time at which to ask for votes that acknowledgements wait for.
+    fn ask_again_at(&self) -> Option<Instant> {
+        let waiting = self.acknowledging.waiting()?;
+        let copies = self.acknowledging.copies();
+        if copies == 0 || self.checkpoints.held_by(copies).is_some_and(|held| held >= waiting) {
+            return None;
+        }
+        let (last, asked_at) = self.checkpoints.last();
+        let is_new = last.position < waiting && !self.checkpoints.is_unanswered();
+        Some(if is_new { asked_at } else { asked_at + ASK_AGAIN })
     }
 
     fn coalescing(&self) -> Option<&Coalesce> {
@@ -383,7 +440,7 @@ impl Origin {
 
     /// Notes how far each stream is decided, when the events of this batch have left the ready queue.
     fn note_progress(&mut self) {
-        let low = |stream: &Incoming| {
+        let low = |stream: &streams::Incoming| {
             let held = self.selector.undecided_from(&stream.name);
             held.map_or(stream.last, |first| first - 1)
         };
@@ -404,27 +461,11 @@ impl Origin {
             stream.decided = stream.decided.max(known);
         }
     }
-}
 
-impl Ready {
-    fn enter(&mut self, now: Instant, events: Vec<Event>) {
-        self.entered += events.len() as u64;
-        self.bytes += events.iter().map(Event::bytes).sum::<usize>();
-        self.events.extend(events.into_iter().map(|event| (now, event)));
-    }
-
-    fn take(&mut self, most: usize, bytes_max: usize) -> Vec<Event> {
-        let (mut taken, mut bytes) = (Vec::new(), 0);
-        while taken.len() < most
-            && (bytes < bytes_max)
-            && let Some((_, event)) = self.events.pop_front()
-        {
-            bytes += event.bytes();
-            taken.push(event);
-        }
-        self.bytes -= bytes;
-        self.left += taken.len() as u64;
-        taken
+    /// Lets acknowledgements know how far the streams are decided at the present position.
+    fn mark_progress(&mut self) {
+        let decided = self.streams.iter().map(|stream| stream.decided);
+        self.acknowledging.mark(self.cut.position, decided);
     }
 }
 

@@ -47,8 +47,8 @@ enum Phase {
     /// Gets the pieces of the snapshot at a cut; the number counts those that it has. The snapshot belongs to
     /// the mirror, so that readers that stand still pin no memory.
     Loading(Weak<Encoded>, Cut, usize),
-    /// Gets the events after a position.
-    Live(u64),
+    /// Gets the events after a place.
+    Live(Cut),
 }
 
 /// A message for a reader.
@@ -84,7 +84,7 @@ impl Reader {
     pub fn new<S: State>(mirror: &Mirror<S>, from: Option<Cut>) -> Self {
         let Some(cut) = from else { return Self { phase: Phase::Waiting, because: None } };
         match mirror.resume(cut).map(|_| ()) {
-            Ok(()) => Self { phase: Phase::Live(cut.position), because: None },
+            Ok(()) => Self { phase: Phase::Live(cut), because: None },
             Err(error) => Self { phase: Phase::Waiting, because: Some(error) },
         }
     }
@@ -112,22 +112,17 @@ impl Reader {
                     *given += 1;
                     return Some(Given::Piece(piece.clone()));
                 }
-                self.phase = Phase::Live(cut.position);
+                self.phase = Phase::Live(cut);
                 Some(Given::Complete(cut))
             }
-            Phase::Live(position) => {
-                let from = Cut { position: *position, ..mirror.cut() };
-                let lag = mirror.log().bytes_after(*position);
-                let because = match (lag, mirror.log().next_after(*position)) {
-                    (Ok(lag), _) if lag > limits.lag_bytes_max as u64 => {
-                        ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from }
-                    }
-                    (_, Ok(next)) => {
+            Phase::Live(place) => {
+                let because = match next_events(mirror, *place, limits) {
+                    Ok(next) => {
                         let (last, packet) = next?;
-                        *position = last;
+                        *place = Cut { position: last, ..mirror.cut() };
                         return Some(Given::Events(packet.clone()));
                     }
-                    (_, Err(trimmed)) => trimmed.into(),
+                    Err(because) => because,
                 };
                 (self.phase, self.because) = (Phase::Waiting, Some(because));
                 self.poll(mirror, snapshots, limits)
@@ -139,6 +134,21 @@ impl Reader {
     pub fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }
+}
+
+/// The packet with the event after `place`, and the position of its last event. `None` if there is none yet.
+fn next_events<'a, S: State>(
+    mirror: &'a Mirror<S>,
+    place: Cut,
+    limits: &MirrorLimits,
+) -> Result<Option<(u64, &'a Bytes)>, ResumeError> {
+    // A mirror that has begun anew, or has taken a snapshot, may be elsewhere now.
+    mirror.check_place(place)?;
+    let lag = mirror.log().bytes_after(place.position)?;
+    if lag > limits.lag_bytes_max as u64 {
+        return Err(ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from: place });
+    }
+    Ok(mirror.log().next_after(place.position)?)
 }
 
 impl Snapshots {

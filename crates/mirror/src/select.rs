@@ -209,6 +209,23 @@ impl Selector {
         self.pass(now, event, Stage::Discard, out);
     }
 
+    /// Begins and ends sequences by an event that the last origin has mirrored.
+    pub(crate) fn recall(&mut self, event: &Event) {
+        let rules = Arc::clone(&self.rules);
+        for (index, rule) in rules.rules.iter().enumerate() {
+            let RuleKind::Sequence(sequence) = &rule.kind else { continue };
+            let ends = sequence.until.as_ref().is_some_and(|until| until.matches(event));
+            if !ends && !sequence.after.matches(event) {
+                continue;
+            }
+            let Some(status) = self.status(&event.key) else { continue };
+            status.begun.retain(|&begun| begun != index);
+            if !ends {
+                status.begun.push(index);
+            }
+        }
+    }
+
     /// Pushes to `out` the held events whose time has come.
     pub fn release_due(&mut self, now: Instant, out: &mut Vec<Event>) {
         while let Some(entry) = self.book.due.first_entry().filter(|entry| entry.key().0 <= now) {

@@ -1,13 +1,13 @@
 //! Snapshots: a state at a cut, for mirrors and readers that join.
 //!
-//! An encoded snapshot is a batch without events, which says the place, the version of the rules and the streams,
-//! and then the pieces of the state. Each has its length before it.
+//! An encoded snapshot is a batch without events, which says the place, the version of the rules and the streams;
+//! then the epochs that the feed continues; and then the pieces of the state. Each has its length before it.
 
-use crate::batch::{Batch, BatchError, BatchHead, BatchWriter, part};
+use crate::batch::{Batch, BatchError, BatchHead, BatchWriter, number, part};
 use crate::event::Name;
 use crate::keyed::{KeyedState, RestoreError};
 use crate::state::Frozen;
-use crate::vector::Cut;
+use crate::vector::{Cut, EPOCHS_MAX, Lineage};
 use bytes::Bytes;
 use treefold_core::encoding::numbers::put_number;
 
@@ -16,6 +16,8 @@ use treefold_core::encoding::numbers::put_number;
 pub struct Snapshot<F> {
     /// The place of the state.
     pub cut: Cut,
+    /// The epochs that the feed continues.
+    pub past: Lineage,
     /// The version of the rules that chose the last event.
     pub rules_version: u32,
     /// The incoming streams, each with the number of its last decided event.
@@ -35,9 +37,11 @@ impl<F: Frozen> Snapshot<F> {
         };
         let mut place = Vec::new();
         BatchWriter::default().finish(&head, &mut place);
+        let past = write_lineage(&self.past);
         let pieces = self.pieces(piece_bytes);
-        let mut out = Vec::with_capacity(place.len() + pieces.iter().map(Bytes::len).sum::<usize>() + 64);
-        for part in [place.as_slice()].into_iter().chain(pieces.iter().map(|piece| &piece[..])) {
+        let bytes = place.len() + past.len() + pieces.iter().map(Bytes::len).sum::<usize>() + 64;
+        let mut out = Vec::with_capacity(bytes);
+        for part in [place.as_slice(), &past].into_iter().chain(pieces.iter().map(|piece| &piece[..])) {
             put_number(&mut out, part.len() as u64);
             out.extend_from_slice(part);
         }
@@ -51,10 +55,15 @@ impl<F: Frozen> Snapshot<F> {
 }
 
 impl<F> Snapshot<F> {
+    /// A state at a place of which nothing else is known: that of a mirror which has applied no event.
+    pub fn beginning(cut: Cut, state: F) -> Self {
+        Self { cut, past: Lineage::default(), rules_version: 0, streams: Vec::new(), state }
+    }
+
     /// The same place with another form of the state, for instance a restored one.
     pub fn with_state<T>(&self, state: T) -> Snapshot<T> {
         let (cut, rules_version) = (self.cut, self.rules_version);
-        Snapshot { cut, rules_version, streams: self.streams.clone(), state }
+        Snapshot { cut, past: self.past.clone(), rules_version, streams: self.streams.clone(), state }
     }
 }
 
@@ -70,12 +79,32 @@ impl Snapshot<KeyedState> {
         if place.count() != 0 {
             return Err(BatchError::Trailing(place.count() as usize).into());
         }
+        let past = read_lineage(part(&mut rest, "the epochs of a snapshot")?)?;
         while !rest.is_empty() {
             state.restore(&bytes.slice_ref(part(&mut rest, "a piece of a snapshot")?))?;
         }
         let BatchHead { first: cut, rules_version, streams, .. } = place.head;
-        Ok(Self { cut, rules_version, streams, state })
+        Ok(Self { cut, past, rules_version, streams, state })
     }
+}
+
+fn write_lineage(past: &Lineage) -> Vec<u8> {
+    let mut out = Vec::new();
+    for end in past.ends() {
+        put_number(&mut out, end.epoch.into());
+        put_number(&mut out, end.position);
+    }
+    out
+}
+
+fn read_lineage(mut bytes: &[u8]) -> Result<Lineage, BatchError> {
+    const EPOCHS: BatchError = BatchError::Cut("its epochs");
+    let mut ends = Vec::new();
+    while !bytes.is_empty() && ends.len() <= EPOCHS_MAX {
+        let epoch = u32::try_from(number(&mut bytes, "its epochs")?).map_err(|_| EPOCHS)?;
+        ends.push(Cut { epoch, position: number(&mut bytes, "its epochs")? });
+    }
+    Lineage::new(ends).ok_or(EPOCHS)
 }
 
 #[cfg(test)]
@@ -100,7 +129,8 @@ mod tests {
             state.apply(Moment { position, sent_ms: 9 }, &event, &mut Vec::new());
         }
         let streams = vec![(Name::new("s").unwrap(), keys)];
-        Snapshot { cut: Cut { epoch: 3, position: keys }, rules_version: 2, streams, state }
+        let past = Lineage::default().ended(Cut { epoch: 2, position: 0 });
+        Snapshot { cut: Cut { epoch: 3, position: keys }, past, rules_version: 2, streams, state }
     }
 
     #[test]
@@ -110,6 +140,7 @@ mod tests {
             let bytes = snapshot.with_state(snapshot.state.freeze()).write(200);
             let read = Snapshot::read(&bytes, empty(&MirrorLimits::DEFAULT)).unwrap();
             assert_eq!((read.cut, read.rules_version, &read.streams), (snapshot.cut, 2, &snapshot.streams));
+            assert_eq!(read.past, snapshot.past);
             let sorted = |state: &KeyedState| {
                 let mut rows: Vec<_> = state.iter().collect();
                 rows.sort_by(|a, b| a.key.cmp(&b.key));

@@ -16,12 +16,53 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A place in the mirrored events of a feed: after the event at `position`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Cut {
     /// Counts the feed's origins, from 1.
     pub epoch: u32,
     /// Counts the feed's mirrored events, from 1; 0 is before the first.
     pub position: u64,
+}
+
+/// Most earlier epochs that a [`Lineage`] remembers. A mirror or reader of an older one takes a snapshot.
+pub const EPOCHS_MAX: usize = 64;
+
+/// The epochs that a feed continues: each with its last position that the next epoch has kept.
+///
+/// An event up to this position has the same position in all later epochs. A mirror or a reader that has seen
+/// nothing beyond it goes on in the new epoch as if nothing had happened. Events beyond it are not part of the feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Lineage(Vec<Cut>);
+
+impl Lineage {
+    /// Takes the ends of earlier epochs, in ascending order. `None` if the order is another one.
+    pub fn new(ends: Vec<Cut>) -> Option<Self> {
+        let ascends = |pair: &[Cut]| pair[0].epoch < pair[1].epoch && pair[0].position <= pair[1].position;
+        ends.windows(2).all(ascends).then_some(Self(ends)).filter(|lineage| lineage.0.len() <= EPOCHS_MAX)
+    }
+
+    /// The ends of earlier epochs, in ascending order.
+    pub fn ends(&self) -> &[Cut] {
+        &self.0
+    }
+
+    /// Adds the end of the last epoch.
+    #[must_use]
+    pub fn ended(mut self, end: Cut) -> Self {
+        self.0.push(end);
+        let excess = self.0.len().saturating_sub(EPOCHS_MAX);
+        self.0.drain(..excess);
+        self
+    }
+
+    /// True if all events up to `cut` are also the first ones of `epoch`, whose lineage this is.
+    pub fn has(&self, cut: Cut, epoch: u32) -> bool {
+        let is_kept = |end: &Cut| end.epoch == cut.epoch && cut.position <= end.position;
+        cut.position == 0 || cut.epoch == epoch || self.0.iter().any(is_kept)
+    }
 }
 
 /// The name of a feed or stream, with how far it has come.
@@ -157,6 +198,28 @@ mod tests {
 
     fn time(text: &str) -> VectorTime {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn lineage_keeps_places_up_to_the_end_of_their_epoch() {
+        let cut = |epoch, position| Cut { epoch, position };
+        let lineage = Lineage::default().ended(cut(1, 10)).ended(cut(3, 25));
+        for (given, is_kept) in [
+            (cut(1, 10), true),
+            (cut(1, 11), false),
+            (cut(2, 5), false),
+            (cut(3, 25), true),
+            (cut(3, 26), false),
+            (cut(4, 99), true),
+            (cut(9, 0), true),
+        ] {
+            assert_eq!(lineage.has(given, 4), is_kept, "{given}");
+        }
+        assert_eq!(Lineage::new(lineage.ends().to_vec()), Some(lineage.clone()));
+        assert_eq!(Lineage::new(vec![cut(2, 5), cut(2, 6)]), None);
+        assert_eq!(Lineage::new(vec![cut(2, 5), cut(3, 4)]), None);
+        let many = (1..=70).fold(Lineage::default(), |lineage, epoch| lineage.ended(cut(epoch, 1)));
+        assert_eq!((many.ends().len(), many.ends()[0].epoch), (EPOCHS_MAX, 7));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! An origin and its mirrors: equal states, commits, mirrors that join late, and mirrors that end.
 
+use std::path::Path;
 use std::time::Duration;
 use treefold::{Client, Node};
-use treefold_feed::{Mirror, MirrorOptions, Origin, OriginOptions, mirror};
+use treefold_feed::{Mirror, MirrorOptions, OfferError, Origin, OriginOptions, mirror};
+use treefold_journal::{Options, Segments};
 use treefold_mirror::keyed::KeyValue;
+use treefold_mirror::origin::Refusal;
 use treefold_mirror::rules::RuleFile;
 use treefold_mirror::{Cut, Event, MirrorLimits};
 
@@ -35,6 +38,20 @@ async fn start_origin_of(epoch: u32, client: &Client, rules: &str) -> Origin {
     let mut options = OriginOptions::new(RuleFile::read(rules).unwrap());
     options.after = Cut { epoch, position: 0 };
     Origin::start(client, "flights", options).await.unwrap()
+}
+
+/// Starts an origin that continues after the journal in a directory.
+async fn start_origin_with(journal: &Path, client: &Client, rules: &str) -> Origin {
+    let mut options = OriginOptions::new(RuleFile::read(rules).unwrap());
+    let segments = Options { segment_bytes: 4_096, ..Options::default() };
+    options.journal = Some(Box::new(Segments::open(journal, 0, segments).unwrap().journal));
+    Origin::start(client, "flights", options).await.unwrap()
+}
+
+async fn until_acknowledged(origin: &Origin, number: u64) {
+    let mut acknowledged = origin.acknowledged();
+    let is_there = acknowledged.wait_for(|all| all.of("faa") >= Some(number));
+    tokio::time::timeout(Duration::from_secs(20), is_there).await.expect("acknowledged in time").unwrap();
 }
 
 fn event(number: u64) -> Event {
@@ -137,4 +154,75 @@ async fn second_origin_needs_a_later_epoch() {
     until("the mirror follows the later epoch", async || mirror.cut() == Cut { epoch: 2, position: 10 })
         .await;
     assert_eq!(rows(&mirror).len(), 10);
+}
+
+#[tokio::test]
+async fn events_are_acknowledged_once_a_mirror_has_them() {
+    let (node, mirror) = start_mirror(0, 2, None).await;
+    let origin = start_origin(&node.client(), "").await;
+    for number in 1..=100 {
+        origin.offer(event(number)).await.unwrap();
+    }
+    until_acknowledged(&origin, 100).await;
+    assert_eq!(mirror.cut().position, 100);
+}
+
+#[tokio::test]
+async fn events_without_a_mirror_are_not_acknowledged_until_one_joins() {
+    let journal = tempfile::tempdir().unwrap();
+    let (first, _mirror) = start_mirror(0, 1, None).await;
+    let node = Node::builder().join([first.addr()]).start().await.unwrap();
+    assert!(node.members_at_least(2, Duration::from_secs(20)).await);
+    let origin = start_origin_with(journal.path(), &node.client(), "").await;
+    first.shutdown(Duration::from_secs(1)).await;
+    until("the only mirror is gone", async || origin.status().await.unwrap().mirrors.is_empty()).await;
+    for number in 1..=100 {
+        origin.offer(event(number)).await.unwrap();
+    }
+    until("the origin has sent them", async || origin.status().await.unwrap().cut.position == 100).await;
+    assert_eq!(origin.acknowledged().borrow().of("faa"), None);
+    // No mirror has any of the events, so the origin sends all of them again.
+    let (_node, mirror) = start_mirror(0, 1, Some(&node)).await;
+    until_acknowledged(&origin, 100).await;
+    assert_eq!(mirror.cut().position, 100);
+}
+
+#[tokio::test]
+async fn origin_that_restarts_continues_after_its_journal() {
+    let journal = tempfile::tempdir().unwrap();
+    let (first, a) = start_mirror(0, 2, None).await;
+    let (second, b) = start_mirror(1, 2, Some(&first)).await;
+    assert!(second.members_at_least(2, Duration::from_secs(20)).await);
+    let rules = "[[rule]]\nname='o'\noverwrite={type='position',run=3,max_age_ms=100}";
+    let (mut number, mut dropped_at) = (0, 0);
+    for epoch in 1..=3 {
+        let origin = start_origin_with(journal.path(), &first.client(), rules).await;
+        // The source repeats the events that were not acknowledged.
+        let acknowledged = dropped_at.min(number);
+        for again in acknowledged + 1..=number {
+            match origin.offer(event(again)).await {
+                Ok(()) | Err(OfferError::Refused(Refusal::Repeated { .. })) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for _ in 0..1_000 {
+            number += 1;
+            origin.offer(event(number)).await.unwrap();
+        }
+        if epoch == 3 {
+            until_acknowledged(&origin, number).await;
+        } else {
+            // It dies in the middle of its work.
+            until_acknowledged(&origin, number - 500).await;
+            dropped_at = origin.acknowledged().borrow().of("faa").unwrap();
+        }
+        origin.end().await;
+    }
+    until("both mirrors are equal", async || a.cut() == b.cut()).await;
+    assert_eq!(a.cut().epoch, 3);
+    assert_eq!(rows(&a), rows(&b));
+    for row in rows(&a) {
+        let newest = (1..=number).rev().find(|number| format!("DL{}", number % 100) == row.key).unwrap();
+        assert_eq!(row.fields.value("at"), event(newest).fields.value("at"), "{}", row.key);
+    }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::keyed::KeyedState;
 use crate::mirror::{Mirror, MirrorError, ResumeError, Taken};
+use crate::packet::{Checkpoint, Holding};
 use crate::rules::file::StateOptions;
 use crate::snapshot::Snapshot;
 use crate::state::{Moment, State};
@@ -25,8 +26,12 @@ fn empty() -> KeyedState {
 }
 
 fn mirror(limits: &MirrorLimits) -> Mirror<KeyedState> {
-    let snapshot = Snapshot { cut: START, rules_version: 0, streams: Vec::new(), state: empty() };
-    Mirror::new(snapshot, limits)
+    Mirror::new(Snapshot::beginning(START, empty()), limits)
+}
+
+fn vote(mirror: u32, mirrors: u32, checkpoint: Checkpoint, position: u64, pending: u64) -> Vote {
+    let monitored = Monitored { pending_requests: pending, ..Monitored::default() };
+    Vote::of(mirror, mirrors, checkpoint.number, Holding::Has(position), monitored)
 }
 
 fn event(stream: &str, number: u64, key: u64, kind: &str) -> Event {
@@ -37,20 +42,21 @@ fn event(stream: &str, number: u64, key: u64, kind: &str) -> Event {
 }
 
 fn packets(origin: &mut Origin, now: u64) -> Vec<Bytes> {
-    std::iter::from_fn(|| origin.poll_packet(at(now), now)).collect()
+    std::iter::from_fn(|| origin.poll_packet(at(now), now)).map(|outgoing| outgoing.packet).collect()
 }
 
 /// Gives packets to mirrors, and the folded votes back to the origin, until nothing moves.
 fn exchange(origin: &mut Origin, mirrors: &mut [Mirror<KeyedState>], now: u64) {
-    while let Some(packet) = origin.poll_packet(at(now), now) {
+    let total = mirrors.len() as u32;
+    while let Some(Outgoing { packet, .. }) = origin.poll_packet(at(now), now) {
         let mut votes = Vec::new();
-        for mirror in mirrors.iter_mut() {
-            if let Taken::Voted(vote) = mirror.take(&packet, 0).unwrap() {
-                votes.push(vote);
+        for (number, mirror) in (0..).zip(mirrors.iter_mut()) {
+            if let Taken::Asked(checkpoint) = mirror.take(&packet).unwrap() {
+                votes.push(vote(number, total, checkpoint, mirror.cut().position, 0));
             }
         }
         if let Some(vote) = votes.into_iter().reduce(Vote::folded) {
-            origin.handle_votes(at(now), vote, &[]);
+            origin.handle_votes(at(now), &vote, &[]);
         }
     }
 }
@@ -105,8 +111,8 @@ fn full_queues_refuse_events_until_they_have_room() {
     ));
     let mut mirror = mirror(&LIMITS);
     for packet in waiting.drain(..) {
-        if let Taken::Voted(vote) = mirror.take(&packet, 0).unwrap() {
-            origin.handle_votes(at(0), vote, &[]);
+        if let Taken::Asked(checkpoint) = mirror.take(&packet).unwrap() {
+            origin.handle_votes(at(0), &vote(0, 1, checkpoint, mirror.cut().position, 0), &[]);
         }
     }
     origin.offer(at(0), event("s", number, 1, "t")).unwrap();
@@ -152,9 +158,10 @@ fn mode_changes_at_one_position_everywhere() {
     let mut step = |number: u64, kind: &str, pending: u64| {
         origin.offer(at(number), event("s", number, 1, kind)).unwrap();
         let mut checkpoints = 0;
-        while let Some(packet) = origin.poll_packet(at(number), number) {
-            if let Taken::Voted(vote) = mirror.take(&packet, pending).unwrap() {
-                origin.handle_votes(at(number), vote, &[]);
+        while let Some(Outgoing { packet, .. }) = origin.poll_packet(at(number), number) {
+            if let Taken::Asked(checkpoint) = mirror.take(&packet).unwrap() {
+                let vote = vote(0, 1, checkpoint, mirror.cut().position, pending);
+                origin.handle_votes(at(number), &vote, &[]);
                 checkpoints += 1;
             }
         }
@@ -177,21 +184,15 @@ fn packets_with_a_gap_or_of_another_epoch_change_nothing() {
         all.extend(packets(&mut origin, 0));
     }
     let mut one = mirror(&LIMITS);
-    one.take(&all[0], 0).unwrap();
-    assert_eq!(one.take(&all[2], 0), Err(MirrorError::Gap { expected: 2, given: 3 }));
-    assert_eq!(one.take(&all[0], 0), Ok(Taken::Applied { events: 0, derived: Vec::new() }));
-    assert!(matches!(one.take(&Bytes::from_static(&[9]), 0), Err(MirrorError::Packet(_))));
+    one.take(&all[0]).unwrap();
+    assert_eq!(one.take(&all[2]), Err(MirrorError::Gap { expected: 2, given: 3 }));
+    assert_eq!(one.take(&all[0]), Ok(Taken::Applied { events: 0, derived: Vec::new() }));
+    assert!(matches!(one.take(&Bytes::from_static(&[9])), Err(MirrorError::Packet(_))));
     let cut = all[1].slice(..all[1].len() - 1);
-    assert!(matches!(one.take(&cut, 0), Err(MirrorError::Packet(_))));
+    assert!(matches!(one.take(&cut), Err(MirrorError::Packet(_))));
     assert_eq!(one.cut().position, 1);
-    let snapshot = Snapshot {
-        cut: Cut { epoch: 2, position: 0 },
-        rules_version: 0,
-        streams: Vec::new(),
-        state: empty(),
-    };
-    let mut newer = Mirror::new(snapshot, &LIMITS);
-    assert_eq!(newer.take(&all[0], 0), Err(MirrorError::Epoch { known: 2, given: 1 }));
+    let mut newer = Mirror::new(Snapshot::beginning(Cut { epoch: 2, position: 0 }, empty()), &LIMITS);
+    assert_eq!(newer.take(&all[0]), Err(MirrorError::Epoch { known: 2, given: 1 }));
 }
 
 #[test]
@@ -209,6 +210,57 @@ fn readers_that_cannot_resume_are_told_why() {
     assert_eq!(resume(1, 21), Err(ResumeError::Ahead { known: 20, given: 21 }));
     assert_eq!(resume(2, 19), Err(ResumeError::Epoch { known: 1, given: 2 }));
     assert!(matches!(resume(1, 3), Err(ResumeError::Trimmed(_))));
+}
+
+#[test]
+fn acknowledgement_waits_for_a_copy_and_for_the_journal() {
+    let mut origin = origin("[checkpoint]\nevery_events=1000", LIMITS).with_copies(1);
+    let mut mirrors = [mirror(&LIMITS)];
+    let acknowledged = |origin: &mut Origin| {
+        origin.advance_acknowledged();
+        origin.acknowledged().map(|(_, number)| number).next()
+    };
+    origin.handle_durable(0);
+    origin.offer(at(0), event("s", 1, 1, "t")).unwrap();
+    exchange(&mut origin, &mut mirrors, 0);
+    assert_eq!(mirrors[0].cut().position, 1);
+    assert_eq!(acknowledged(&mut origin), None, "not durable");
+    origin.handle_durable(1);
+    assert_eq!(
+        acknowledged(&mut origin),
+        Some(1),
+        "a checkpoint came after the event, although 1000 are due"
+    );
+    // No mirror answers: the origin asks again.
+    origin.offer(at(1), event("s", 2, 1, "t")).unwrap();
+    origin.handle_durable(2);
+    let sent = packets(&mut origin, 1);
+    mirrors[0].take(&sent[0]).unwrap();
+    assert_eq!(sent.len(), 2, "an event and a checkpoint");
+    assert_eq!((acknowledged(&mut origin), origin.wake_at()), (Some(1), Some(at(201))));
+    assert_eq!(packets(&mut origin, 200).len(), 0);
+    exchange(&mut origin, &mut mirrors, 201);
+    assert_eq!((acknowledged(&mut origin), origin.wake_at()), (Some(2), None));
+}
+
+#[test]
+fn suppressed_events_are_acknowledged_and_held_ones_are_not() {
+    let rules = "[[rule]]\nname='d'\ndiscard={type='t'}\n[[rule]]\nname='o'\noverwrite={type='u',run=9,max_age_ms=50}";
+    let mut origin = origin(rules, LIMITS);
+    let acknowledged = |origin: &mut Origin, now| {
+        packets(origin, now);
+        origin.advance_acknowledged();
+        origin.acknowledged().map(|(_, number)| number).next()
+    };
+    origin.offer(at(0), event("s", 1, 1, "t")).unwrap();
+    assert_eq!(acknowledged(&mut origin, 0), Some(1), "discarded");
+    for number in 2..=3 {
+        origin.offer(at(0), event("s", number, 1, "u")).unwrap();
+    }
+    assert_eq!(acknowledged(&mut origin, 0), Some(2), "3 is held");
+    origin.handle_timeout(at(50));
+    assert_eq!(acknowledged(&mut origin, 50), Some(3));
+    assert!(origin.is_idle());
 }
 
 proptest! {
@@ -267,4 +319,18 @@ proptest! {
             prop_assert!(number == 0 || origin.decided(stream) == Some(number));
         }
     }
+}
+
+#[test]
+fn gaps_in_growing_numbers_are_no_jump_and_numbers_still_never_go_back() {
+    let mut origin = origin("", LIMITS);
+    for number in [4, 5, 9] {
+        origin.offer_numbered(at(1), event("log", number, 1, "t"), Numbers::Growing).unwrap();
+    }
+    let repeated = origin.offer_numbered(at(1), event("log", 7, 1, "t"), Numbers::Growing);
+    assert!(matches!(repeated, Err(Refusal::Repeated { last: 9, .. })), "{repeated:?}");
+    let jump = origin.offer(at(1), event("log", 11, 1, "t"));
+    assert!(matches!(jump, Err(Refusal::Jump { expected: 10, .. })), "{jump:?}");
+    packets(&mut origin, 1);
+    assert_eq!(origin.decided("log"), Some(9));
 }

@@ -4,7 +4,8 @@ use super::*;
 use crate::event::Event;
 use crate::keyed::KeyedState;
 use crate::mirror::Taken;
-use crate::origin::Origin;
+use crate::origin::{Origin, Outgoing};
+use crate::packet::{Holding, Monitored, Vote};
 use crate::rules::RuleFile;
 use crate::rules::file::StateOptions;
 use crate::select::Functions;
@@ -16,7 +17,7 @@ const START: Cut = Cut { epoch: 1, position: 0 };
 
 fn mirror(limits: &MirrorLimits) -> Mirror<KeyedState> {
     let state = KeyedState::new(StateOptions::default(), limits, 2);
-    Mirror::new(Snapshot { cut: START, rules_version: 0, streams: Vec::new(), state }, limits)
+    Mirror::new(Snapshot::beginning(START, state), limits)
 }
 
 /// An origin and one mirror, with its readers' snapshots.
@@ -47,9 +48,11 @@ impl Feed {
             );
             let event = Event::from_json(&text, None, &LIMITS).unwrap();
             self.origin.offer(Instant::START, event).unwrap();
-            while let Some(packet) = self.origin.poll_packet(Instant::START, 1) {
-                if let Taken::Voted(vote) = self.mirror.take(&packet, 0).unwrap() {
-                    self.origin.handle_votes(Instant::START, vote, &[]);
+            while let Some(Outgoing { packet, .. }) = self.origin.poll_packet(Instant::START, 1) {
+                if let Taken::Asked(checkpoint) = self.mirror.take(&packet).unwrap() {
+                    let holding = Holding::Has(self.mirror.cut().position);
+                    let vote = Vote::of(0, 1, checkpoint.number, holding, Monitored::default());
+                    self.origin.handle_votes(Instant::START, &vote, &[]);
                 }
             }
         }
@@ -102,7 +105,7 @@ impl Display {
                 self.state = Some(Mirror::new(snapshot.with_state(state), &LIMITS));
             }
             // A gap would be an error here.
-            Given::Events(packet) => _ = self.state.as_mut().unwrap().take(&packet, 0).unwrap(),
+            Given::Events(packet) => _ = self.state.as_mut().unwrap().take(&packet).unwrap(),
         }
     }
 

@@ -1,0 +1,173 @@
+//! Tests of mirrors that join, with packets written by hand and by an origin.
+
+use super::*;
+use crate::event::Event;
+use crate::keyed::KeyedState;
+use crate::origin::Origin;
+use crate::rules::RuleFile;
+use crate::rules::file::StateOptions;
+use crate::select::Functions;
+use std::sync::Arc;
+use treefold_core::time::Instant;
+
+const LIMITS: MirrorLimits = MirrorLimits::DEFAULT;
+
+fn empty(cut: Cut) -> Mirror<KeyedState> {
+    let state = KeyedState::new(StateOptions::default(), &LIMITS, 2);
+    Mirror::new(Snapshot::beginning(cut, state), &LIMITS)
+}
+
+fn follower(number: u32) -> Follower<KeyedState> {
+    Follower::new(number, 2, empty(Cut::default()), &LIMITS)
+}
+
+fn opening(stream: u64, epoch: u32, past: &[Cut]) -> Opening {
+    let past = Lineage::new(past.to_vec()).unwrap();
+    Opening { stream: StreamId { origin: 1, sequence: stream }, epoch, past }
+}
+
+fn origin(epoch: u32) -> Origin {
+    let rules = RuleFile::read("[checkpoint]\nevery_events = 1000").unwrap();
+    let start = Cut { epoch, position: 0 };
+    Origin::new(start, Arc::new(rules), Functions::new(), LIMITS, 1).unwrap()
+}
+
+/// The packet of the origin's next event.
+fn sent(origin: &mut Origin, number: u64) -> Bytes {
+    let text =
+        format!(r#"{{"stream":"s","number":{number},"key":"k","type":"t","fields":{{"n":{number}}}}}"#);
+    origin.offer(Instant::START, Event::from_json(&text, None, &LIMITS).unwrap()).unwrap();
+    origin.poll_packet(Instant::START, 1).unwrap().packet
+}
+
+fn checkpoint(origin: &mut Origin) -> Bytes {
+    origin.request_votes(Instant::START);
+    origin.poll_packet(Instant::START, 1).unwrap().packet
+}
+
+fn snapshot_of(follower: &Follower<KeyedState>) -> Snapshot<KeyedState> {
+    let encoded = follower.mirror().snapshot().write(1 << 10);
+    Snapshot::read(&encoded, KeyedState::new(StateOptions::default(), &LIMITS, 3)).unwrap()
+}
+
+fn answer(followed: Result<Followed, MirrorError>) -> Option<Holding> {
+    match followed.unwrap() {
+        Followed::Votes(vote) => vote.holdings().next().map(|(_, holding)| holding),
+        Followed::Took(_) | Followed::Kept => None,
+    }
+}
+
+#[test]
+fn mirror_that_lacks_events_keeps_packets_until_it_has_a_snapshot() {
+    let mut origin = origin(1);
+    let (mut old, mut new) = (follower(0), follower(1));
+    old.begin(&opening(1, 1, &[]), empty).unwrap();
+    for number in 1..=3 {
+        old.take(&sent(&mut origin, number), 0).unwrap();
+    }
+    new.begin(&opening(1, 1, &[]), empty).unwrap();
+    // No event comes, but the checkpoint tells.
+    let asked = checkpoint(&mut origin);
+    assert_eq!(answer(new.take(&asked, 0)), Some(Holding::Joins));
+    assert_eq!(answer(old.take(&asked, 0)), Some(Holding::Has(3)));
+    assert_eq!((old.is_current(), new.is_current(), new.joins_at()), (true, false, Some(3)));
+    let snapshot = snapshot_of(&old);
+    let fourth = sent(&mut origin, 4);
+    old.take(&fourth, 0).unwrap();
+    assert_eq!(new.take(&fourth, 0), Ok(Followed::Kept));
+    new.restore(snapshot, &LIMITS).unwrap();
+    assert_eq!((new.is_current(), new.joins_at(), new.mirror().cut()), (true, None, old.mirror().cut()));
+    assert_eq!(new.mirror().state().value("k"), old.mirror().state().value("k"));
+    assert!(matches!(new.restore(snapshot_of(&old), &LIMITS), Err(RestoreError::Unwanted)));
+}
+
+#[test]
+fn kept_packets_beyond_the_limit_need_a_newer_snapshot() {
+    let mut origin = origin(1);
+    let (mut old, mut new) = (follower(0), follower(1));
+    old.begin(&opening(1, 1, &[]), empty).unwrap();
+    new.begin(&opening(1, 1, &[]), empty).unwrap();
+    new.backup_bytes_max = 100;
+    let mut snapshot = None;
+    for number in 1..=9 {
+        let packet = sent(&mut origin, number);
+        old.take(&packet, 0).unwrap();
+        if number > 1 {
+            assert_eq!(new.take(&packet, 0), Ok(Followed::Kept));
+        }
+        snapshot = snapshot.or_else(|| Some(snapshot_of(&old)));
+    }
+    assert_eq!(new.joins_at(), Some(1));
+    new.restore(snapshot.unwrap(), &LIMITS).unwrap();
+    assert!(new.joins_at() > Some(1), "the oldest packets are gone");
+    new.restore(snapshot_of(&old), &LIMITS).unwrap();
+    assert_eq!((new.joins_at(), new.mirror().cut()), (None, old.mirror().cut()));
+}
+
+#[test]
+fn origin_sends_all_events_again_if_no_mirror_has_a_state() {
+    let mut origin = origin(1);
+    for number in 1..=3 {
+        sent(&mut origin, number);
+    }
+    let mut mirrors = [follower(0), follower(1)];
+    for mirror in &mut mirrors {
+        mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    }
+    origin.handle_mirrors(Instant::START, 0..2);
+    let mut packets = 0;
+    while let Some(sent) = origin.poll_packet(Instant::START, 1) {
+        packets += 1;
+        let votes = mirrors.each_mut().map(|mirror| mirror.take(&sent.packet, 0).unwrap());
+        if let [Followed::Votes(a), Followed::Votes(b)] = votes {
+            origin.handle_votes(Instant::START, &a.folded(b), &[]);
+        }
+    }
+    assert_eq!(packets, 1 + 3 + 2, "a checkpoint; the events and a checkpoint; a commit");
+    for mirror in &mirrors {
+        assert_eq!((mirror.is_current(), mirror.mirror().cut().position), (true, 3));
+        assert_eq!(mirror.mirror().log().committed(), 3);
+    }
+}
+
+#[test]
+fn snapshot_that_is_too_old_is_not_used() {
+    let mut origin = origin(1);
+    let (mut old, mut new) = (follower(0), follower(1));
+    old.begin(&opening(1, 1, &[]), empty).unwrap();
+    new.begin(&opening(1, 1, &[]), empty).unwrap();
+    let before = snapshot_of(&old);
+    sent(&mut origin, 1);
+    new.take(&sent(&mut origin, 2), 0).unwrap();
+    let refused = new.restore(before, &LIMITS).unwrap_err();
+    assert_eq!(refused, RestoreError::Old { given: Cut { epoch: 1, position: 0 }, epoch: 1, position: 1 });
+    assert_eq!(new.joins_at(), Some(1), "it waits on");
+}
+
+#[test]
+fn mirror_takes_part_in_one_stream_an_epoch() {
+    let mut mirror = follower(0);
+    mirror.begin(&opening(1, 2, &[]), empty).unwrap();
+    let refused = |given| Err(OldEpoch { known: 2, given });
+    assert_eq!(mirror.begin(&opening(2, 1, &[]), empty), refused(1));
+    assert_eq!(mirror.begin(&opening(2, 2, &[]), empty), refused(2));
+    mirror.begin(&opening(1, 2, &[]), empty).unwrap();
+    mirror.begin(&opening(2, 3, &[]), empty).unwrap();
+}
+
+#[test]
+fn later_epoch_keeps_the_state_that_it_continues_and_no_other() {
+    let cut = |epoch, position| Cut { epoch, position };
+    for (end, kept) in [(5, 3), (3, 3), (2, 0)] {
+        let (mut mirror, mut first) = (follower(0), origin(1));
+        mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+        for number in 1..=3 {
+            mirror.take(&sent(&mut first, number), 0).unwrap();
+        }
+        mirror.begin(&opening(2, 2, &[cut(1, end)]), empty).unwrap();
+        assert_eq!(mirror.mirror().cut(), cut(2, kept), "the first epoch ended at {end}");
+        assert_eq!(mirror.mirror().state().is_empty(), kept == 0);
+        let resumes = mirror.mirror().check_place(cut(1, 2));
+        assert_eq!(resumes.is_ok(), kept == 3, "a reader goes on too: {resumes:?}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Tests of origins that continue after one that died.
+
+use super::*;
+use crate::follow::{Follower, Opening};
+use crate::keyed::KeyedState;
+use crate::limits::MirrorLimits;
+use crate::mirror::Mirror;
+use crate::origin::{Origin, Refusal};
+use crate::rules::file::StateOptions;
+use crate::select::Functions;
+use crate::snapshot::Snapshot;
+use crate::state::{Moment, State};
+use proptest::prelude::*;
+use std::sync::Arc;
+use treefold_core::stream::StreamId;
+use treefold_core::time::Instant;
+
+const LIMITS: MirrorLimits = MirrorLimits::DEFAULT;
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn rules(text: &str) -> Arc<RuleFile> {
+    Arc::new(RuleFile::read(text).unwrap())
+}
+
+fn empty() -> KeyedState {
+    KeyedState::new(StateOptions::default(), &LIMITS, 2)
+}
+
+fn event(stream: &str, number: u64, key: u64, kind: u64) -> Event {
+    let text = format!(
+        r#"{{"stream":"{stream}","number":{number},"key":"{stream}{key}","type":"t{kind}","fields":{{"f{kind}":{number}, "n":{number}}}}}"#
+    );
+    Event::from_json(&text, None, &LIMITS).unwrap()
+}
+
+/// A journal, and the origin that writes to it.
+struct Writing {
+    origin: Origin,
+    records: Vec<(u64, u64, Bytes)>,
+}
+
+impl Writing {
+    fn new(rules: &Arc<RuleFile>) -> Self {
+        let start = Cut { epoch: 1, position: 0 };
+        let origin = Origin::new(start, Arc::clone(rules), Functions::new(), LIMITS, 1).unwrap();
+        Self { origin, records: Vec::new() }
+    }
+
+    /// Writes all that is ready to the journal.
+    fn write(&mut self, now: u64) {
+        while let Some(sent) = self.origin.poll_packet(at(now), now) {
+            if let Some((first, last)) = sent.events {
+                self.records.push((first, last, sent.packet));
+                self.origin.handle_durable(last);
+            }
+        }
+        self.origin.advance_acknowledged();
+    }
+
+    fn acknowledged(&self, stream: &str) -> u64 {
+        self.origin.acknowledged().find(|(name, _)| name.as_str() == stream).map_or(0, |(_, number)| number)
+    }
+
+    fn recovery(&self, end: u64) -> Recovery {
+        let past = Lineage::default().ended(Cut { epoch: 1, position: end });
+        let mut recovery = Recovery::new(2, past, 0);
+        for (first, last, packet) in &self.records {
+            recovery.take(*first, *last, packet).unwrap();
+        }
+        recovery
+    }
+}
+
+fn recovered(recovery: Recovery, rules: &Arc<RuleFile>) -> Origin {
+    Origin::recover(recovery, Arc::clone(rules), Functions::new(), LIMITS, 7).unwrap()
+}
+
+#[test]
+fn records_that_do_not_follow_or_are_no_events_are_refused() {
+    let mut writing = Writing::new(&rules(""));
+    for number in 1..=3 {
+        writing.origin.offer(at(0), event("s", number, 1, 0)).unwrap();
+        writing.write(0);
+    }
+    let mut recovery = Recovery::new(2, Lineage::default(), 0);
+    let (first, last, packet) = &writing.records[1];
+    assert!(recovery.take(*first, *last, packet).is_err(), "the first record is missing");
+    assert!(recovery.take(1, 1, packet).is_err(), "it has other events");
+    for garbage in [Bytes::new(), Bytes::from_static(&[2, 1, 1]), packet.slice(..packet.len() - 1)] {
+        assert!(recovery.take(1, 1, &garbage).is_err());
+    }
+    assert_eq!(recovery.position(), 0);
+    let empty = recovered(Recovery::new(2, Lineage::default(), 40), &rules(""));
+    assert_eq!(empty.cut(), Cut { epoch: 2, position: 40 });
+}
+
+#[test]
+fn stream_continues_behind_the_last_decided_event() {
+    let mut writing = Writing::new(&rules(""));
+    for number in 1..=3 {
+        writing.origin.offer(at(0), event("s", number, 1, 0)).unwrap();
+    }
+    writing.write(0);
+    let mut next = recovered(writing.recovery(3), &rules(""));
+    let repeated = next.offer(at(0), event("s", 3, 1, 0));
+    assert!(matches!(repeated, Err(Refusal::Repeated { last: 3, .. })), "{repeated:?}");
+    // The last origin may have acknowledged number 4, which a rule had suppressed.
+    next.offer(at(0), event("s", 5, 1, 0)).unwrap();
+    assert!(matches!(next.offer(at(0), event("s", 7, 1, 0)), Err(Refusal::Jump { expected: 6, .. })));
+}
+
+#[test]
+fn journal_keeps_events_that_a_source_may_repeat() {
+    let rules = rules("[[rule]]\nname='o'\noverwrite={type='t0',run=9,max_age_ms=1000}");
+    let mut writing = Writing::new(&rules);
+    writing.origin.offer(at(0), event("s", 1, 1, 0)).unwrap();
+    writing.origin.offer(at(0), event("s", 2, 1, 0)).unwrap();
+    writing.origin.offer(at(0), event("s", 3, 2, 1)).unwrap();
+    writing.write(0);
+    assert_eq!(
+        (writing.acknowledged("s"), writing.origin.cut().position),
+        (1, 2),
+        "2 is held, 3 is mirrored"
+    );
+    // All is committed, but the source will repeat 2 and 3.
+    writing.origin.request_votes(at(0));
+    writing.write(0);
+    let vote = crate::packet::Vote::of(0, 1, 1, crate::packet::Holding::Has(2), Default::default());
+    writing.origin.handle_votes(at(0), &vote, &[]);
+    assert_eq!((writing.origin.log().committed(), writing.origin.trim_journal()), (2, 0));
+    let mut next = recovered(writing.recovery(2), &rules);
+    while next.poll_packet(at(0), 0).is_some() {}
+    for number in 2..=3 {
+        next.offer(at(0), event("s", number, number - 1, number - 2)).unwrap();
+    }
+    let sent = next.poll_packet(at(0), 0).unwrap();
+    assert_eq!(sent.events, Some((3, 3)), "3 is not sent again: {sent:?}");
+}
+
+fn values(state: &KeyedState) -> Vec<String> {
+    let mut all: Vec<String> = state
+        .iter()
+        .map(|one| {
+            let mut fields: Vec<_> =
+                one.fields.iter().map(|(name, raw)| (name.to_owned(), raw.to_vec())).collect();
+            fields.sort();
+            format!("{} {fields:?}", one.key)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+proptest! {
+    /// An origin dies, the next one recovers, and sources repeat the events that were not acknowledged: the state of
+    /// mirrors is that of all events in their order. One mirror has followed all the time, one joins afterwards.
+    #[test]
+    fn acknowledged_events_survive_the_death_of_their_origin(
+        script in prop::collection::vec((0..4_u64, 0..3_u64, 0..2_usize, 0..40_u64), 1..60),
+        dies_at in 0..60_usize,
+        lost in 0..4_usize,
+        run in 2..5_u32,
+        coalesced in any::<bool>(),
+    ) {
+        let mut text = format!("[[rule]]\nname='a'\noverwrite={{type='t0',run={run},max_age_ms=100}}\n");
+        if coalesced {
+            text += "[[rule]]\nname='c'\ncoalesce={events=5,max_age_ms=30}\n";
+        }
+        let (rules, streams) = (rules(&text), ["s", "u"]);
+        let mut writing = Writing::new(&rules);
+        let (mut now, mut events) = (0, [Vec::new(), Vec::new()]);
+        let mut direct = empty();
+        for (key, kind, stream, _) in &script {
+            let one = event(streams[*stream], events[*stream].len() as u64 + 1, *key, *kind);
+            direct.apply(Moment { position: 0, sent_ms: 0 }, &one, &mut Vec::new());
+            events[*stream].push(one);
+        }
+        let mut offered = [0, 0];
+        let (mut durable, mut acknowledged) = (0, [0, 0]);
+        for (index, (_, _, stream, pause)) in script.iter().enumerate() {
+            if index >= dies_at {
+                break;
+            }
+            writing.origin.handle_timeout(at(now));
+            writing.origin.offer(at(now), events[*stream][offered[*stream]].clone()).unwrap();
+            offered[*stream] += 1;
+            // The origin dies before the last flushes: their events are neither durable nor acknowledged.
+            if index + lost < dies_at {
+                writing.write(now);
+                durable = writing.records.len();
+                acknowledged = streams.map(|stream| writing.acknowledged(stream));
+            }
+            now += pause;
+        }
+        writing.records.truncate(durable);
+
+        let mut mirror = Follower::new(0, 1, Mirror::new(Snapshot::beginning(Cut::default(), empty()), &LIMITS), &LIMITS);
+        let anew = |_: Cut| panic!("the feed continues");
+        let opening = |epoch, past| Opening { stream: StreamId { origin: 1, sequence: u64::from(epoch) }, epoch, past };
+        mirror.begin(&opening(1, Lineage::default()), anew).unwrap();
+        for (_, _, packet) in &writing.records {
+            mirror.take(packet, 0).unwrap();
+        }
+        let end = writing.records.last().map_or(0, |(_, last, _)| *last);
+        let recovery = writing.recovery(end);
+        mirror.begin(&opening(2, recovery.past().clone()), anew).unwrap();
+        let mut next = recovered(recovery, &rules);
+        let mut sent = Vec::new();
+        for (stream, all) in events.iter().enumerate() {
+            for one in &all[acknowledged[stream] as usize..] {
+                next.handle_timeout(at(now));
+                match next.offer(at(now), one.clone()) {
+                    Ok(()) => {}
+                    Err(Refusal::Repeated { last, .. }) => prop_assert!(one.number <= last),
+                    Err(error) => prop_assert!(false, "{error}"),
+                }
+                sent.extend(std::iter::from_fn(|| next.poll_packet(at(now), now)));
+                now += 1;
+            }
+        }
+        next.handle_timeout(at(now + 1_000));
+        sent.extend(std::iter::from_fn(|| next.poll_packet(at(now + 2_000), now)));
+        // Readers see each key's events in their order, and none twice.
+        let resent = sent.iter().filter(|sent| sent.events.is_some()).map(|sent| sent.packet.clone());
+        let mut seen = BTreeMap::new();
+        for packet in resent {
+            let Ok(Down::Batch(batch)) = Down::read(&packet) else { panic!("a batch") };
+            for event in batch.events().map(Result::unwrap) {
+                let before = seen.insert(event.key.to_string(), event.number);
+                prop_assert!(before < Some(event.number), "{} {} after {before:?}", event.key, event.number);
+            }
+        }
+        let mut late = Follower::new(0, 1, Mirror::new(Snapshot::beginning(Cut::default(), empty()), &LIMITS), &LIMITS);
+        late.begin(&opening(2, Lineage::default()), anew).unwrap();
+        for sent in &sent {
+            mirror.take(&sent.packet, 0).unwrap();
+            late.take(&sent.packet, 0).unwrap();
+        }
+        prop_assert_eq!(values(mirror.mirror().state()), values(&direct));
+        prop_assert_eq!(values(late.mirror().state()), values(&direct));
+        prop_assert_eq!(mirror.mirror().cut(), next.cut());
+        prop_assert_eq!(mirror.joins_at(), None);
+    }
+}
