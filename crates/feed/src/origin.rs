@@ -24,7 +24,7 @@ use treefold::operators::packet::Packet;
 use treefold::{Client, Error, PartitionSet, Stream, StreamEvent, StreamWave, Synchronisation};
 use treefold_core::time::Instant;
 use treefold_journal::{Epoch, Journal, JournalError};
-use treefold_mirror::origin::{Outgoing, Refusal};
+use treefold_mirror::origin::{Numbers, Outgoing, Refusal};
 use treefold_mirror::packet::Vote;
 use treefold_mirror::recovery::{Recovery, RecoveryError};
 use treefold_mirror::rules::{Mode, RuleFile};
@@ -92,6 +92,12 @@ impl Acknowledged {
     }
 }
 
+impl FromIterator<(Name, u64)> for Acknowledged {
+    fn from_iter<I: IntoIterator<Item = (Name, u64)>>(numbers: I) -> Self {
+        Self(numbers.into_iter().collect())
+    }
+}
+
 /// The present state of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginStatus {
@@ -150,9 +156,13 @@ pub enum StartError {
 
 enum Ask {
     Offer(Event, oneshot::Sender<Result<(), Refusal>>),
+    OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
     Status(oneshot::Sender<OriginStatus>),
     Flush,
 }
+
+/// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
+type Taken = (VecDeque<Event>, Result<(), Refusal>);
 
 impl Origin {
     /// Opens the stream to the mirrors of `feed` and starts. With a journal, continues after its last event.
@@ -217,6 +227,23 @@ impl Origin {
         let (answer, answered) = oneshot::channel();
         self.asks.send(Ask::Offer(event, answer)).await.map_err(|_| OfferError::Ended)?;
         Ok(answered.await.map_err(|_| OfferError::Ended)??)
+    }
+
+    /// Offers events in their order, and removes each one that the origin has taken. Stops at the first event that
+    /// it refuses; that event is then the first one left. A batch costs little more than one event.
+    ///
+    /// If this future is dropped before it returns, the origin may or may not have taken the events, and the caller
+    /// has lost them.
+    ///
+    /// # Errors
+    /// [`OfferError`].
+    pub async fn offer_all(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), OfferError> {
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask::OfferAll(std::mem::take(events), numbers, answer);
+        self.asks.send(ask).await.map_err(|_| OfferError::Ended)?;
+        let (left, taken) = answered.await.map_err(|_| OfferError::Ended)?;
+        *events = left;
+        Ok(taken?)
     }
 
     /// Sends the events that rules hold back, and asks all mirrors for their votes now, instead of after
@@ -404,20 +431,39 @@ impl Task {
     /// Answers a source, and all others that wait, so that their events share a packet.
     fn answer_all(&mut self, first: Ask) {
         let now = self.now();
-        let mut next = Some(first);
-        for _ in 0..ASKS_MAX {
-            match next {
-                // A source that does not wait for its answer has gone.
-                Some(Ask::Offer(event, answer)) => drop(answer.send(self.deciding.offer(now, event))),
-                Some(Ask::Status(answer)) => drop(answer.send(self.status())),
-                Some(Ask::Flush) => {
-                    self.deciding.release_all(now);
-                    self.deciding.request_votes(now);
-                }
-                None => return,
+        self.answer(now, first);
+        for _ in 1..ASKS_MAX {
+            match self.asks.try_recv() {
+                Ok(ask) => self.answer(now, ask),
+                Err(_) => return,
             }
-            next = self.asks.try_recv().ok();
         }
+    }
+
+    fn answer(&mut self, now: Instant, ask: Ask) {
+        match ask {
+            // A source that does not wait for its answer has gone.
+            Ask::Offer(event, answer) => drop(answer.send(self.deciding.offer(now, event))),
+            Ask::OfferAll(events, numbers, answer) => {
+                drop(answer.send(self.take_events(now, events, numbers)));
+            }
+            Ask::Status(answer) => drop(answer.send(self.status())),
+            Ask::Flush => {
+                self.deciding.release_all(now);
+                self.deciding.request_votes(now);
+            }
+        }
+    }
+
+    fn take_events(&mut self, now: Instant, mut events: VecDeque<Event>, numbers: Numbers) -> Taken {
+        while let Some(event) = events.front() {
+            // Cloning shares the bytes.
+            if let Err(refusal) = self.deciding.offer_numbered(now, event.clone(), numbers) {
+                return (events, Err(refusal));
+            }
+            events.pop_front();
+        }
+        (events, Ok(()))
     }
 
     fn status(&self) -> OriginStatus {

@@ -8,7 +8,7 @@
 pub(crate) mod json;
 mod pack;
 
-pub use json::write_json;
+pub use json::{Defaults, Given, write_json};
 
 use crate::fields::{Fields, FieldsError};
 use crate::limits::MirrorLimits;
@@ -108,6 +108,14 @@ pub struct Event {
 /// The reason why an event is refused where it enters. The origin's state has not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
+    /// The text is not JSON, or not an event's JSON.
+    #[error("not an event: {problem} (column {column})")]
+    Json {
+        /// The problem.
+        problem: String,
+        /// Its place in the text, from 1.
+        column: usize,
+    },
     /// The text or the bytes are not an event at all.
     #[error("not an event: {problem}")]
     Syntax {

@@ -19,6 +19,7 @@ mod streams;
 
 use self::ready::Ready;
 pub use self::refusal::Refusal;
+pub use self::streams::Numbers;
 use self::streams::Streams;
 use crate::acknowledge::Acknowledging;
 use crate::adapt::next_mode;
@@ -153,6 +154,14 @@ impl Origin {
     /// # Errors
     /// [`Refusal`]; the origin has not changed.
     pub fn offer(&mut self, now: Instant, event: Event) -> Result<(), Refusal> {
+        self.offer_numbered(now, event, Numbers::Consecutive)
+    }
+
+    /// Takes an event of a source that numbers its events in this way.
+    ///
+    /// # Errors
+    /// As [`offer`](Self::offer).
+    pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
         event.check(&self.limits)?;
         self.selector.rules().check_event(&event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });
@@ -162,7 +171,7 @@ impl Origin {
         if self.log.uncommitted_bytes() > self.limits.backup_bytes_max {
             return full("backup", self.log.uncommitted_bytes(), self.limits.backup_bytes_max);
         }
-        if self.streams.take(&event, self.selector.rules(), self.limits.streams_max)? {
+        if self.streams.take(&event, numbers, self.selector.rules(), self.limits.streams_max)? {
             let mut selected = Vec::new();
             self.selector.release_due(now, &mut selected);
             self.selector.offer(now, event, &mut selected);

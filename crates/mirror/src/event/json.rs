@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given<'a> {
+struct Written<'a> {
     #[serde(borrow)]
     stream: Option<Cow<'a, str>>,
     number: Option<u64>,
@@ -52,26 +52,43 @@ struct Shown<'a> {
     body_base64: Option<String>,
 }
 
+/// Parts that a source adds to events that lack them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Defaults<'a> {
+    /// The stream of events that name none.
+    pub stream: Option<&'a Name>,
+    /// The number of an event that has none.
+    pub number: Option<u64>,
+}
+
+/// An event as its line gave it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given {
+    /// The event.
+    pub event: Event,
+    /// The time since the start of the trace, in ms.
+    pub at_ms: Option<f64>,
+    /// True if the text had a number of its own.
+    pub has_number: bool,
+}
+
 impl Event {
     /// Reads an event from JSON. `stream` is the stream of events that name none.
     ///
     /// # Errors
     /// If the text is not an event, or a part of it exceeds its limit.
     pub fn from_json(text: &str, stream: Option<&Name>, limits: &MirrorLimits) -> Result<Self, EventError> {
-        Self::from_trace(text, stream, limits).map(|(event, _)| event)
+        Given::from_json(text, &Defaults { stream, number: None }, limits).map(|given| given.event)
     }
+}
 
-    /// Reads an event from a line of a recorded trace, and its `at_ms`: the time since the trace's start in ms.
+impl Given {
+    /// Reads an event from JSON, with `at_ms` as traces have it.
     ///
     /// # Errors
-    /// As [`from_json`](Self::from_json).
-    pub fn from_trace(
-        text: &str,
-        stream: Option<&Name>,
-        limits: &MirrorLimits,
-    ) -> Result<(Self, Option<f64>), EventError> {
-        let syntax = |error: serde_json::Error| EventError::Syntax { problem: error.to_string() };
-        let given: Given<'_> = serde_json::from_str(text).map_err(syntax)?;
+    /// As [`Event::from_json`].
+    pub fn from_json(text: &str, defaults: &Defaults<'_>, limits: &MirrorLimits) -> Result<Self, EventError> {
+        let given: Written<'_> = serde_json::from_str(text).map_err(json_error)?;
         let fields = match given.fields {
             None => Fields::EMPTY,
             Some(raw) => {
@@ -97,14 +114,23 @@ impl Event {
         let owned = |text: Cow<'_, str>| text.into_owned().into();
         let parts = Parts {
             stream: given.stream.map(owned),
-            number: given.number,
+            number: given.number.or(defaults.number),
             key: given.key.map(owned),
             kind: given.kind.map(owned),
             fields,
             body,
         };
-        Ok((parts.event(stream, limits)?, given.at_ms))
+        let event = parts.event(defaults.stream, limits)?;
+        Ok(Self { event, at_ms: given.at_ms, has_number: given.number.is_some() })
     }
+}
+
+/// An error whose place is a column, because an event is one line.
+fn json_error(error: serde_json::Error) -> EventError {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
+    EventError::Json { problem, column: column.max(1) }
 }
 
 /// Appends an event as one JSON object, without a line's end.

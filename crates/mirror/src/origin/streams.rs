@@ -5,6 +5,17 @@ use crate::event::{Event, Name};
 use crate::recovery::{Mirrored, Recovery};
 use crate::rules::RuleFile;
 
+/// The rule by which a source numbers the events of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbers {
+    /// Each number follows the last one. A gap means lost events, so it is refused.
+    #[default]
+    Consecutive,
+    /// Numbers grow, and the source vouches that it leaves out no event: a log whose numbers also count records
+    /// that were deleted, or that belong to another stream.
+    Growing,
+}
+
 /// All incoming streams. A stream keeps its index.
 #[derive(Debug, Default)]
 pub(super) struct Streams(Vec<Incoming>);
@@ -50,6 +61,7 @@ impl Streams {
     pub(super) fn take(
         &mut self,
         event: &Event,
+        numbers: Numbers,
         rules: &RuleFile,
         streams_max: usize,
     ) -> Result<bool, Refusal> {
@@ -71,7 +83,7 @@ impl Streams {
         if given <= last {
             return Err(Refusal::Repeated { stream: event.stream.clone(), given, last });
         }
-        if given > last + 1 && !stream.is_loose {
+        if given > last + 1 && !stream.is_loose && numbers == Numbers::Consecutive {
             return Err(Refusal::Jump { stream: event.stream.clone(), given, expected: last + 1 });
         }
         (stream.last, stream.is_loose) = (given, false);

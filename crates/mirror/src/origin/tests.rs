@@ -320,3 +320,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn gaps_in_growing_numbers_are_no_jump_and_numbers_still_never_go_back() {
+    let mut origin = origin("", LIMITS);
+    for number in [4, 5, 9] {
+        origin.offer_numbered(at(1), event("log", number, 1, "t"), Numbers::Growing).unwrap();
+    }
+    let repeated = origin.offer_numbered(at(1), event("log", 7, 1, "t"), Numbers::Growing);
+    assert!(matches!(repeated, Err(Refusal::Repeated { last: 9, .. })), "{repeated:?}");
+    let jump = origin.offer(at(1), event("log", 11, 1, "t"));
+    assert!(matches!(jump, Err(Refusal::Jump { expected: 10, .. })), "{jump:?}");
+    packets(&mut origin, 1);
+    assert_eq!(origin.decided("log"), Some(9));
+}

@@ -1,7 +1,7 @@
-//! `treefold mirror feed`: the origin of a feed, whose events are a trace.
+//! `treefold mirror feed`: the origin of a feed, with its sources.
 
 use super::rules::Rules;
-use super::trace::Trace;
+use super::sources::{Counted, SourceArgs, Sources};
 use crate::commands::stream::front_end::front_end;
 use crate::commands::top::Endings;
 use crate::exit::{Failure, Verdict};
@@ -9,30 +9,23 @@ use crate::output::{Format, print, print_json};
 use crate::parse;
 use clap::Args;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
-use treefold_core::time;
+use tokio::time::{Instant, sleep};
 use treefold_feed::origin::StartError;
-use treefold_feed::{OfferError, Origin, OriginOptions, OriginStatus};
-use treefold_mirror::Event;
-use treefold_mirror::origin::Refusal;
+use treefold_feed::{Origin, OriginOptions, OriginStatus};
 use treefold_mirror::rules::RuleFile;
+use treefold_sources::Stopper;
 
-/// Events that were read and not offered yet.
-const READ_AHEAD_MAX: usize = 64;
-/// Time after which a busy origin is asked again.
-const BUSY_RETRY: Duration = Duration::from_millis(5);
 /// Time between two questions whether the mirrors have all events.
 const VOTES_EVERY: Duration = Duration::from_millis(50);
-/// Refused events that are reported one by one.
-const REPORTED_MAX: u64 = 20;
 
-/// Feed the events of a trace to the mirrors of a feed
+/// Feed events to the mirrors of a feed
 ///
-/// The command is the feed's origin: it applies the rules, sends the chosen events to all mirrors, and ends when
-/// these have them, after the last event or Ctrl-C. A feed has one origin an epoch; another one needs a later epoch, and its mirrors begin with an
-/// empty state.
+/// The command is the feed's origin: it takes the events of its sources, applies the rules, and sends the chosen events
+/// to all mirrors. Files end; the other sources run until Ctrl-C. Then the command takes no further events, and ends when
+/// the mirrors have all of them. A feed has one origin an epoch; another one needs a later epoch, and its mirrors begin
+/// with an empty state.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Feed {
@@ -40,9 +33,10 @@ pub(crate) struct Feed {
     #[arg(value_name = "FEED")]
     feed: String,
 
-    /// Trace with the events, a line of JSON each; - for standard input
-    #[arg(value_name = "TRACE")]
-    trace: String,
+    /// Sources of events: FILE.csv, another file with a line of JSON each, - for standard input, tcp:ADDR, http:ADDR,
+    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<String>,
 
     /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
@@ -56,10 +50,6 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     epoch: u32,
 
-    /// Offer events at the times of the trace, instead of as soon as the mirrors take them
-    #[arg(long)]
-    as_recorded: bool,
-
     /// Time that the mirrors have, after the last event, to confirm all of them
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::duration)]
     timeout: Duration,
@@ -67,17 +57,21 @@ pub(crate) struct Feed {
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
+
+    #[command(flatten)]
+    settings: SourceArgs,
 }
 
 const EXAMPLES: &str = "\
 Exit codes: 0 if all mirrors that take part have all chosen events, 4 if no mirror takes part, 1 if the mirrors
-do not confirm them in time, or the rules or a line of the trace are invalid, 5 if no node answers.
+do not confirm them in time, the rules or a line of a file are invalid, or a source fails, 5 if no node answers.
 
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve mirror=flights:partitions=0/2 &
   treefold node --listen 127.0.0.1:7701 --join 127.0.0.1:7700 --serve mirror=flights:partitions=1/2 &
   treefold mirror flights --events 100000 > flights.jsonl
   treefold mirror feed flights flights.jsonl --rules rules.toml --at 127.0.0.1:7700
+  treefold mirror feed flights tcp:127.0.0.1:7800 http:127.0.0.1:7801 --epoch 2 --at 127.0.0.1:7700
   treefold call flights/get --at 127.0.0.1:7700 --params '{\"keys\": [\"DL146\"]}'";
 
 /// The result, as printed in JSON.
@@ -90,6 +84,7 @@ struct Fed {
     committed: u64,
     mirrors: usize,
     elapsed_ms: u64,
+    sources: Vec<Counted>,
 }
 
 impl Feed {
@@ -102,25 +97,34 @@ impl Feed {
         let client = front_end(&self.at, &self.cluster).await?;
         let mut options = OriginOptions::new(rules);
         options.after.epoch = self.epoch;
+        let types = options.rules.types.clone();
         let origin = match Origin::start(&client, &self.feed, options).await {
-            Ok(origin) => origin,
+            Ok(origin) => Arc::new(origin),
             Err(StartError::Stream(error)) => return Err(crate::commands::failure_of(error)),
             Err(error) => return Err(Failure::failed(error.to_string())),
         };
         let began = Instant::now();
-        let (offered, refused) = self.offer_all(&origin, began, &mut endings).await?;
+        let (stopper, stop) = Stopper::new();
+        let (names, settings) = (self.sources, self.settings);
+        let mut sources = Sources::new(&self.feed, settings, types, Arc::clone(&origin), stop);
+        for name in &names {
+            sources.start(name).await?;
+        }
+        run_all(&mut sources, &stopper, &origin, &mut endings).await?;
         let status = tokio::select! {
-            status = self.confirmed(&origin) => status?,
+            status = confirmed(&origin, &self.feed, self.timeout) => status?,
             () = endings.next() => return Err(Failure::failed("stopped before the mirrors confirmed all events")),
         };
+        let sources = sources.counted();
         let fed = Fed {
             feed: self.feed,
-            offered,
-            refused,
+            offered: sources.iter().map(|one| one.counts.offered).sum(),
+            refused: sources.iter().map(|one| one.counts.refused + one.counts.repeated).sum(),
             mirrored: status.cut.position,
             committed: status.committed,
             mirrors: status.mirrors.len() as usize,
             elapsed_ms: began.elapsed().as_millis() as u64,
+            sources,
         };
         match format {
             Format::Json => print_json(&fed),
@@ -135,96 +139,59 @@ impl Feed {
         }
         Ok(if fed.mirrors == 0 { Verdict::Insufficient } else { Verdict::Full })
     }
-
-    /// Offers all events of the trace. Returns their number, and that of the refused ones.
-    async fn offer_all(
-        &self,
-        origin: &Origin,
-        began: Instant,
-        endings: &mut Endings,
-    ) -> Result<(u64, u64), Failure> {
-        let (sender, mut events) = mpsc::channel(READ_AHEAD_MAX);
-        let path = self.trace.clone();
-        // A thread, because reading may block for ever, also when the command ends.
-        std::thread::spawn(move || {
-            if let Err(failure) = read(&path, &sender) {
-                // If nobody receives it, the command has ended.
-                let _ = sender.blocking_send(Err(failure));
-            }
-        });
-        let (mut offered, mut refused) = (0, 0);
-        loop {
-            let Some(read) = (tokio::select! {
-                biased;
-                () = endings.next() => None,
-                read = events.recv() => read,
-            }) else {
-                return Ok((offered, refused));
-            };
-            let (at, event) = read?;
-            if self.as_recorded {
-                tokio::select! {
-                    () = sleep_until(began + Duration::from(at.since(time::Instant::START))) => {}
-                    () = endings.next() => return Ok((offered, refused)),
-                }
-            }
-            offered += 1;
-            if let Err(refusal) = offer(origin, event).await? {
-                refused += 1;
-                if refused <= REPORTED_MAX {
-                    eprintln!("treefold: event {offered} is refused: {refusal}");
-                }
-            }
-        }
-    }
-
-    /// Waits until all mirrors that take part have all chosen events.
-    async fn confirmed(&self, origin: &Origin) -> Result<OriginStatus, Failure> {
-        let give_up_at = Instant::now() + self.timeout;
-        loop {
-            origin.flush().await;
-            sleep(VOTES_EVERY).await;
-            let status = origin.status().await.ok_or_else(ended)?;
-            let is_confirmed = status.mirrors.is_empty() || status.committed == status.cut.position;
-            if status.is_idle && is_confirmed {
-                return Ok(status);
-            }
-            if Instant::now() >= give_up_at {
-                let OriginStatus { cut, committed, .. } = status;
-                return Err(Failure::failed(format!(
-                    "the mirrors confirm {committed} of {} events within {:?}; `treefold call {}/status` shows them",
-                    cut.position, self.timeout, self.feed
-                )));
-            }
-        }
-    }
 }
 
-type Read = Result<(time::Instant, Event), Failure>;
-
-fn read(path: &str, to: &mpsc::Sender<Read>) -> Result<(), Failure> {
-    // Events without a time are offered at once, one after the other.
-    let mut trace = Trace::open(path, f64::INFINITY)?;
-    while let Some(event) = trace.next()? {
-        if to.blocking_send(Ok(event)).is_err() {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Offers an event until the origin takes it, or refuses it for good.
-async fn offer(origin: &Origin, event: Event) -> Result<Result<(), Refusal>, Failure> {
+/// Waits until all sources have ended. A signal stops them, and so does the failure of one.
+async fn run_all(
+    sources: &mut Sources,
+    stopper: &Stopper,
+    origin: &Origin,
+    endings: &mut Endings,
+) -> Result<(), Failure> {
+    let (mut is_stopping, mut failure) = (false, None);
     loop {
-        match origin.offer(event.clone()).await {
-            Ok(()) => return Ok(Ok(())),
-            Err(OfferError::Refused(Refusal::Busy { .. })) => sleep(BUSY_RETRY).await,
-            Err(OfferError::Refused(refusal)) => return Ok(Err(refusal)),
-            Err(OfferError::Ended) => return Err(ended()),
+        tokio::select! {
+            ended = sources.ended() => match ended {
+                None => return failure.map_or(Ok(()), Err),
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    stopper.stop();
+                    is_stopping = true;
+                    failure = failure.or(Some(error));
+                }
+            },
+            () = endings.next() => {
+                if is_stopping {
+                    return Err(Failure::failed("stopped before all sources had their acknowledgements"));
+                }
+                stopper.stop();
+                is_stopping = true;
+            }
+            // Sources wait for the acknowledgement of events that rules hold back.
+            () = sleep(VOTES_EVERY), if is_stopping => origin.flush().await,
         }
     }
 }
 
-fn ended() -> Failure {
-    Failure::failed("the stream to the mirrors is over")
+/// Waits until all mirrors that take part have all chosen events.
+async fn confirmed(origin: &Origin, feed: &str, within: Duration) -> Result<OriginStatus, Failure> {
+    let give_up_at = Instant::now() + within;
+    loop {
+        origin.flush().await;
+        sleep(VOTES_EVERY).await;
+        let ended = || Failure::failed("the stream to the mirrors is over");
+        let status = origin.status().await.ok_or_else(ended)?;
+        let is_confirmed = status.mirrors.is_empty() || status.committed == status.cut.position;
+        if status.is_idle && is_confirmed {
+            return Ok(status);
+        }
+        if Instant::now() >= give_up_at {
+            let OriginStatus { cut, committed, .. } = status;
+            return Err(Failure::failed(format!(
+                "the mirrors confirm {committed} of {} events within {within:?}; `treefold call {feed}/status` shows \
+                 them",
+                cut.position
+            )));
+        }
+    }
 }

@@ -16,7 +16,7 @@ use treefold_mirror::select::Functions;
 /// Play a recorded trace through rules, and show what each rule saves
 ///
 /// A trace has an event a line, as JSON: stream, number, key, type, fields, body, and optionally at_ms, its time
-/// since the start of the trace. For every rule the answer has the events that it suppressed, and the longest
+/// since the start of the trace. A file whose name ends in .csv has a header and an event a record. For every rule the answer has the events that it suppressed, and the longest
 /// time that it kept mirrors behind the newest value of a key.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -65,7 +65,7 @@ impl Replay {
         };
         let replayed = Replayed::new(Arc::clone(&rules), Functions::new(), mode, &MirrorLimits::DEFAULT);
         let mut replayed = replayed.map_err(|unknown| Failure::failed(unknown.to_string()))?;
-        let mut trace = Trace::open(&self.trace, self.per_second)?;
+        let mut trace = Trace::open(&self.trace, self.per_second, rules.types.clone())?;
         while let Some((at, event)) = trace.next()? {
             rules.check_event(&event).map_err(|error| trace.refuse(error))?;
             replayed.offer(at, event);

@@ -1,0 +1,317 @@
+//! The sources of `treefold mirror feed`: their names on the command line, and their start.
+
+use super::trace;
+use crate::exit::Failure;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use treefold_feed::Origin;
+use treefold_mirror::Name;
+use treefold_sources::feeder::Refused;
+use treefold_sources::jetstream::{JetStreamOptions, JetStreamSource};
+use treefold_sources::nats::{NatsOptions, NatsSource, Server};
+use treefold_sources::recording::Types;
+use treefold_sources::replay::{Pace, replay};
+use treefold_sources::tcp::TcpSource;
+use treefold_sources::{Counts, Feeder, Key, SourceLimits, Stop, Tally, http};
+
+/// Refused events that are reported one by one.
+const REPORTED_MAX: u64 = 20;
+
+/// Settings of sources.
+#[derive(Debug, Args)]
+pub(super) struct SourceArgs {
+    /// Stream of events that name none
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    stream: Option<Name>,
+
+    /// Offer events of files at the times of their recording, instead of as soon as the mirrors take them
+    #[arg(long)]
+    as_recorded: bool,
+
+    /// Offer events of files at the times of their recording, divided by this factor
+    #[arg(long, value_name = "FACTOR", value_parser = crate::parse::positive, conflicts_with = "as_recorded")]
+    speed: Option<f64>,
+
+    /// Source of the key of NATS and JetStream messages
+    #[arg(long, value_enum, default_value_t)]
+    nats_key: KeyName,
+
+    /// Number NATS messages without a number as they arrive; lost messages are then not noticed
+    #[arg(long)]
+    nats_number_received: bool,
+
+    /// File with the credentials for NATS
+    #[arg(long, value_name = "FILE")]
+    nats_credentials: Option<PathBuf>,
+
+    /// Read JetStream streams from their first message, instead of behind the last acknowledged one
+    #[arg(long)]
+    jetstream_from_start: bool,
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    Name::new(text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Sources of keys by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum KeyName {
+    /// The payload is an event in JSON, and has its key
+    #[default]
+    Field,
+    /// The payload is opaque, and the subject is the key
+    Subject,
+}
+
+/// A source as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    File(String),
+    Tcp(String),
+    Http(String),
+    Nats { url: String, subject: String },
+    JetStream { url: String, stream: String },
+}
+
+impl Kind {
+    fn read(text: &str) -> Result<Self, Failure> {
+        let addressed = |prefix: &str| {
+            let rest = text.strip_prefix(prefix)?;
+            Some(rest.strip_prefix("//").unwrap_or(rest).to_owned())
+        };
+        let at_server = |prefix: &str| text.strip_prefix(prefix).map(|rest| server(text, rest));
+        if let Some(addr) = addressed("tcp:") {
+            return Ok(Self::Tcp(addr));
+        }
+        if let Some(addr) = addressed("http:") {
+            return Ok(Self::Http(addr.trim_end_matches('/').to_owned()));
+        }
+        if let Some(found) = at_server("nats:") {
+            return found.map(|(url, subject)| Self::Nats { url, subject });
+        }
+        if let Some(found) = at_server("jetstream:") {
+            return found.map(|(url, stream)| Self::JetStream { url, stream });
+        }
+        Ok(Self::File(text.to_owned()))
+    }
+}
+
+/// Divides `URL/NAME`.
+fn server(source: &str, rest: &str) -> Result<(String, String), Failure> {
+    let (scheme, rest) = match rest.split_once("://") {
+        Some((scheme, rest)) => (scheme, rest),
+        None => ("nats", rest.strip_prefix("//").unwrap_or(rest)),
+    };
+    match rest.split_once('/') {
+        Some((addr, name)) if !addr.is_empty() && !name.is_empty() => {
+            Ok((format!("{scheme}://{addr}"), name.to_owned()))
+        }
+        _ => Err(Failure::usage(format!(
+            "source `{source}` has no address or no name; expected SERVER/NAME, as in nats:127.0.0.1:4222/flights"
+        ))),
+    }
+}
+
+/// The counts of a source, as printed in JSON.
+#[derive(Serialize)]
+pub(super) struct Counted {
+    source: String,
+    #[serde(flatten)]
+    pub(super) counts: Counts,
+}
+
+/// The sources of one feed.
+pub(super) struct Sources {
+    feed: String,
+    settings: SourceArgs,
+    types: Types,
+    origin: Arc<Origin>,
+    stop: Stop,
+    tallies: Vec<(String, Arc<Tally>)>,
+    running: JoinSet<Result<(), Failure>>,
+}
+
+impl Sources {
+    pub(super) fn new(
+        feed: &str,
+        settings: SourceArgs,
+        types: Types,
+        origin: Arc<Origin>,
+        stop: Stop,
+    ) -> Self {
+        let (tallies, running) = (Vec::new(), JoinSet::new());
+        Self { feed: feed.to_owned(), settings, types, origin, stop, tallies, running }
+    }
+
+    /// Starts a source. Listeners and subscriptions are there when this returns.
+    pub(super) async fn start(&mut self, source: &str) -> Result<(), Failure> {
+        let kind = Kind::read(source)?;
+        let tally = Arc::new(Tally::default());
+        self.tallies.push((source.to_owned(), Arc::clone(&tally)));
+        let feeder = Feeder {
+            intake: Arc::clone(&self.origin),
+            stop: self.stop.clone(),
+            tally,
+            stream: self.settings.stream.clone(),
+            limits: Arc::new(SourceLimits::DEFAULT),
+        };
+        match kind {
+            Kind::File(path) => self.start_file(&path, feeder),
+            Kind::Tcp(addr) => self.start_tcp(&addr, feeder).await,
+            Kind::Http(addr) => self.start_http(&addr, feeder).await,
+            Kind::Nats { url, subject } => self.start_nats(url, &subject, feeder).await,
+            Kind::JetStream { url, stream } => self.start_jetstream(url, &stream, feeder).await,
+        }
+    }
+
+    /// Waits until a source ends. `None` if all have ended.
+    pub(super) async fn ended(&mut self) -> Option<Result<(), Failure>> {
+        let ended = self.running.join_next().await?;
+        Some(ended.unwrap_or_else(|error| Err(Failure::failed(format!("a source has ended: {error}")))))
+    }
+
+    /// The counts of each source.
+    pub(super) fn counted(&self) -> Vec<Counted> {
+        let counted = |(source, tally): &(String, Arc<Tally>)| Counted {
+            source: source.clone(),
+            counts: tally.counts(),
+        };
+        self.tallies.iter().map(counted).collect()
+    }
+
+    fn start_file(&mut self, path: &str, feeder: Feeder<Origin>) -> Result<(), Failure> {
+        let pace = match self.settings.speed.or(self.settings.as_recorded.then_some(1.0)) {
+            Some(speed) => Pace::Recorded(speed),
+            None => Pace::Unpaced,
+        };
+        let stream = self.settings.stream.clone();
+        // Events without a time are offered at once, one after the other.
+        let (recording, bar) = trace::open(path, f64::INFINITY, self.types.clone(), stream)?;
+        self.running.spawn(async move {
+            let mut told = 0;
+            let replayed = replay(&feeder, recording, pace, |place, Refused { refusal, .. }| {
+                told += 1;
+                if told <= REPORTED_MAX {
+                    bar.suspend(|| eprintln!("treefold: event {place} is refused: {refusal}"));
+                }
+            });
+            let replayed = replayed.await;
+            bar.finish_and_clear();
+            replayed.map_err(|error| Failure::failed(error.to_string()))
+        });
+        Ok(())
+    }
+
+    async fn start_tcp(&mut self, addr: &str, feeder: Feeder<Origin>) -> Result<(), Failure> {
+        let source = TcpSource::bind(addr).await.map_err(|error| cannot_listen(addr, &error))?;
+        tell("tcp", source.local_addr().map_err(|error| cannot_listen(addr, &error))?);
+        self.running.spawn(async move {
+            source.run(feeder).await;
+            Ok(())
+        });
+        Ok(())
+    }
+
+    async fn start_http(&mut self, addr: &str, feeder: Feeder<Origin>) -> Result<(), Failure> {
+        let listener = TcpListener::bind(addr).await.map_err(|error| cannot_listen(addr, &error))?;
+        tell("http", listener.local_addr().map_err(|error| cannot_listen(addr, &error))?);
+        let (limits, stop) = (Arc::clone(&feeder.limits), self.stop.clone());
+        let routes = http::routes(&self.feed, feeder);
+        self.running.spawn(async move {
+            http::serve(listener, routes, &limits, stop).await;
+            Ok(())
+        });
+        Ok(())
+    }
+
+    fn server(&self, url: String) -> Server {
+        Server { url, credentials: self.settings.nats_credentials.clone() }
+    }
+
+    async fn start_nats(
+        &mut self,
+        url: String,
+        subject: &str,
+        mut feeder: Feeder<Origin>,
+    ) -> Result<(), Failure> {
+        let number_received = self.settings.nats_number_received;
+        let options = NatsOptions { key: self.key(), number_received };
+        if options.key == Key::Subject && !number_received {
+            let message = "NATS messages have no numbers: --nats-key subject needs --nats-number-received";
+            return Err(Failure::usage(message));
+        }
+        feeder.stream = feeder.stream.or_else(|| Name::new(subject.to_owned()).ok());
+        let client = self.server(url).connect().await.map_err(failed)?;
+        let source = NatsSource::subscribe(&client, subject, options).await.map_err(failed)?;
+        self.running.spawn(async move { source.run(feeder).await.map_err(failed) });
+        Ok(())
+    }
+
+    async fn start_jetstream(
+        &mut self,
+        url: String,
+        stream: &str,
+        mut feeder: Feeder<Origin>,
+    ) -> Result<(), Failure> {
+        let options = JetStreamOptions {
+            key: self.key(),
+            feed: self.feed.clone(),
+            from_start: self.settings.jetstream_from_start,
+        };
+        feeder.stream = feeder.stream.or_else(|| Name::new(stream.to_owned()).ok());
+        let source = JetStreamSource::open(&self.server(url), stream, options).await.map_err(failed)?;
+        self.running.spawn(async move { source.run(feeder).await.map_err(failed) });
+        Ok(())
+    }
+
+    fn key(&self) -> Key {
+        match self.settings.nats_key {
+            KeyName::Field => Key::Field,
+            KeyName::Subject => Key::Subject,
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+fn cannot_listen(addr: &str, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("can't listen on {addr}: {error}"))
+}
+
+/// Tells where a source listens, and warns if strangers can reach it.
+fn tell(kind: &str, addr: std::net::SocketAddr) {
+    eprintln!("treefold: events are taken at {kind}:{addr}");
+    if !addr.ip().is_loopback() {
+        eprintln!("treefold: warning: anyone who reaches {addr} can feed events; there is no authentication");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_sources_are_read() {
+        let read = |text: &str| Kind::read(text).ok();
+        let text = str::to_owned;
+        assert_eq!(read("-"), Some(Kind::File(text("-"))));
+        assert_eq!(read("a/b.csv"), Some(Kind::File(text("a/b.csv"))));
+        assert_eq!(read("tcp:127.0.0.1:7"), Some(Kind::Tcp(text("127.0.0.1:7"))));
+        assert_eq!(read("http://127.0.0.1:7/"), Some(Kind::Http(text("127.0.0.1:7"))));
+        let nats = |url: &str, subject: &str| Some(Kind::Nats { url: text(url), subject: text(subject) });
+        for name in ["nats:127.0.0.1:4222/a.>", "nats://127.0.0.1:4222/a.>", "nats:nats://127.0.0.1:4222/a.>"]
+        {
+            assert_eq!(read(name), nats("nats://127.0.0.1:4222", "a.>"), "{name}");
+        }
+        assert_eq!(read("nats:tls://one:1,two:2/a"), nats("tls://one:1,two:2", "a"));
+        let stream = Some(Kind::JetStream { url: text("nats://one:1"), stream: text("S") });
+        assert_eq!(read("jetstream:one:1/S"), stream);
+        assert_eq!((read("jetstream:one:1"), read("nats:/a")), (None, None));
+    }
+}

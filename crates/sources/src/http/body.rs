@@ -1,0 +1,117 @@
+//! The body of a request, cut into texts while it arrives: lines, or the elements of a JSON document.
+
+use super::answer::Problem;
+use crate::elements::{Elements, ElementsError};
+use crate::limits::SourceLimits;
+use crate::lines::Lines;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Received bytes of a body.
+pub(super) struct Cutter {
+    cut: Cut,
+    /// Texts that were given out.
+    pub(super) count: u64,
+    is_over: bool,
+    long_lines: Arc<Semaphore>,
+    long_line: Option<OwnedSemaphorePermit>,
+}
+
+enum Cut {
+    /// Nothing has arrived yet.
+    Unknown {
+        line_bytes_max: usize,
+    },
+    Lines(Lines),
+    Elements(Elements),
+}
+
+impl Cutter {
+    /// `is_document` is true if the request declares its body as one JSON document.
+    pub(super) fn new(is_document: bool, limits: &SourceLimits, long_lines: Arc<Semaphore>) -> Self {
+        let line_bytes_max = limits.line_bytes_max;
+        let cut = match is_document {
+            true => Cut::Elements(Elements::new(line_bytes_max)),
+            false => Cut::Unknown { line_bytes_max },
+        };
+        Self { cut, count: 0, is_over: false, long_lines, long_line: None }
+    }
+
+    /// Takes bytes. Waits while too many long lines are being received.
+    pub(super) async fn push(&mut self, bytes: &[u8]) {
+        if self.pending() + bytes.len() <= 2 * SourceLimits::LINE_BYTES_FREE {
+            self.long_line = None;
+        } else if self.long_line.is_none() {
+            let place = Arc::clone(&self.long_lines).acquire_owned().await;
+            self.long_line = Some(place.expect("invariant: the semaphore is never closed"));
+        }
+        if let Cut::Unknown { line_bytes_max } = self.cut
+            && let Some(first) = bytes.trim_ascii_start().first()
+        {
+            self.cut = match first {
+                b'[' => Cut::Elements(Elements::new(line_bytes_max)),
+                _ => Cut::Lines(Lines::new(line_bytes_max)),
+            };
+        }
+        match &mut self.cut {
+            // Spaces before the first event.
+            Cut::Unknown { .. } => {}
+            Cut::Lines(lines) => lines.room().extend_from_slice(bytes),
+            Cut::Elements(elements) => elements.room().extend_from_slice(bytes),
+        }
+    }
+
+    /// Notes that no bytes follow.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    fn pending(&self) -> usize {
+        match &self.cut {
+            Cut::Unknown { .. } => 0,
+            Cut::Lines(lines) => lines.pending(),
+            Cut::Elements(elements) => elements.pending(),
+        }
+    }
+
+    /// The next text with its number, from 1. `None` if more bytes are needed, or if the body is over.
+    pub(super) fn next_text(&mut self) -> Result<Option<(u64, &str)>, Problem> {
+        let range = loop {
+            let next = match &mut self.cut {
+                Cut::Unknown { .. } => None,
+                Cut::Lines(lines) => lines
+                    .next_line(self.is_over)
+                    .map_err(|error| Problem::TooLong(format!("line {}: {error}", self.count + 1)))?,
+                Cut::Elements(elements) => next_element(elements, self.is_over, self.count + 1)?,
+            };
+            let Some(range) = next else { return Ok(None) };
+            self.count += 1;
+            if !range.is_empty() {
+                break range;
+            }
+        };
+        let bytes = match &self.cut {
+            Cut::Unknown { .. } => &[],
+            Cut::Lines(lines) => lines.at(range),
+            Cut::Elements(elements) => elements.at(range),
+        };
+        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        match text {
+            Some(text) => Ok(Some((self.count, text))),
+            None => Err(Problem::NoEvents(format!("event {} of the body is not UTF-8 text", self.count))),
+        }
+    }
+}
+
+fn next_element(elements: &mut Elements, is_over: bool, count: u64) -> Result<Option<Range<usize>>, Problem> {
+    let fail = |error: ElementsError| match error {
+        ElementsError::TooLong { .. } => Problem::TooLong(format!("element {count}: {error}")),
+        error => Problem::NoEvents(format!("element {count}: {error}")),
+    };
+    match elements.next_element().map_err(fail)? {
+        Some(element) => Ok(Some(element)),
+        None if is_over => elements.finish().map(|()| None).map_err(fail),
+        None => Ok(None),
+    }
+}

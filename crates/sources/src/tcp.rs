@@ -1,0 +1,105 @@
+//! Events as lines of JSON over TCP. A line is an event, and answers are lines of JSON too.
+//!
+//! ```text
+//! ▶ {"stream":"faa"}                                                  optional: the stream of events that name none
+//! ◀ {"acknowledged":{"faa":5012}}
+//! ▶ {"number":5013,"key":"DL146","type":"position","fields":{…}}
+//! ▶ {"number":5015,"key":"DL146","type":"position","fields":{…}}
+//! ◀ {"refused":{"line":3,"events":1,"stream":"faa","number":5015,"problem":"jump","expected":5014,"message":"…"}}
+//! ◀ {"acknowledged":{"faa":5013}}
+//! ```
+//!
+//! - An acknowledgement covers all events of a stream up to its number, and there are at most a few hundred a
+//!   second, for any number of events.
+//! - A refusal does not end the connection. If further events of the stream are refused for the same reason, `events`
+//!   counts them.
+//! - A busy origin stops reading. A peer that takes no answers stops it too, until `write_within` closes the
+//!   connection.
+//! - When the peer has closed its side, the connection stays until its events are acknowledged.
+
+mod connection;
+mod received;
+mod replies;
+
+use crate::feeder::Feeder;
+use crate::intake::Intake;
+use crate::reply::{Fatal, Reply};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Time after which a listener accepts again when the system has refused.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// A listener for events as lines of JSON.
+#[derive(Debug)]
+pub struct TcpSource {
+    listener: TcpListener,
+}
+
+impl TcpSource {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// If the address can't be used.
+    pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(addr).await? })
+    }
+
+    /// The address.
+    ///
+    /// # Errors
+    /// If the system does not tell it.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves connections until the source is stopped and all its connections are closed.
+    pub async fn run<I: Intake>(self, feeder: Feeder<I>) {
+        let connections_max = Arc::new(Semaphore::new(feeder.limits.connections_max));
+        let long_lines = Arc::new(Semaphore::new(feeder.limits.long_lines_max));
+        let mut connections = JoinSet::new();
+        let mut stop = feeder.stop.clone();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.asked() => break,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+                accepted = self.listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of a source can't be accepted");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
+            };
+            match Arc::clone(&connections_max).try_acquire_owned() {
+                Ok(place) => {
+                    let (feeder, long_lines) = (feeder.clone(), Arc::clone(&long_lines));
+                    connections.spawn(async move {
+                        connection::serve(stream, feeder, long_lines).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => turn_away(&stream, feeder.limits.connections_max),
+            }
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+/// Tells a peer that there are too many connections.
+fn turn_away(stream: &TcpStream, limit: usize) {
+    let message = format!("too many connections; allowed: {limit}");
+    let mut line = Vec::new();
+    Reply::Error(Fatal { line: None, problem: "connections", message }).write(&mut line);
+    // A new connection has room for a line. If it is gone, nobody waits for the line.
+    let _ = stream.try_write(&line);
+}
