@@ -71,7 +71,7 @@ impl Journaling {
     pub(crate) async fn changed(&mut self) {
         if self.state.changed().await.is_err() {
             // The thread has told its last state, which the owner has seen.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
