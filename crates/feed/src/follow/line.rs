@@ -19,7 +19,7 @@ pub fn write_line(update: &Update, feed: &Name, out: &mut Vec<u8>) {
     let form = Form::Lines(feed.clone());
     match update {
         Update::Moved { mirror, because } => {
-            form.say("moved", None, &Moved { mirror: *mirror, because }, out)
+            form.say("moved", None, &Moved { mirror: *mirror, because }, out);
         }
         Update::Begins(Begins { cut, rules_version, because, .. }) => {
             let (at, because) = (format!("{feed}={cut}"), because.map(Because::from));
