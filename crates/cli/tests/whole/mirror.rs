@@ -183,3 +183,83 @@ fn mirror_that_joins_a_running_feed_gets_its_state() {
     assert_eq!(mirrors[0]["position"], mirrors[1]["position"], "{mirrors}");
     assert_eq!(rows(&first, "0"), rows(&first, "1"));
 }
+
+/// Starts a feed with these sources, and waits until all listeners are there. Returns their addresses.
+fn feed_live(at: &NodeProcess, sources: &[&str]) -> (std::process::Child, Vec<String>) {
+    use std::io::BufRead;
+    let mut feed = real::treefold()
+        .args(["mirror", "feed", "flights"])
+        .args(sources)
+        .args(["--at", &at.addr, "-o", "json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let mut lines = std::io::BufReader::new(feed.stderr.take().expect("a pipe")).lines();
+    let live = sources.iter().filter(|source| source.contains("127.0.0.1:0"));
+    let addrs = live.map(|_| {
+        let line = lines.next().expect("a line").expect("UTF-8");
+        line.rsplit_once("p:").unwrap_or_else(|| panic!("it printed {line}")).1.to_owned()
+    });
+    (feed, addrs.collect())
+}
+
+#[test]
+fn several_sources_feed_one_origin_until_it_is_stopped() {
+    use std::io::{Read, Write};
+    let node = mirror(0, None);
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("gates.csv");
+    std::fs::write(&csv, "number,key,type,gate\n1,DL100,gate,A7\n2,DL101,gate,0012\n").expect("a file");
+    let csv = csv.to_str().expect("a path");
+    let (feed, addrs) =
+        feed_live(&node, &[csv, "tcp:127.0.0.1:0", "http:127.0.0.1:0", "--stream", "airline"]);
+
+    let mut tcp = std::net::TcpStream::connect(&addrs[0]).expect("it listens");
+    tcp.write_all(b"{\"stream\":\"faa\",\"number\":1,\"key\":\"DL102\",\"type\":\"t\"}\n").expect("it reads");
+    let mut answer = String::new();
+    let mut answers = std::io::BufReader::new(&tcp);
+    std::io::BufRead::read_line(&mut answers, &mut answer).expect("an acknowledgement");
+    assert_eq!(answer, "{\"acknowledged\":{\"faa\":1}}\n");
+    let body = r#"{"number":3,"key":"DL103","type":"gate","fields":{"gate":"B1"}}"#;
+    let mut http = std::net::TcpStream::connect(&addrs[1]).expect("it listens");
+    let head = format!("content-length: {}\r\nhost: a\r\nconnection: close", body.len());
+    write!(http, "POST /v1/feeds/flights/events HTTP/1.1\r\n{head}\r\n\r\n{body}").expect("it reads");
+    let mut answer = String::new();
+    http.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains(r#""acknowledged":{"airline":3}"#), "{answer}");
+
+    let pid = libc::pid_t::try_from(feed.id()).expect("a process id");
+    // SAFETY: kill touches no memory; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    let ended = feed.wait_with_output().expect("it ends");
+    let fed: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!((ended.status.code(), fed["offered"].as_u64()), (Some(0), Some(4)), "{fed}");
+    let counts: Vec<_> =
+        fed["sources"].as_array().expect("sources").iter().map(|one| &one["offered"]).collect();
+    assert_eq!(counts, [2, 1, 1]);
+    assert_eq!((&fed["committed"], &fed["refused"]), (&4.into(), &0.into()), "{fed}");
+    let found = rows(&node, "0");
+    let gate = |key: &str| {
+        let rows = found["rows"].as_array().expect("rows").iter();
+        rows.clone().find(|row| row["key"] == key).map(|row| row["fields"]["gate"].clone())
+    };
+    assert_eq!(gate("DL101"), Some("0012".into()), "a code with zeros stays a text: {found}");
+    assert_eq!(gate("DL103"), Some("B1".into()), "{found}");
+}
+
+#[test]
+fn sources_that_cannot_start_are_told_with_their_names() {
+    let node = mirror(0, None);
+    for (source, code, problem) in [
+        ("missing.jsonl", 1, "can't read missing.jsonl"),
+        ("nats:127.0.0.1", 2, "expected SERVER/NAME, as in nats:127.0.0.1:4222/flights"),
+        ("tcp:256.0.0.1:1", 1, "can't listen on 256.0.0.1:1"),
+        ("jetstream:127.0.0.1:9/S", 1, "can't connect to nats://127.0.0.1:9"),
+    ] {
+        let ended = run(&format!("mirror feed flights {source} --at {}", node.addr));
+        assert_eq!(ended.code, code, "{source}: {}", ended.stderr);
+        assert!(ended.stderr.contains(problem), "{source}: {}", ended.stderr);
+    }
+}
