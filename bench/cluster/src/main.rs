@@ -7,6 +7,7 @@
 //! - [`breaker`]: kills and stops nodes at random, and mends them.
 //! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
 //!   stopped.
+//! - [`mirror_faults`]: whether a feed loses events while its origin, mirrors and readers are killed.
 //! - [`stream_stall`]: what nodes hold for a front-end that does not read.
 //! - [`fairness`]: how two applications divide one node while shares and tasks change.
 //! - [`flood`]: a relay that one application floods while another asks for little.
@@ -18,6 +19,7 @@ mod fairness;
 mod faults;
 mod flood;
 mod micro;
+mod mirror_faults;
 mod stream_faults;
 mod stream_stall;
 mod tool;
@@ -44,14 +46,15 @@ enum Experiment {
     Fairness(fairness::BenchFairness),
     Flood(flood::BenchFlood),
     Micro(Box<micro::BenchMicro>),
+    MirrorFaults(mirror_faults::BenchMirrorFaults),
     StreamFaults(stream_faults::BenchStreamFaults),
     StreamStall(stream_stall::BenchStreamStall),
     Tool(tool::BenchTool),
 }
 
 fn main() -> ExitCode {
-    // the experiments start this executable as their nodes
-    if std::env::args_os().nth(1).is_some_and(|word| word == "node") {
+    // the experiments start this executable as their nodes, origins and displays
+    if std::env::args_os().nth(1).is_some_and(|word| word == "node" || word == "mirror") {
         return treefold_cli::treefold();
     }
     treefold_cli::answer(Cli::try_parse(), |cli| cli.output.output, run)
@@ -65,6 +68,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
             Experiment::Fairness(fairness) => fairness.run(format).await,
             Experiment::Flood(flood) => flood.run(format).await,
             Experiment::Micro(micro) => micro.run(format).await,
+            Experiment::MirrorFaults(faults) => faults.run(format).await,
             Experiment::StreamFaults(faults) => faults.run(format).await,
             Experiment::StreamStall(stall) => stall.run(format).await,
             Experiment::Tool(tool) => tool.run(format).await,

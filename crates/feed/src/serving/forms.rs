@@ -5,9 +5,9 @@
 //!                                                          event: begins
 //!                                                          data: {"at":"flights=1.500","rules_version":1}
 //!
-//! {"event":{"position":501,"sent_ms":…,"stream":"faa",…}}  id: flights=1.501
+//! {"event":{"epoch":1,"position":501,"sent_ms":…,…}}       id: flights=1.501
 //!                                                          event: event
-//!                                                          data: {"position":501,"sent_ms":…,"stream":"faa",…}
+//!                                                          data: {"epoch":1,"position":501,"sent_ms":…,…}
 //! ```
 //!
 //! A server-sent event has an id where a reader can resume. `begins` has an empty one: a browser that loses the
@@ -307,8 +307,8 @@ impl Form {
     /// Appends an event.
     pub(crate) fn say_event(&self, at: Cut, sent_ms: u64, event: &Event, out: &mut Vec<u8>) {
         self.open("event", Some(&self.cut(at)), out);
-        let position = at.position;
-        write!(out, "{{\"position\":{position},\"sent_ms\":{sent_ms}")
+        let Cut { epoch, position } = at;
+        write!(out, "{{\"epoch\":{epoch},\"position\":{position},\"sent_ms\":{sent_ms}")
             .expect("invariant: a vector takes all bytes");
         let members = out.len();
         write_json(event, out);

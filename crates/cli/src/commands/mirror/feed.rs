@@ -1,5 +1,6 @@
 //! `treefold mirror feed`: the origin of a feed, with its sources.
 
+use super::journal::JournalArgs;
 use super::rules::Rules;
 use super::sources::{Counted, SourceArgs, Sources};
 use crate::commands::stream::front_end::front_end;
@@ -25,7 +26,7 @@ const VOTES_EVERY: Duration = Duration::from_millis(50);
 /// The command is the feed's origin: it takes the events of its sources, applies the rules, and sends the chosen events
 /// to all mirrors. Files end; the other sources run until Ctrl-C. Then the command takes no further events, and ends when
 /// the mirrors have all of them. A feed has one origin an epoch; another one needs a later epoch, and its mirrors begin
-/// with an empty state.
+/// with an empty state, unless it continues the journal of the last one.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Feed {
@@ -46,7 +47,7 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
 
-    /// Epoch of this origin
+    /// Epoch of this origin. A journal that has events counts on from its last epoch
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     epoch: u32,
 
@@ -57,6 +58,9 @@ pub(crate) struct Feed {
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
+
+    #[command(flatten)]
+    keeping: JournalArgs,
 
     #[command(flatten)]
     settings: SourceArgs,
@@ -71,6 +75,7 @@ Examples:
   treefold node --listen 127.0.0.1:7701 --join 127.0.0.1:7700 --serve mirror=flights:partitions=1/2 &
   treefold mirror flights --events 100000 > flights.jsonl
   treefold mirror feed flights flights.jsonl --rules rules.toml --at 127.0.0.1:7700
+  treefold mirror feed flights tcp:127.0.0.1:7800 --journal flights.journal --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 http:127.0.0.1:7801 --epoch 2 --at 127.0.0.1:7700
   treefold call flights/get --at 127.0.0.1:7700 --params '{\"keys\": [\"DL146\"]}'";
 
@@ -94,16 +99,17 @@ impl Feed {
             None => RuleFile::default(),
         };
         let mut endings = Endings::catch()?;
-        let client = front_end(&self.at, &self.cluster).await?;
         let mut options = OriginOptions::new(rules);
         options.after.epoch = self.epoch;
+        self.keeping.apply(&mut options)?;
+        let client = front_end(&self.at, &self.cluster).await?;
         let types = options.rules.types.clone();
         let origin = match Origin::start(&client, &self.feed, options).await {
             Ok(origin) => Arc::new(origin),
             Err(StartError::Stream(error)) => return Err(crate::commands::failure_of(error)),
             Err(error) => return Err(Failure::failed(error.to_string())),
         };
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), origin.status().await.map_or(0, |status| status.cut.position));
         let (stopper, stop) = Stopper::new();
         let (names, settings) = (self.sources, self.settings);
         let mut sources = Sources::new(&self.feed, settings, types, Arc::clone(&origin), stop);
@@ -120,8 +126,8 @@ impl Feed {
             feed: self.feed,
             offered: sources.iter().map(|one| one.counts.offered).sum(),
             refused: sources.iter().map(|one| one.counts.refused + one.counts.repeated).sum(),
-            mirrored: status.cut.position,
-            committed: status.committed,
+            mirrored: status.cut.position - before,
+            committed: status.committed.saturating_sub(before),
             mirrors: status.mirrors.len() as usize,
             elapsed_ms: began.elapsed().as_millis() as u64,
             sources,

@@ -2,13 +2,14 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed; [`sources`]: its sources. [`watch`] is a reader of one, and [`status`] shows its
+//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal. [`watch`] is a reader of one, and [`status`] shows its
 //!   mirrors.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
 mod feed;
 mod flights;
+mod journal;
 mod replay;
 mod rules;
 mod sources;

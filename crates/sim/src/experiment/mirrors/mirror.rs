@@ -186,7 +186,7 @@ impl System {
                 }
                 Some(Given::Piece(piece)) => bytes += piece.len(),
                 Some(Given::Complete(_)) => break,
-                Some(Given::Begins { .. } | Given::Events(_)) => {}
+                Some(Given::Begins { .. } | Given::Events(_) | Given::Lagging(_)) => {}
             }
         }
         let us = self.setting.costs.snapshot_byte_us * bytes as f64;

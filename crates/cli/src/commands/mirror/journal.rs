@@ -1,0 +1,73 @@
+//! The journal of `treefold mirror feed`.
+
+use crate::exit::Failure;
+use crate::parse;
+use clap::Args;
+use std::path::PathBuf;
+use treefold::CallError;
+use treefold_feed::OriginOptions;
+use treefold_journal::{JournalError, Opened, Options, Segments, Sync};
+
+/// Bytes of one file of the journal.
+const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// How events are kept until the mirrors have them.
+#[derive(Debug, Args)]
+pub(super) struct JournalArgs {
+    /// Directory of the journal; made if absent. With a journal that has events, the feed continues after them
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+
+    /// When the journal is forced to the disk: always (nothing acknowledged is lost), interval:TIME (a power cut may lose
+    /// the last interval), never (a power cut may lose more)
+    #[arg(long, value_name = "POLICY", default_value = "always", value_parser = sync, requires = "journal")]
+    sync: Sync,
+
+    /// Mirrors that must have an event before it is acknowledged to its source. With 0, the loss of the origin's disk,
+    /// or the death of an origin without a journal, loses acknowledged events
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=64))]
+    copies: u32,
+}
+
+impl JournalArgs {
+    /// Opens the journal, and reports a torn record.
+    pub(super) fn apply(self, options: &mut OriginOptions) -> Result<(), Failure> {
+        options.copies = self.copies;
+        let Some(directory) = self.journal else { return Ok(()) };
+        let settings = Options { sync: self.sync, segment_bytes: SEGMENT_BYTES, ..Options::default() };
+        let failed = |error: JournalError| Failure::failed(format!("the journal: {error}"));
+        let Opened { journal, torn } =
+            Segments::open(&directory, options.after.position, settings).map_err(failed)?;
+        if let Some(torn) = torn {
+            let (segment, offset, bytes) = (torn.segment.display(), torn.offset, torn.bytes);
+            eprintln!("treefold: {segment}: the last {bytes} bytes, from byte {offset} on, were torn and are cut off");
+        }
+        options.journal = Some(Box::new(journal));
+        Ok(())
+    }
+}
+
+fn sync(text: &str) -> Result<Sync, CallError> {
+    match text.split_once(':') {
+        None if text == "always" => Ok(Sync::Always),
+        None if text == "never" => Ok(Sync::Never),
+        Some(("interval", time)) => Ok(Sync::Interval(parse::duration(time)?)),
+        _ => Err(CallError::bad_field("sync", text, "always, never, or interval:TIME as in interval:100ms")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn policies_are_read_and_others_refused() {
+        assert_eq!(sync("always").unwrap(), Sync::Always);
+        assert_eq!(sync("never").unwrap(), Sync::Never);
+        assert_eq!(sync("interval:100ms").unwrap(), Sync::Interval(Duration::from_millis(100)));
+        for wrong in ["", "often", "interval", "interval:", "interval:often", "always:1s"] {
+            assert!(sync(wrong).is_err(), "{wrong}");
+        }
+    }
+}
