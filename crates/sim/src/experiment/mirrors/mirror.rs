@@ -186,7 +186,12 @@ impl System {
                 }
                 Some(Given::Piece(piece)) => bytes += piece.len(),
                 Some(Given::Complete(_)) => break,
-                Some(Given::Begins { .. } | Given::Events(_) | Given::Lagging(_)) => {}
+                Some(Given::Begins { .. }) => {}
+                Some(Given::Events(_) | Given::Lagging(_)) => {
+                    unreachable!(
+                        "invariant: a reader that joins has no place before its snapshot is complete"
+                    )
+                }
             }
         }
         let us = self.setting.costs.snapshot_byte_us * bytes as f64;
