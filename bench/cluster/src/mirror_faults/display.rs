@@ -1,4 +1,4 @@
-//! What a display has seen: the lines of `treefold mirror watch -o json`, checked one by one.
+//! The view of a display: the lines of `treefold mirror watch -o json`, checked one by one.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -47,6 +47,8 @@ pub(super) struct Feed {
     seen: Vec<Seen>,
     source_addr: SocketAddr,
     sync: String,
+    /// Origins that were started.
+    origins: u32,
     directory: TempDir,
 }
 
@@ -63,7 +65,7 @@ impl Feed {
         // A free port, which the origin keeps over its lives.
         let source_addr = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?;
         let sync = sync.to_owned();
-        let origin = start_origin(&fleet, &directory, source_addr, &sync)?;
+        let origin = start_origin(&fleet, &directory, source_addr, &sync, 1)?;
         let mut feed = Self {
             mirrors: fleet,
             origin,
@@ -71,6 +73,7 @@ impl Feed {
             seen: (0..displays).map(|_| Seen::default()).collect(),
             source_addr,
             sync,
+            origins: 1,
             directory,
         };
         for display in 0..displays as usize {
@@ -121,7 +124,10 @@ impl Feed {
                 let give_up_at = Instant::now() + RESTART_TIMEOUT;
                 // A node may still be told of the connection that broke.
                 loop {
-                    self.origin = start_origin(&self.mirrors, &self.directory, self.source_addr, &self.sync)?;
+                    self.origins += 1;
+                    let (directory, sync) = (&self.directory, &self.sync);
+                    self.origin =
+                        start_origin(&self.mirrors, directory, self.source_addr, sync, self.origins)?;
                     tokio::time::sleep(RESTART_INTERVAL).await;
                     let ended = self.origin.try_wait().map_err(|error| Failure::failed(error.to_string()))?;
                     match ended {
@@ -174,14 +180,14 @@ fn start_origin(
     directory: &TempDir,
     source_addr: SocketAddr,
     sync: &str,
+    epoch: u32,
 ) -> Result<Child, Failure> {
     let file = |name: &str| directory.path().join(name).display().to_string();
     let mut words = vec!["mirror".to_owned(), "feed".to_owned(), "flights".to_owned()];
     words.extend([format!("tcp:{source_addr}"), "--rules".to_owned(), file("rules.toml")]);
     if sync == "none" {
-        // Without a journal nobody tells the origin its epoch.
-        let epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        words.extend(["--epoch".to_owned(), epoch.as_secs().to_string()]);
+        // Without a journal nobody else tells the origin its epoch.
+        words.extend(["--epoch".to_owned(), epoch.to_string()]);
     } else {
         words.extend(["--journal".to_owned(), file("journal"), "--sync".to_owned(), sync.to_owned()]);
     }
