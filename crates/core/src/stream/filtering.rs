@@ -5,7 +5,8 @@
 use super::gather::take_slot;
 use super::lane::{Slot, piece_bytes_max, weight};
 use super::spec::{FilterRun, FilterWork, Filtered, Source};
-use super::state::{AtWork, Busy, Descent, Filter, StreamState};
+use super::descent::Descent;
+use super::state::{AtWork, Busy, Filter, StreamState};
 use super::table::Streams;
 use super::{StreamError, StreamId};
 use crate::call::jobs::RunAbandoned;

@@ -61,6 +61,7 @@ pub use hello::{Fault, FaultCode, Hello};
 pub use inbox::{Inbox, Incoming};
 pub use launch::{Assignment, Failed, Launch, Launcher, Started};
 pub use outbox::Outbox;
+pub(crate) use outbox::RunFrames;
 pub(crate) use seal::DATAGRAM_SEAL_BYTES;
 pub use seal::{Side, Token};
 
