@@ -69,7 +69,12 @@ impl Front {
     }
 }
 
-async fn send_all(sender: &StreamSender, bytes: usize, rate: Option<f64>, stop: &AtomicBool) -> Result<(), String> {
+async fn send_all(
+    sender: &StreamSender,
+    bytes: usize,
+    rate: Option<f64>,
+    stop: &AtomicBool,
+) -> Result<(), String> {
     let mut pace = Pace::new(rate, stop);
     let blank = Bytes::from(vec![0; bytes]);
     while let Some(due_ns) = pace.next(|| {}) {

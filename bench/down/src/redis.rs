@@ -115,7 +115,12 @@ impl Drop for Redis {
     }
 }
 
-fn publish(mut stream: &TcpStream, bytes: usize, open_max: usize, pace: &mut Pace<'_>) -> std::io::Result<()> {
+fn publish(
+    mut stream: &TcpStream,
+    bytes: usize,
+    open_max: usize,
+    pace: &mut Pace<'_>,
+) -> std::io::Result<()> {
     let mut replies = stream.try_clone()?;
     let mut scrap = vec![0; READ_BYTES];
     let head = format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n${bytes}\r\n");

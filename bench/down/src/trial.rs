@@ -129,7 +129,11 @@ impl System {
         }
     }
 
-    fn send(&self, args: &TrialArgs, stop: &Arc<AtomicBool>) -> Result<JoinHandle<Result<(), String>>, Problem> {
+    fn send(
+        &self,
+        args: &TrialArgs,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<JoinHandle<Result<(), String>>, Problem> {
         match self {
             Self::Treefold(front) => Ok(front.send(args, stop)),
             Self::Redis(redis) => redis.send(args, stop),
@@ -215,12 +219,14 @@ pub(crate) fn line(figures: &Figures) -> String {
 
 /// The figures of one case as a line of JSON.
 pub(crate) fn row(system: &str, bytes: u32, endpoints: u32, figures: &Figures) -> String {
-    serde_json::json!({ "system": system, "bytes": bytes, "endpoints": endpoints, "figures": figures }).to_string()
+    serde_json::json!({ "system": system, "bytes": bytes, "endpoints": endpoints, "figures": figures })
+        .to_string()
 }
 
 /// The figures of one case for people.
 pub(crate) fn text(system: &str, bytes: u32, endpoints: u32, figures: &Figures) -> String {
-    let Figures { packets_per_s, cpu_us, sender_cpu_us, delay_p50_us, delay_p99_us, pause_ms_max, .. } = figures;
+    let Figures { packets_per_s, cpu_us, sender_cpu_us, delay_p50_us, delay_p99_us, pause_ms_max, .. } =
+        figures;
     let mut text = format!(
         "{bytes:>6} B to {endpoints}  {packets_per_s:>9.0} packets/s  {cpu_us:.2} µs each ({sender_cpu_us:.2} the sender's)"
     );

@@ -115,7 +115,10 @@ impl<P: Payload> StreamState<P> {
         from: NodeId,
         run: Arc<StreamRun<P>>,
     ) -> Result<(), StreamError> {
-        if self.seat.parent != Parent::Node(from) || run.packets.is_empty() || run.last() <= self.down.received {
+        if self.seat.parent != Parent::Node(from)
+            || run.packets.is_empty()
+            || run.last() <= self.down.received
+        {
             return Ok(());
         }
         if run.first.checked_add(run.packets.len() as u64).is_none() {
@@ -136,7 +139,8 @@ impl<P: Payload> StreamState<P> {
     fn pass_run(&mut self, cx: &mut Context<P>, run: Arc<StreamRun<P>>) {
         if !self.terms.spec.down_filter.is_empty() {
             for (sequence, tag, payload) in run.iter() {
-                let packet = StreamDown { stream: run.stream, sequence, tag, to: None, payload: None, more: false };
+                let packet =
+                    StreamDown { stream: run.stream, sequence, tag, to: None, payload: None, more: false };
                 self.pass_down(cx, packet, smallvec![payload.clone()]);
             }
             return;

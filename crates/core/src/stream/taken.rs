@@ -126,4 +126,3 @@ impl<P: Payload> StreamState<P> {
         }
     }
 }
-

@@ -300,7 +300,14 @@ impl Loop {
     }
 
     /// Informs core about the packets that an endpoint has taken, but not after every packet.
-    fn note_took(self: &Rc<Self>, stream: StreamId, endpoint: u32, sequence: u64, packets: usize, bytes: u64) {
+    fn note_took(
+        self: &Rc<Self>,
+        stream: StreamId,
+        endpoint: u32,
+        sequence: u64,
+        packets: usize,
+        bytes: u64,
+    ) {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint))
@@ -317,7 +324,9 @@ impl Loop {
         let mut run: Option<(RequestId, Vec<(u64, Bytes)>)> = None;
         for ask in asks {
             match (ask, &mut run) {
-                (StreamAsk::Send { request, tag, to: None, payload }, Some((of, packets))) if *of == request => {
+                (StreamAsk::Send { request, tag, to: None, payload }, Some((of, packets)))
+                    if *of == request =>
+                {
                     packets.push((tag, payload));
                 }
                 (StreamAsk::Send { request, tag, to: None, payload }, _) => {

@@ -52,8 +52,12 @@ fn header_of(run: &StreamRun<Bytes>) -> Result<RunHeader, WireError> {
     let Some((first_tag, first)) = run.packets.first() else {
         return Err(WireError::Inexpressible { field: "packets" });
     };
-    let mut header =
-        RunHeader { number: run.first, count: run.packets.len() as u32, tag: *first_tag, ..RunHeader::default() };
+    let mut header = RunHeader {
+        number: run.first,
+        count: run.packets.len() as u32,
+        tag: *first_tag,
+        ..RunHeader::default()
+    };
     let steps = || run.packets.windows(2).map(|pair| pair[1].0.wrapping_sub(pair[0].0));
     if steps().any(|step| step != 1) {
         header.tag_steps = steps().map(u64::cast_signed).collect();

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::message::Message;
 use treefold_core::stream::message::{
-    RUN_BYTES_MAX, StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamRun, StreamSettled, StreamUp,
+    RUN_BYTES_MAX, StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamRun, StreamSettled,
+    StreamUp,
 };
 use treefold_core::stream::places::{Places, SeatNumber};
 use treefold_core::stream::tags::TagRuns;

@@ -221,13 +221,19 @@ fn runs_are_bounded() {
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &bytes_of(&message, &Limits::DEFAULT).unwrap());
         assert_eq!(shown_all(&came), [shown(&message)]);
     }
-    for (field, message) in [("packets", run(RUN_PACKETS_MAX + 1, 0)), ("payload", run(2, RUN_BYTES_MAX / 2 + 1))] {
+    for (field, message) in
+        [("packets", run(RUN_PACKETS_MAX + 1, 0)), ("payload", run(2, RUN_BYTES_MAX / 2 + 1))]
+    {
         let refused = bytes_of(&message, &Limits::DEFAULT).unwrap_err();
         assert!(matches!(refused, WireError::TooLarge { field: named, .. } if named == field), "{refused:?}");
     }
-    let many = RunHeader { number: 1, count: RUN_PACKETS_MAX as u32 + 1, lengths: vec![0], ..RunHeader::default() };
+    let many =
+        RunHeader { number: 1, count: RUN_PACKETS_MAX as u32 + 1, lengths: vec![0], ..RunHeader::default() };
     let [limit, got] = [RUN_PACKETS_MAX as u64, RUN_PACKETS_MAX as u64 + 1];
-    refuses(frame_of(Kind::StreamRun, FLAG_PAYLOAD, &many), &WireError::TooLarge { field: "packets", limit, got });
+    refuses(
+        frame_of(Kind::StreamRun, FLAG_PAYLOAD, &many),
+        &WireError::TooLarge { field: "packets", limit, got },
+    );
     let one = RunHeader { number: 1, count: 1, lengths: vec![0], ..RunHeader::default() };
     let long = frame(Kind::StreamRun, FLAG_PAYLOAD, &one.encode_to_vec(), &vec![0; RUN_BYTES_MAX + 1]);
     let [limit, got] = [RUN_BYTES_MAX as u64, RUN_BYTES_MAX as u64 + 1];
