@@ -50,7 +50,7 @@ pub(crate) struct Load {
     /// Length of the measurement in seconds
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// What is wrong with endpoint 0: it is stopped for 3 s, or takes --slow-us for each packet
+    /// Fault of endpoint 0: it is stopped for 3 s, or takes --slow-us for each packet
     #[arg(long, value_enum, default_value_t = Fault::None)]
     pub(crate) fault: Fault,
     /// Time that a slow endpoint takes for a packet, in microseconds

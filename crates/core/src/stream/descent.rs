@@ -40,7 +40,7 @@ pub(crate) struct Descending<P> {
 /// The content of packets on their way down.
 #[derive(Debug)]
 pub(crate) enum Content<P> {
-    /// What the filters made of one packet, for some endpoints or for all.
+    /// The packets that the filters made of one packet, for some endpoints or for all.
     One { tag: u64, to: Option<PartitionSet>, packets: SmallVec<[P; 1]> },
     /// Packets for all endpoints.
     Run(Arc<StreamRun<P>>),
