@@ -147,6 +147,13 @@ pub enum Command<P> {
         /// The packet's content.
         payload: P,
     },
+    /// Send packets down a stream to all endpoints, in this order.
+    StreamSendRun {
+        /// The driver's id for the stream.
+        request: RequestId,
+        /// The packets with their tags.
+        packets: Vec<(u64, P)>,
+    },
     /// The user has taken waves of a stream.
     StreamTook {
         /// The driver's id for the stream.

@@ -252,6 +252,9 @@ impl<P: Payload> Node<P> {
             Command::StreamSend { request, tag, to, payload } => {
                 self.streams.send_down(&mut self.cx, now, request, tag, to, payload);
             }
+            Command::StreamSendRun { request, packets } => {
+                self.streams.send_run_down(&mut self.cx, now, request, packets);
+            }
             Command::StreamTook { request, waves } => {
                 self.streams.take_waves(&mut self.cx, now, request, waves);
             }

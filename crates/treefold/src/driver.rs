@@ -45,6 +45,7 @@ use crate::job::Done;
 use crate::record::Recorder;
 use crate::service::Registry;
 use crate::transport::Identity;
+use crate::wire::RunFrames;
 use crate::workers::{Slowness, Workers};
 use asks::Answers;
 use bytes::Bytes;
@@ -85,6 +86,7 @@ pub(crate) struct Loop {
     timer_moved: Notify,
     peers: RefCell<Peers>,
     dirty: RefCell<Vec<Rc<Link>>>,
+    run_frames: RefCell<RunFrames>,
     flush_wanted: Notify,
     links_gone: Notify,
     datagrams: UdpSocket,

@@ -14,10 +14,8 @@ pub use blocking::{AcceptError, RecvError, SendError};
 use crate::driver::asks::Handle;
 use bytes::Bytes;
 use std::sync::Arc;
+use treefold_core::stream::message::StreamRun;
 use treefold_core::stream::{PACKET_BYTES, StreamError, StreamId, StreamSpec};
-
-/// The loop tells core after this many taken packets at the latest, however small they are.
-const UNTOLD_PACKETS_MAX: u32 = 32;
 
 /// A packet from the front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +27,53 @@ pub struct Packet {
     /// Sequence number at the front-end.
     pub(crate) sequence: u64,
 }
+
+/// Packets that arrived together, in order. They share the memory in which they arrived, up to 64 KiB: copy the
+/// payload of a small packet to keep it for long.
+#[derive(Clone, Debug)]
+pub struct Packets(Arrived);
+
+#[derive(Clone, Debug)]
+enum Arrived {
+    One(Option<Packet>),
+    Run { run: Arc<StreamRun<Bytes>>, at: usize },
+}
+
+impl Packets {
+    pub(crate) fn one(packet: Packet) -> Self {
+        Self(Arrived::One(Some(packet)))
+    }
+
+    pub(crate) fn of(run: Arc<StreamRun<Bytes>>) -> Self {
+        Self(Arrived::Run { run, at: 0 })
+    }
+}
+
+impl Iterator for Packets {
+    type Item = Packet;
+
+    fn next(&mut self) -> Option<Packet> {
+        match &mut self.0 {
+            Arrived::One(packet) => packet.take(),
+            Arrived::Run { run, at } => {
+                let (tag, payload) = run.packets.get(*at)?;
+                let sequence = run.first + *at as u64;
+                *at += 1;
+                Some(Packet { tag: *tag, payload: payload.clone(), sequence })
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match &self.0 {
+            Arrived::One(packet) => usize::from(packet.is_some()),
+            Arrived::Run { run, at } => run.packets.len() - at,
+        };
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Packets {}
 
 /// Whether an endpoint has finished with a packet when its handler returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +93,19 @@ pub trait Endpoint: 'static {
 
     /// Called for each packet from the front-end.
     fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took;
+
+    /// Called for packets that arrived together, instead of [`packet`](Self::packet). By default it calls `packet`
+    /// for each of them, until the endpoint leaves. What it returns holds for all of them.
+    fn packets(&mut self, outlet: &mut Outlet<'_>, packets: Packets) -> Took {
+        let mut took = Took::Now;
+        for packet in packets {
+            took = self.packet(outlet, packet);
+            if outlet.left.is_some() {
+                break;
+            }
+        }
+        took
+    }
 
     /// Called when there is room again, after [`Outlet::send`] failed for lack of it.
     fn room(&mut self, outlet: &mut Outlet<'_>) {
@@ -149,19 +207,17 @@ impl Outlet<'_> {
     }
 }
 
-/// Packets that an endpoint has taken and that core does not know of yet.
+/// The weight of packets that an endpoint has taken and that core does not know of yet.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
-    packets: u32,
     bytes: u64,
 }
 
 impl Untold {
-    /// Counts one more packet. Returns true when it is time to tell core.
-    pub(crate) fn note(&mut self, bytes: u64, window_bytes: u64) -> bool {
-        self.packets += 1;
-        self.bytes += PACKET_BYTES as u64 + bytes;
-        let is_due = self.packets >= UNTOLD_PACKETS_MAX || self.bytes >= window_bytes / 16;
+    /// Counts more packets. Returns true when it is time to tell core.
+    pub(crate) fn note(&mut self, packets: usize, bytes: u64, window_bytes: u64) -> bool {
+        self.bytes += (PACKET_BYTES * packets) as u64 + bytes;
+        let is_due = self.bytes >= window_bytes / 16;
         if is_due {
             *self = Self::default();
         }

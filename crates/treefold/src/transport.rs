@@ -27,7 +27,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for the greeting of a process that connects here.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most parts of frames in one write. Small frames are adjacent and are one part.
-const WRITE_SLICES_MAX: usize = 16;
+const WRITE_SLICES_MAX: usize = 64;
 /// Idle time after which the system probes whether the other machine is alive.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 /// Interval of these probes. After about nine missed answers, the connection breaks.

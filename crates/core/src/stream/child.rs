@@ -1,12 +1,12 @@
 //! The contributors at this node: children with their subtrees, and endpoints hosted by this node.
 
+use super::descent::ToTake;
 use super::lane::ByKey;
 use super::places::Places;
 use crate::error::Missing;
 use crate::partitions::PartitionSet;
 use crate::seat::{self, Standing};
 use crate::time::Instant;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Packets of a part whose last frame has not arrived.
@@ -31,8 +31,8 @@ pub(crate) struct Flow<P> {
     /// Endpoints of the child that give nothing now, with reasons.
     pub(crate) away: Vec<Missing>,
     pub(crate) half: Half<P>,
-    /// Sequence numbers of packets sent down to the child that it has not taken.
-    pub(crate) to_take: VecDeque<u64>,
+    /// Packets sent down to the child that it has not taken.
+    pub(crate) to_take: ToTake,
     /// Last down-sequence number that all nodes below the child have taken or do not need.
     pub(crate) taken_upto: u64,
     /// Oldest tag of which the child's filter still holds something.
@@ -119,6 +119,6 @@ pub(crate) struct Own {
     pub(crate) in_flight_bytes: usize,
     /// Bytes sent since its last packet that was marked as urgent.
     pub(crate) unmarked_bytes: usize,
-    /// Sequence numbers of packets that it has been given and has not taken.
-    pub(crate) to_take: VecDeque<u64>,
+    /// Packets that it has been given and has not taken.
+    pub(crate) to_take: ToTake,
 }

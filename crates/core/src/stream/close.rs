@@ -102,6 +102,7 @@ impl<P: Payload> Context<P> {
             | StreamMessage::Beat { .. } => true,
             StreamMessage::Open(_)
             | StreamMessage::Down(_)
+            | StreamMessage::Run(_)
             | StreamMessage::Settled(_)
             | StreamMessage::Ahead { .. }
             | StreamMessage::WantOperator { .. }

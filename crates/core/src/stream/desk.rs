@@ -41,6 +41,7 @@ impl<P: Payload> Streams<P> {
             }
             StreamMessage::Up(up) => state.take_up(cx, now, from, up),
             StreamMessage::Down(down) => state.take_down(cx, from, down),
+            StreamMessage::Run(run) => state.take_run(cx, from, run),
             StreamMessage::Settled(settled) => state.take_settled(cx, from, settled),
             StreamMessage::Taken { upto, .. } => state.take_taken(cx, now, from, upto),
             StreamMessage::News(news) => state.take_news(cx, now, from, &news),

@@ -6,13 +6,12 @@
 //! front-end may send.
 
 use super::StreamError;
-use super::child::Child;
+use super::descent::{Content, Descending, Descent, Due};
 use super::lane::{PACKET_BYTES, weight};
-use super::message::{StreamDown, StreamMessage};
-use super::spec::{EndpointEvent, StreamEvent};
-use super::state::{AtWork, Busy, Descending, Descent, Down, Filter, StreamState};
+use super::message::{RUN_BYTES_MAX, RUN_PACKETS_MAX, StreamDown, StreamMessage, StreamRun};
+use super::spec::EndpointEvent;
+use super::state::StreamState;
 use super::table::Streams;
-use crate::effect::{Effect, Event};
 use crate::error::Reason;
 use crate::id::{NodeId, RequestId};
 use crate::message::Payload;
@@ -20,11 +19,12 @@ use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::{Parent, Standing};
 use crate::time::Instant;
-use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use smallvec::{SmallVec, smallvec};
 
-/// After this many taken packets the parent is told at once, however small the packets are.
-const UNTOLD_PACKETS_MAX: usize = 64;
+/// The part of the front-end's window that one run may fill. A run is acknowledged as a whole.
+const RUN_WINDOW_SHARE: usize = 16;
 
 impl<P: Payload> Streams<P> {
     /// The front-end's user sends a packet.
@@ -39,32 +39,120 @@ impl<P: Payload> Streams<P> {
     ) {
         let Some(&stream) = self.fronts.get(&request) else { return };
         self.with_state(cx, now, stream, |state, desk| {
-            if payload.len() > desk.cx.config.limits.payload_bytes_max {
-                // No child could receive it. It counts as taken, because otherwise the user's window would
-                // never have room again.
-                desk.cx.note_lost_down(&Reason::Full("payload_bytes_max".into()));
-                state.count_taken(desk.cx, 1, weight(core::slice::from_ref(&payload)));
-                return Ok(());
-            }
-            let sequence = state.down.received.saturating_add(1);
-            let packet = StreamDown { stream, sequence, tag, to, payload: None, more: false };
-            state.pass_down(desk.cx, packet, smallvec![payload]);
+            state.send_one_down(desk.cx, tag, to, payload);
+            Ok(())
+        });
+    }
+
+    /// The front-end's user sends packets to all endpoints.
+    pub(crate) fn send_run_down(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        request: RequestId,
+        packets: Vec<(u64, P)>,
+    ) {
+        let Some(&stream) = self.fronts.get(&request) else { return };
+        self.with_state(cx, now, stream, |state, desk| {
+            state.send_all_down(desk.cx, packets);
             Ok(())
         });
     }
 }
 
-impl<P> Down<P> {
-    /// True if this node has dropped a packet with a later sequence number, because every awaited child took
-    /// it.
-    pub(crate) fn has_forgotten_after(&self, sequence: u64) -> bool {
-        let kept = self.kept.front().map(|packet| packet.sequence);
-        let waiting = self.waiting.front().map(|packet| packet.sequence);
-        kept.or(waiting).unwrap_or(self.received.saturating_add(1)) > sequence.saturating_add(1)
-    }
-}
-
 impl<P: Payload> StreamState<P> {
+    fn send_one_down(&mut self, cx: &mut Context<P>, tag: u64, to: Option<PartitionSet>, payload: P) {
+        if payload.len() > cx.config.limits.payload_bytes_max {
+            // No child could receive it. It counts as taken, because otherwise the user's window would never
+            // have room again.
+            cx.note_lost_down(&Reason::Full("payload_bytes_max".into()));
+            return self.count_taken(cx, 1, weight(core::slice::from_ref(&payload)));
+        }
+        let sequence = self.down.received.saturating_add(1);
+        let packet = StreamDown { stream: self.terms.id, sequence, tag, to, payload: None, more: false };
+        self.pass_down(cx, packet, smallvec![payload]);
+    }
+
+    /// Divides packets into runs. A packet that passes a filter, or that is as large as a run, goes alone.
+    fn send_all_down(&mut self, cx: &mut Context<P>, packets: Vec<(u64, P)>) {
+        let bytes_max = RUN_BYTES_MAX.min(cx.config.limits.chunk_bytes);
+        let weight_max = self.terms.window_bytes / RUN_WINDOW_SHARE;
+        let mut run: Vec<(u64, P)> = Vec::new();
+        let (mut bytes, mut weight) = (0, 0);
+        for (tag, payload) in packets {
+            let len = payload.len();
+            let has_room = run.len() < RUN_PACKETS_MAX
+                && bytes + len <= bytes_max
+                && weight + PACKET_BYTES + len <= weight_max;
+            if !has_room {
+                self.send_run(cx, core::mem::take(&mut run));
+                (bytes, weight) = (0, 0);
+            }
+            if len > bytes_max || !self.terms.spec.down_filter.is_empty() {
+                self.send_one_down(cx, tag, None, payload);
+            } else {
+                bytes += len;
+                weight += PACKET_BYTES + len;
+                run.push((tag, payload));
+            }
+        }
+        self.send_run(cx, run);
+    }
+
+    fn send_run(&mut self, cx: &mut Context<P>, mut packets: Vec<(u64, P)>) {
+        if packets.len() > 1 {
+            let first = self.down.received.saturating_add(1);
+            self.pass_run(cx, Arc::new(StreamRun { stream: self.terms.id, first, packets }));
+        } else if let Some((tag, payload)) = packets.pop() {
+            self.send_one_down(cx, tag, None, payload);
+        }
+    }
+
+    /// Takes a run of packets from the parent.
+    pub(crate) fn take_run(
+        &mut self,
+        cx: &mut Context<P>,
+        from: NodeId,
+        run: Arc<StreamRun<P>>,
+    ) -> Result<(), StreamError> {
+        if self.seat.parent != Parent::Node(from)
+            || run.packets.is_empty()
+            || run.last() <= self.down.received
+        {
+            return Ok(());
+        }
+        if run.first.checked_add(run.packets.len() as u64).is_none() {
+            cx.note_bad_message(from, "run.first: above the largest sequence number");
+            return Ok(());
+        }
+        // A new parent sends again the packets that the old parent may have sent.
+        let run = if run.first <= self.down.received { Arc::new(run.after(self.down.received)) } else { run };
+        if run.weight().saturating_add(self.down.held_bytes) > cx.config.limits.held_bytes_max {
+            cx.note_bad_message(from, "run: more bytes than may wait here (held_bytes_max)");
+            return Err(StreamError::Full { limit: "held_bytes_max".into() });
+        }
+        self.pass_run(cx, run);
+        Ok(())
+    }
+
+    /// Passes a run on: to everyone below, or packet by packet to the filter.
+    fn pass_run(&mut self, cx: &mut Context<P>, run: Arc<StreamRun<P>>) {
+        if !self.terms.spec.down_filter.is_empty() {
+            for (sequence, tag, payload) in run.iter() {
+                let packet =
+                    StreamDown { stream: run.stream, sequence, tag, to: None, payload: None, more: false };
+                self.pass_down(cx, packet, smallvec![payload.clone()]);
+            }
+            return;
+        }
+        self.down.received = run.last();
+        let tag_max = run.packets.iter().map(|&(tag, _)| tag).max().unwrap_or(0);
+        self.down.tag_max = self.down.tag_max.max(tag_max);
+        let (bytes, due) = (run.weight(), Due { first: run.first, last: run.last() });
+        self.down.held_bytes += bytes;
+        self.pass_on(cx, Descending { due, content: Content::Run(run), bytes });
+    }
+
     /// Takes a packet from the parent.
     pub(crate) fn take_down(
         &mut self,
@@ -110,7 +198,12 @@ impl<P: Payload> StreamState<P> {
     /// Sends the result of a packet to everyone below.
     pub(crate) fn forward(&mut self, cx: &mut Context<P>, descent: Descent<P>) {
         let Descent { sequence, tag, to, bytes, made: packets, .. } = descent;
-        let descending = Descending { sequence, tag, to, packets, bytes };
+        let due = Due { first: sequence, last: sequence };
+        self.pass_on(cx, Descending { due, content: Content::One { tag, to, packets }, bytes });
+    }
+
+    /// Sends packets to everyone below, and keeps them until they are taken.
+    fn pass_on(&mut self, cx: &mut Context<P>, descending: Descending<P>) {
         let mut is_awaited = false;
         for at in 0..self.seat.children.len() {
             if self.seat.children[at].standing() == Standing::There {
@@ -120,180 +213,88 @@ impl<P: Payload> StreamState<P> {
             // orphans.
             is_awaited |= self.seat.children[at].is_awaited();
         }
-        let is_for = |endpoint: u32| descending.to.as_ref().is_none_or(|to| to.contains(endpoint));
-        for own in self.own.iter_mut().filter(|own| is_for(own.endpoint)) {
-            for payload in &descending.packets {
-                let event = EndpointEvent::Packet { sequence, tag, payload: payload.clone() };
-                let event = Event::Endpoint { stream: self.terms.id, endpoint: own.endpoint, event };
-                cx.effects.push_back(Effect::Deliver(event));
-            }
-            if !descending.packets.is_empty() {
-                own.to_take.push_back(sequence);
-                is_awaited = true;
-            }
-        }
+        is_awaited |= self.give_to_own(cx, &descending);
         if is_awaited || !self.down.kept.is_empty() {
             self.down.kept.push_back(descending);
         } else {
-            self.down.held_bytes -= bytes;
-            self.count_taken(cx, 1, bytes);
+            self.down.held_bytes -= descending.bytes;
+            self.count_taken(cx, 1, descending.bytes);
         }
     }
 
-    /// Sends a packet to a child, if it is for an endpoint of its subtree.
-    fn send_descending(&mut self, cx: &mut Context<P>, at: usize, packet: &Descending<P>) -> bool {
+    /// Gives packets to endpoints hosted by this node. Returns true if there is something to take.
+    fn give_to_own(&mut self, cx: &mut Context<P>, descending: &Descending<P>) -> bool {
+        let mut is_awaited = false;
+        for own in &mut self.own {
+            match &descending.content {
+                Content::One { to, packets, .. }
+                    if packets.is_empty() || to.as_ref().is_some_and(|to| !to.contains(own.endpoint)) =>
+                {
+                    continue;
+                }
+                Content::One { tag, packets, .. } => {
+                    for payload in packets {
+                        let (sequence, tag, payload) = (descending.due.first, *tag, payload.clone());
+                        let event = EndpointEvent::Packet { sequence, tag, payload };
+                        cx.tell_endpoint(self.terms.id, own.endpoint, event);
+                    }
+                }
+                Content::Run(run) => {
+                    cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Packets(Arc::clone(run)));
+                }
+            }
+            own.to_take.push(descending.due);
+            is_awaited = true;
+        }
+        is_awaited
+    }
+
+    /// Sends packets to a child, if one is for an endpoint of its subtree.
+    fn send_descending(&mut self, cx: &mut Context<P>, at: usize, descending: &Descending<P>) -> bool {
         let child = &mut self.seat.children[at];
-        if packet.sequence <= child.more.taken_upto || !is_for(packet, &child.answers_for) {
+        if descending.due.last <= child.more.taken_upto || !descending.is_for(&child.answers_for) {
             return false;
         }
-        child.more.to_take.push_back(packet.sequence);
+        child.more.to_take.push(descending.due);
         let node = child.node;
-        let down = |payload: Option<P>, more: bool| StreamDown {
-            stream: self.terms.id,
-            sequence: packet.sequence,
-            tag: packet.tag,
-            to: packet.to.clone(),
-            payload,
-            more,
-        };
-        let last = packet.packets.len().saturating_sub(1);
-        for (number, payload) in packet.packets.iter().enumerate() {
-            cx.send_stream(node, StreamMessage::Down(down(Some(payload.clone()), number < last)));
-        }
-        if packet.packets.is_empty() {
-            cx.send_stream(node, StreamMessage::Down(down(None, false)));
+        match &descending.content {
+            Content::One { tag, to, packets } => {
+                let down = |payload: Option<P>, more: bool| StreamDown {
+                    stream: self.terms.id,
+                    sequence: descending.due.first,
+                    tag: *tag,
+                    to: to.clone(),
+                    payload,
+                    more,
+                };
+                let last = packets.len().saturating_sub(1);
+                for (number, payload) in packets.iter().enumerate() {
+                    cx.send_stream(node, StreamMessage::Down(down(Some(payload.clone()), number < last)));
+                }
+                if packets.is_empty() {
+                    cx.send_stream(node, StreamMessage::Down(down(None, false)));
+                }
+            }
+            Content::Run(run) => cx.send_stream(node, StreamMessage::Run(Arc::clone(run))),
         }
         true
     }
 
     /// Sends a child that has just joined the packets that it lacks.
     ///
-    /// The child may not have taken all that it has received; it acknowledges those packets later.
+    /// The child may not have taken all that it has received; it acknowledges those packets later. Of a run that it
+    /// has received in part, it drops the packets that it knows.
     pub(crate) fn send_down_again(&mut self, cx: &mut Context<P>, at: usize, received: u64) {
         let kept = core::mem::take(&mut self.down.kept);
         self.seat.children[at].more.to_take.clear();
-        for packet in &kept {
+        for descending in &kept {
             let child = &mut self.seat.children[at];
-            if packet.sequence > received {
-                self.send_descending(cx, at, packet);
-            } else if packet.sequence > child.more.taken_upto && is_for(packet, &child.answers_for) {
-                child.more.to_take.push_back(packet.sequence);
+            if descending.due.last > received {
+                self.send_descending(cx, at, descending);
+            } else if descending.due.last > child.more.taken_upto && descending.is_for(&child.answers_for) {
+                child.more.to_take.push(descending.due);
             }
         }
         self.down.kept = kept;
     }
-
-    /// Notes that a child's endpoints have taken all packets up to one.
-    pub(crate) fn take_taken(
-        &mut self,
-        cx: &mut Context<P>,
-        now: Instant,
-        from: NodeId,
-        upto: u64,
-    ) -> Result<(), StreamError> {
-        if let Some(at) = self.child_at(from) {
-            let child = &mut self.seat.children[at];
-            child.heard_at = now;
-            child.more.taken_upto = child.more.taken_upto.max(upto);
-            while child.more.to_take.front().is_some_and(|&sequence| sequence <= upto) {
-                child.more.to_take.pop_front();
-            }
-            self.forget_taken(cx);
-        }
-        Ok(())
-    }
-
-    /// Notes that an endpoint here has taken all packets up to one.
-    pub(crate) fn take_endpoint_taken(&mut self, cx: &mut Context<P>, endpoint: u32, upto: u64) {
-        let Some(at) = self.own_at(endpoint) else { return };
-        let own = &mut self.own[at];
-        while own.to_take.front().is_some_and(|&sequence| sequence <= upto) {
-            own.to_take.pop_front();
-        }
-        self.forget_taken(cx);
-    }
-
-    /// True if a child or endpoint below has not taken this packet or an earlier one.
-    ///
-    /// A child that has not yet said that it takes part may lack all packets that are kept.
-    fn is_untaken(&mut self, sequence: u64) -> bool {
-        let lags = |to_take: &VecDeque<u64>| to_take.front().is_some_and(|&first| first <= sequence);
-        let is_behind = |child: &Child<P>| child.is_awaited() || child.is_open() && lags(&child.more.to_take);
-        self.seat.children.any_again(is_behind) || self.own.iter().any(|own| lags(&own.to_take))
-    }
-
-    /// Last down-sequence number that everyone below has taken.
-    fn taken_upto(&mut self) -> u64 {
-        for at in 0..self.down.kept.len() {
-            let sequence = self.down.kept[at].sequence;
-            if self.is_untaken(sequence) {
-                return sequence - 1;
-            }
-        }
-        let waiting = self.down.waiting.front().map(|packet| packet.sequence);
-        let at_work = match &self.filtering.state {
-            Filter::Busy(Busy { what: AtWork::Packet(packet), .. }) => Some(packet.sequence),
-            _ => None,
-        };
-        waiting.into_iter().chain(at_work).min().map_or(self.down.received, |sequence| sequence - 1)
-    }
-
-    /// Drops the packets that everyone below has taken.
-    pub(crate) fn forget_taken(&mut self, cx: &mut Context<P>) {
-        let mut bytes = 0;
-        let mut packets = 0;
-        while let Some(first) = self.down.kept.front().map(|packet| packet.sequence)
-            && !self.is_untaken(first)
-        {
-            bytes += self.down.kept.pop_front().map_or(0, |packet| packet.bytes);
-            packets += 1;
-        }
-        self.down.held_bytes -= bytes;
-        if packets > 0 {
-            self.count_taken(cx, packets, bytes);
-        }
-    }
-
-    fn count_taken(&mut self, cx: &mut Context<P>, packets: usize, bytes: usize) {
-        self.down.untold_bytes += bytes;
-        self.down.untold_packets += packets;
-        let is_much = self.down.untold_bytes >= self.terms.window_bytes / 4
-            || self.down.untold_packets >= UNTOLD_PACKETS_MAX;
-        if is_much || self.front.is_some() {
-            self.tell_taken(cx);
-        }
-    }
-
-    /// Tells a new parent the last packet that everyone below has taken.
-    pub(crate) fn tell_taken_again(&mut self, cx: &mut Context<P>) {
-        if let Parent::Node(parent) = self.seat.parent {
-            self.down.told_taken = self.taken_upto();
-            let upto = self.down.told_taken;
-            cx.send_stream(parent, StreamMessage::Taken { stream: self.terms.id, upto });
-        }
-    }
-
-    /// Reports packets taken since the last report to the parent, or to the front-end's user.
-    pub(crate) fn tell_taken(&mut self, cx: &mut Context<P>) {
-        if self.down.untold_packets == 0 {
-            return;
-        }
-        let bytes = core::mem::take(&mut self.down.untold_bytes) as u64;
-        self.down.untold_packets = 0;
-        match self.seat.parent {
-            Parent::Top => self.tell_user(cx, StreamEvent::Taken { bytes }),
-            Parent::Node(parent) => {
-                let upto = self.taken_upto();
-                if self.order.orphan_since.is_none() && upto > self.down.told_taken {
-                    self.down.told_taken = upto;
-                    cx.send_stream(parent, StreamMessage::Taken { stream: self.terms.id, upto });
-                }
-            }
-        }
-    }
-}
-
-/// True if a packet is for some of these endpoints.
-pub(crate) fn is_for<P>(packet: &Descending<P>, endpoints: &PartitionSet) -> bool {
-    packet.to.as_ref().is_none_or(|to| to.intersects(endpoints))
 }

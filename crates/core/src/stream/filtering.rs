@@ -2,10 +2,11 @@
 //!
 //! A parent that does not settle therefore stops its senders, through this node and down to the endpoints.
 
+use super::descent::Descent;
 use super::gather::take_slot;
 use super::lane::{Slot, piece_bytes_max, weight};
 use super::spec::{FilterRun, FilterWork, Filtered, Source};
-use super::state::{AtWork, Busy, Descent, Filter, StreamState};
+use super::state::{AtWork, Busy, Filter, StreamState};
 use super::table::Streams;
 use super::{StreamError, StreamId};
 use crate::call::jobs::RunAbandoned;

@@ -5,7 +5,7 @@
 
 use super::places::Places;
 use super::tags::TagRuns;
-use super::{OperatorId, StreamError, StreamId, StreamSpec};
+use super::{OperatorId, PACKET_BYTES, StreamError, StreamId, StreamSpec};
 use crate::error::Missing;
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -94,6 +94,52 @@ pub struct StreamDown<P> {
     pub more: bool,
 }
 
+/// The most packets of one [`StreamRun`].
+pub const RUN_PACKETS_MAX: usize = 1_024;
+/// The most payload bytes of one [`StreamRun`], as few as one chunk of a payload has.
+pub const RUN_BYTES_MAX: usize = 64 << 10;
+
+/// Parent to child: packets from the front-end that follow each other, for all endpoints.
+///
+/// Packets that wait together travel as one message, which all children share. No run passes a filter.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamRun<P> {
+    /// The stream.
+    pub stream: StreamId,
+    /// Sequence number of the first packet at the front-end; the others follow without a gap.
+    pub first: u64,
+    /// The packets with their tags, from 1 to [`RUN_PACKETS_MAX`], of [`RUN_BYTES_MAX`] bytes together.
+    pub packets: Vec<(u64, P)>,
+}
+
+impl<P> StreamRun<P> {
+    /// Sequence number of the last packet.
+    pub fn last(&self) -> u64 {
+        self.first.saturating_add((self.packets.len() as u64).saturating_sub(1))
+    }
+
+    /// The packets with their sequence numbers and tags.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, &P)> {
+        (self.first..).zip(&self.packets).map(|(sequence, (tag, payload))| (sequence, *tag, payload))
+    }
+}
+
+impl<P: Payload> StreamRun<P> {
+    /// The packets after one of them.
+    pub(crate) fn after(&self, sequence: u64) -> Self {
+        let known = sequence.saturating_sub(self.first).saturating_add(1);
+        let known = usize::try_from(known).unwrap_or(usize::MAX).min(self.packets.len());
+        let packets = self.packets[known..].to_vec();
+        Self { stream: self.stream, first: sequence.saturating_add(1), packets }
+    }
+
+    /// The weight of the packets against a window.
+    pub(crate) fn weight(&self) -> usize {
+        self.packets.iter().map(|(_, payload)| PACKET_BYTES + payload.len()).sum()
+    }
+}
+
 /// Parent to child: the front-end's user has taken these waves, so no node needs to keep them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -150,6 +196,8 @@ pub enum StreamMessage<P> {
     Up(StreamUp<P>),
     /// See [`StreamDown`].
     Down(StreamDown<P>),
+    /// See [`StreamRun`].
+    Run(Arc<StreamRun<P>>),
     /// See [`StreamSettled`].
     Settled(StreamSettled),
     /// Child to parent: the endpoints below have taken all packets up to this one.
@@ -211,6 +259,7 @@ impl<P> StreamMessage<P> {
             Self::Open(open) => open.stream,
             Self::Up(up) => up.stream,
             Self::Down(down) => down.stream,
+            Self::Run(run) => run.stream,
             Self::Settled(settled) => settled.stream,
             Self::News(news) => news.stream,
             Self::Report(report) => report.stream,

@@ -30,12 +30,13 @@
 //! nodes; `state` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
 //! [`places`], `layout`, `seating` and `given` lay out the tree; every input arrives at `desk`; `open`,
 //! `reseat`, `news` and `close` begin, change and end it; `gather`, `late`, `filtering`, `emit` and
-//! `settle` are the way up; `down` is the way down; `repair` and `report` handle lost and returning nodes;
+//! `settle` are the way up; `down`, `descent` and `taken` are the way down; `repair` and `report` handle lost and returning nodes;
 //! `front` and `endpoint` are the two ends; [`operator`] fetches filters that a node was not built with;
 //! [`tags`] has sets of tags; [`work`] reports the sizes of a node's state.
 
 mod child;
 mod close;
+mod descent;
 mod desk;
 mod down;
 mod emit;
@@ -63,6 +64,7 @@ pub mod spec;
 pub(crate) mod state;
 pub(crate) mod table;
 pub mod tags;
+mod taken;
 pub mod work;
 
 pub use error::StreamError;

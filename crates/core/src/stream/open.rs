@@ -5,6 +5,7 @@
 //! layout changes later, the parent sends a node its new place (`reseat`).
 
 use super::child::{Child, Flow, Half, Own, Placed};
+use super::descent::ToTake;
 use super::error::StreamError;
 use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
@@ -22,7 +23,7 @@ use crate::partitions::PartitionSet;
 use crate::seat::Parent;
 use crate::time::Instant;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -158,7 +159,7 @@ impl<P: Payload> StreamState<P> {
                 in_flight: ByKey::default(),
                 in_flight_bytes: 0,
                 unmarked_bytes: 0,
-                to_take: VecDeque::new(),
+                to_take: ToTake::default(),
             };
             self.own.insert(at, own);
             let (spec, window_bytes) = (Arc::clone(&self.terms.spec), self.terms.window_bytes as u64);
@@ -238,7 +239,7 @@ impl<P: Payload> StreamState<P> {
             formerly,
             away: Vec::new(),
             half: Half::default(),
-            to_take: VecDeque::new(),
+            to_take: ToTake::default(),
             taken_upto: 0,
             holds_from: None,
             carries: None,

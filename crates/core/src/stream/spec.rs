@@ -1,5 +1,6 @@
 //! The description of a stream, and the events that its two ends receive.
 
+use super::message::StreamRun;
 use super::{StreamError, StreamId};
 use crate::error::Missing;
 use crate::partitions::PartitionSet;
@@ -149,6 +150,8 @@ pub enum EndpointEvent<P> {
         /// The payload.
         payload: P,
     },
+    /// Packets from the front-end that arrived together.
+    Packets(Arc<StreamRun<P>>),
     /// This many bytes that the endpoint sent are settled.
     Settled {
         /// Bytes.

@@ -2,6 +2,7 @@
 
 use super::StreamId;
 use super::child::{Child, Flow, Own};
+use super::descent::{Descent, Down};
 use super::lane::{Lane, Piece, Slot};
 use super::layout::Layout;
 use super::places::SeatNumber;
@@ -23,7 +24,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use smallvec::SmallVec;
 
 /// The state of a stream's filter.
 #[derive(Debug)]
@@ -72,84 +72,6 @@ pub(crate) enum AtWork<P> {
     Wave(u32, Slot<P>),
     /// A packet on its way down.
     Packet(Descent<P>),
-}
-
-/// A packet on its way down that waits for the filter, or is in it.
-#[derive(Debug)]
-pub(crate) struct Descent<P> {
-    pub(crate) sequence: u64,
-    pub(crate) tag: u64,
-    pub(crate) to: Option<PartitionSet>,
-    /// Weight of the packet on arrival.
-    pub(crate) bytes: usize,
-    /// Received packets that the filter has not finished, in reverse order.
-    ///
-    /// The parent's filter may have made several packets of one, or none.
-    pub(crate) left: SmallVec<[P; 1]>,
-    /// Packets that the filter has made so far.
-    pub(crate) made: SmallVec<[P; 1]>,
-}
-
-/// A packet on its way down, kept until every endpoint and child below has taken it.
-#[derive(Debug)]
-pub(crate) struct Descending<P> {
-    pub(crate) sequence: u64,
-    pub(crate) tag: u64,
-    pub(crate) to: Option<PartitionSet>,
-    pub(crate) packets: SmallVec<[P; 1]>,
-    /// Weight of the packet on arrival, before the filter changed it: the front-end's user counts these
-    /// bytes.
-    pub(crate) bytes: usize,
-}
-
-/// The way down at one node.
-///
-/// Twelve fields, because a packet passes through all of them: packets that have arrived, packets that wait,
-/// packets kept until they are taken, and what the parent has been told about them.
-#[derive(Debug)]
-pub(crate) struct Down<P> {
-    /// Last down-sequence number sent before this node joined.
-    pub(crate) packets_before: u64,
-    /// Last down-sequence number that the front-end had sent when it made the layout that this node knows.
-    ///
-    /// This node need not have received all packets up to it.
-    pub(crate) before_layout: u64,
-    /// Last down-sequence number received from the parent, or sent by the front-end's user.
-    pub(crate) received: u64,
-    /// Frames of a packet whose last frame has not arrived.
-    pub(crate) half: SmallVec<[P; 1]>,
-    pub(crate) half_bytes: usize,
-    /// Packets that wait for the filter.
-    pub(crate) waiting: VecDeque<Descent<P>>,
-    pub(crate) kept: VecDeque<Descending<P>>,
-    /// Bytes of waiting and kept packets, by their weight on arrival.
-    pub(crate) held_bytes: usize,
-    /// Last down-sequence number acknowledged to the parent.
-    pub(crate) told_taken: u64,
-    /// Bytes that all below have taken and that have not been acknowledged yet.
-    pub(crate) untold_bytes: usize,
-    pub(crate) untold_packets: usize,
-    /// The largest tag that went down.
-    pub(crate) tag_max: u64,
-}
-
-impl<P> Default for Down<P> {
-    fn default() -> Self {
-        Self {
-            packets_before: 0,
-            before_layout: 0,
-            received: 0,
-            half: SmallVec::new(),
-            half_bytes: 0,
-            waiting: VecDeque::new(),
-            kept: VecDeque::new(),
-            held_bytes: 0,
-            told_taken: 0,
-            untold_bytes: 0,
-            untold_packets: 0,
-            tag_max: 0,
-        }
-    }
 }
 
 /// State that only the front-end has.

@@ -164,6 +164,9 @@ impl Timeline {
                     EndpointEvent::Opened { .. } => "is opened".into(),
                     EndpointEvent::Closed(reason) => format!("is closed: {reason}"),
                     EndpointEvent::Packet { tag, .. } => format!("is given a packet of tag {tag}"),
+                    EndpointEvent::Packets(run) => {
+                        format!("is given packets {} to {}", run.first, run.last())
+                    }
                     EndpointEvent::Settled { .. } => return,
                 };
                 self.note(now, at, About::Stream(*stream), format!("= endpoint {endpoint} {text}"));
@@ -249,6 +252,7 @@ fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
             )
         }
         StreamMessage::Down(down) => format!("down {} of tag {}", down.sequence, down.tag),
+        StreamMessage::Run(run) => format!("down {} to {}", run.first, run.last()),
         StreamMessage::News(news) => {
             let away: Vec<_> = news.away.iter().map(|loss| loss.partitions.to_string()).collect();
             format!(

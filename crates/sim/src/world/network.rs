@@ -217,6 +217,7 @@ fn stream_bytes(message: &StreamMessage<Ink>) -> usize {
         StreamMessage::News(news) => (news.joined.len() + news.away.len()) * SEAT_BYTES,
         StreamMessage::Up(up) => of(&up.payload),
         StreamMessage::Down(down) => of(&down.payload),
+        StreamMessage::Run(run) => run.packets.iter().map(|(_, payload)| payload.len()).sum(),
         StreamMessage::Operator { payload, .. } => of(payload),
         _ => 0,
     }

@@ -297,7 +297,7 @@ impl Loop {
             // Launchers announce new processes here, and later requests of this turn must know them.
             turn.launches.drain(..).for_each(|ask| self.take_launch_ask(ask));
             turn.asks.drain(..).for_each(|ask| self.take(ask));
-            turn.streams.drain(..).for_each(|ask| self.take_stream_ask(ask));
+            self.take_stream_asks(turn.streams.drain(..));
         }
     }
 

@@ -8,7 +8,6 @@
 use super::Loop;
 use super::launching::LaunchNews;
 use super::link::{End, Link, Route};
-use super::traffic::push;
 use crate::transport::{self, GreetError, Greeted};
 use crate::wire::Outbox;
 use bytes::Bytes;
@@ -35,7 +34,7 @@ impl Loop {
             return self.feed(Input::Lost { peer: to });
         }
         let mut outbox = Box::new(self.empty_outbox());
-        let pushed = push(&mut outbox, message);
+        let pushed = self.push(&mut outbox, message);
         self.peers.borrow_mut().routes.insert(to, Route::Dialing(outbox));
         self.dial(to.addr, Some(to));
         self.account(to, pushed);

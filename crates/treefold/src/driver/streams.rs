@@ -8,7 +8,7 @@ use super::Loop;
 use super::asks::{Handle, StreamAsk};
 use super::meter::Meter;
 use super::operators::Asker;
-use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took, Untold};
+use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Packets, Took, Untold};
 use crate::filter::{Filters, News};
 use crate::job::{Filtering, text_of};
 use crate::stream::FrontEndUser;
@@ -194,7 +194,16 @@ impl Loop {
                 let packet = Packet { tag, payload, sequence };
                 let took = self.call_endpoint(stream, endpoint, |it, outlet| it.packet(outlet, packet));
                 if took != Some(Took::Later) {
-                    self.note_took(stream, endpoint, sequence, bytes);
+                    self.note_took(stream, endpoint, sequence, 1, bytes);
+                }
+            }
+            EndpointEvent::Packets(run) => {
+                let bytes = run.packets.iter().map(|(_, payload)| payload.len() as u64).sum();
+                let (sequence, packets) = (run.last(), run.packets.len());
+                let run = Packets::of(run);
+                let took = self.call_endpoint(stream, endpoint, |it, outlet| it.packets(outlet, run));
+                if took != Some(Took::Later) {
+                    self.note_took(stream, endpoint, sequence, packets, bytes);
                 }
             }
             EndpointEvent::Settled { bytes } => {
@@ -291,11 +300,18 @@ impl Loop {
     }
 
     /// Informs core about the packets that an endpoint has taken, but not after every packet.
-    fn note_took(self: &Rc<Self>, stream: StreamId, endpoint: u32, sequence: u64, bytes: u64) {
+    fn note_took(
+        self: &Rc<Self>,
+        stream: StreamId,
+        endpoint: u32,
+        sequence: u64,
+        packets: usize,
+        bytes: u64,
+    ) {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint))
-                && !seat.untold.note(bytes, seat.window_bytes)
+                && !seat.untold.note(packets, bytes, seat.window_bytes)
             {
                 return;
             }
@@ -303,8 +319,36 @@ impl Loop {
         self.feed(Input::Command(Command::EndpointTook { stream, endpoint, sequence }));
     }
 
+    /// Handles requests about streams. Packets that wait together for all endpoints of a stream go down together.
+    pub(super) fn take_stream_asks(self: &Rc<Self>, asks: impl Iterator<Item = StreamAsk>) {
+        let mut run: Option<(RequestId, Vec<(u64, Bytes)>)> = None;
+        for ask in asks {
+            match (ask, &mut run) {
+                (StreamAsk::Send { request, tag, to: None, payload }, Some((of, packets)))
+                    if *of == request =>
+                {
+                    packets.push((tag, payload));
+                }
+                (StreamAsk::Send { request, tag, to: None, payload }, _) => {
+                    self.send_run(run.replace((request, vec![(tag, payload)])));
+                }
+                (ask, _) => {
+                    self.send_run(run.take());
+                    self.take_stream_ask(ask);
+                }
+            }
+        }
+        self.send_run(run);
+    }
+
+    fn send_run(self: &Rc<Self>, run: Option<(RequestId, Vec<(u64, Bytes)>)>) {
+        if let Some((request, packets)) = run {
+            self.feed(Input::Command(Command::StreamSendRun { request, packets }));
+        }
+    }
+
     /// Handles a request about a stream.
-    pub(super) fn take_stream_ask(self: &Rc<Self>, ask: StreamAsk) {
+    fn take_stream_ask(self: &Rc<Self>, ask: StreamAsk) {
         let command = match ask {
             StreamAsk::Open { request, spec, options, user } => {
                 self.streams.borrow_mut().fronts.insert(request, user);

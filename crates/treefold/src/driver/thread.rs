@@ -249,6 +249,7 @@ impl Loop {
             timer_moved: Notify::new(),
             peers: RefCell::default(),
             dirty: RefCell::default(),
+            run_frames: RefCell::default(),
             flush_wanted: Notify::new(),
             links_gone: Notify::new(),
             datagrams,

@@ -18,6 +18,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::message::Message;
+use treefold_core::stream::message::StreamMessage;
 
 impl Loop {
     pub(super) fn send(self: &Rc<Self>, to: NodeId, message: Message<Bytes>) {
@@ -28,11 +29,11 @@ impl Loop {
         let pushed = match peers.routes.get_mut(&to) {
             Some(Route::Up(links)) => {
                 let link = &links[0];
-                let pushed = push(&mut link.outbox.borrow_mut(), &message);
+                let pushed = self.push(&mut link.outbox.borrow_mut(), &message);
                 self.mark_dirty(link);
                 pushed
             }
-            Some(Route::Dialing(outbox)) => push(outbox, &message),
+            Some(Route::Dialing(outbox)) => self.push(outbox, &message),
             None => {
                 drop(peers);
                 return self.dial_peer(to, &message);
@@ -40,6 +41,20 @@ impl Loop {
         };
         drop(peers);
         self.account(to, pushed);
+    }
+
+    /// Adds a message to an outbox and returns the number of bytes that wait there. All peers share the frame of a
+    /// run.
+    pub(super) fn push(&self, outbox: &mut Outbox, message: &Message<Bytes>) -> Result<usize, WireError> {
+        if let Message::Stream(message) = message
+            && let StreamMessage::Run(run) = &**message
+        {
+            let frame = self.run_frames.borrow_mut().frame(run, &self.identity.limits)?;
+            outbox.push_run(run.stream, &frame);
+        } else {
+            outbox.push(message)?;
+        }
+        Ok(outbox.len_bytes())
     }
 
     /// Handles the result of adding a message to a peer's outbox: the bytes that wait there, or an error.
@@ -71,6 +86,7 @@ impl Loop {
         let mut batch = Vec::new();
         loop {
             self.flush_wanted.notified().await;
+            self.run_frames.borrow_mut().forget();
             std::mem::swap(&mut batch, &mut *self.dirty.borrow_mut());
             for link in batch.drain(..) {
                 link.dirty.set(false);
@@ -165,10 +181,4 @@ impl Loop {
         }
         Ok(())
     }
-}
-
-/// Adds a message to an outbox and returns the number of bytes that wait there.
-pub(super) fn push(outbox: &mut Outbox, message: &Message<Bytes>) -> Result<usize, WireError> {
-    outbox.push(message)?;
-    Ok(outbox.len_bytes())
 }

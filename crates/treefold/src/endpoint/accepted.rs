@@ -10,7 +10,7 @@
 //! Invariant: an end has exactly one reason. The reason is stored before the packets' channel and the
 //! window are closed, so a user that finds either of them closed also finds the reason.
 
-use super::{Endpoint, EndpointKind, Opening, Outlet, Packet, Took, Untold};
+use super::{Endpoint, EndpointKind, Opening, Outlet, Packet, Packets, Took, Untold};
 use crate::driver::asks::StreamAsk;
 use crate::error::Error;
 use crate::window::Window;
@@ -98,7 +98,9 @@ impl Acceptor {
 /// instead, call [`leave`](Self::leave).
 #[derive(Debug)]
 pub struct EndpointStream {
-    pub(super) packets: mpsc::UnboundedReceiver<Packet>,
+    pub(super) packets: mpsc::UnboundedReceiver<Packets>,
+    /// The packets that arrived with the last one.
+    pub(super) arrived: Option<Packets>,
     pub(super) out: EndpointSender,
     pub(super) untold: Untold,
 }
@@ -137,15 +139,25 @@ impl EndpointStream {
 
     /// Waits for the next packet; `None` means that the stream is over.
     pub async fn recv(&mut self) -> Option<Packet> {
-        let packet = self.packets.recv().await?;
+        loop {
+            if let Some(packet) = self.next_arrived() {
+                return Some(packet);
+            }
+            self.arrived = Some(self.packets.recv().await?);
+        }
+    }
+
+    /// The next of the packets that arrived together.
+    pub(super) fn next_arrived(&mut self) -> Option<Packet> {
+        let packet = self.arrived.as_mut()?.next()?;
         self.note_taken(&packet);
         Some(packet)
     }
 
     /// Counts a taken packet, and tells core now and then.
-    pub(super) fn note_taken(&mut self, packet: &Packet) {
+    fn note_taken(&mut self, packet: &Packet) {
         let Opening { stream, endpoint, window_bytes, ref handle, .. } = self.out.opening;
-        if self.untold.note(packet.payload.len() as u64, window_bytes) {
+        if self.untold.note(1, packet.payload.len() as u64, window_bytes) {
             let sequence = packet.sequence;
             handle.stream_ask(StreamAsk::EndpointTook { stream, endpoint, sequence });
         }
@@ -219,7 +231,7 @@ impl EndpointKind for Accepting {
         let over = Arc::new(OnceLock::new());
         let out =
             EndpointSender { opening: opening.clone(), window: Arc::clone(&window), over: Arc::clone(&over) };
-        let stream = EndpointStream { packets, out, untold: Untold::default() };
+        let stream = EndpointStream { packets, arrived: None, out, untold: Untold::default() };
         let is_accepted = self.streams.try_send(stream).is_ok();
         let end = End { over, window };
         let passing = Passing { end, packets: sender, is_accepted, bell: self.bell.clone() };
@@ -232,7 +244,7 @@ impl EndpointKind for Accepting {
 struct Passing {
     // Fields are dropped in order: the reason is stored, then the channel closes, then the bell rings.
     end: End,
-    packets: mpsc::UnboundedSender<Packet>,
+    packets: mpsc::UnboundedSender<Packets>,
     is_accepted: bool,
     bell: Bell,
 }
@@ -266,9 +278,13 @@ impl Endpoint for Passing {
         }
     }
 
-    fn packet(&mut self, _: &mut Outlet<'_>, packet: Packet) -> Took {
+    fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took {
+        self.packets(outlet, Packets::one(packet))
+    }
+
+    fn packets(&mut self, _: &mut Outlet<'_>, packets: Packets) -> Took {
         // If the user has dropped the stream's reading end, the packet counts as taken.
-        let took = match self.packets.send(packet) {
+        let took = match self.packets.send(packets) {
             Ok(()) => Took::Later,
             Err(_) => Took::Now,
         };

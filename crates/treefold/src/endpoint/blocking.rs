@@ -77,13 +77,15 @@ impl EndpointStream {
     /// # Errors
     /// If no packet is there, or the stream is over.
     pub fn try_recv(&mut self) -> Result<Packet, RecvError> {
-        match self.packets.try_recv() {
-            Ok(packet) => {
-                self.note_taken(&packet);
-                Ok(packet)
+        loop {
+            if let Some(packet) = self.next_arrived() {
+                return Ok(packet);
             }
-            Err(TryRecvError::Empty) => Err(RecvError::Empty),
-            Err(TryRecvError::Disconnected) => Err(RecvError::Over(self.out.reason())),
+            match self.packets.try_recv() {
+                Ok(packets) => self.arrived = Some(packets),
+                Err(TryRecvError::Empty) => return Err(RecvError::Empty),
+                Err(TryRecvError::Disconnected) => return Err(RecvError::Over(self.out.reason())),
+            }
         }
     }
 

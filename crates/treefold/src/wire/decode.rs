@@ -122,6 +122,7 @@ impl Decoder {
             Kind::StreamOpen
             | Kind::StreamUp
             | Kind::StreamDown
+            | Kind::StreamRun
             | Kind::StreamSettled
             | Kind::StreamTaken
             | Kind::StreamNews
@@ -244,6 +245,7 @@ fn may_have_payload(kind: Kind) -> bool {
             | Kind::StreamOpen
             | Kind::StreamUp
             | Kind::StreamDown
+            | Kind::StreamRun
             | Kind::StreamOperator
             | Kind::OperatorRequest
             | Kind::Push

@@ -118,6 +118,8 @@ kinds! {
     StreamOperator = 74,
     /// `StreamMessage::Report`.
     StreamReport = 75,
+    /// `StreamMessage::Run`.
+    StreamRun = 76,
     /// `PushMessage::Attach`.
     PushAttach = 80,
     /// `PushMessage::Attached`.

@@ -245,6 +245,8 @@ impl Inbox {
             }
             // A well-formed chunk was begun as soon as its header had arrived.
             Kind::Chunk => return Err(decoded::<ChunkHeader>(header).err().unwrap_or(malformed("flags"))),
+            // A run is no longer than a chunk.
+            Kind::StreamRun if is_chunked => return Err(malformed("flags")),
             kind if is_chunked => {
                 let message = self.decoder.message(kind, prefix.tag, header, Some(Bytes::new()))?;
                 self.streams.keep(message);

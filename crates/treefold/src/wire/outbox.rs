@@ -1,23 +1,57 @@
 //! The sending half of a connection.
 
 use crate::wire::COPIED_BYTES_MAX;
-use crate::wire::encode::{Encoder, Shell, append};
+use crate::wire::encode::{Encoder, Shell, Track, append};
 use crate::wire::error::{WireError, within};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, LENGTH_BYTES, PREFIX_BYTES, Prefix};
 use crate::wire::header::Announcement;
 use crate::wire::hello::{Fault, Hello};
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
+use crate::wire::stream::run::frame_of;
 use crate::wire::tracks::{CHUNK_GROWTH_MAX, Parcel, Tracks};
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use std::io::IoSlice;
+use std::sync::Arc;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
+use treefold_core::stream::StreamId;
+use treefold_core::stream::message::{StreamMessage, StreamRun};
 
 /// Upper bound on the usual chunk, regardless of the limits: the length of the longest chunk's frame must fit
 /// a u32.
 const CHUNK_BYTES_CEILING: usize = (1 << 30) / CHUNK_GROWTH_MAX;
+
+/// Encodes each run once, for all peers that it is sent to.
+///
+/// Core sends a run to one child after the other, so it suffices to remember the last one.
+#[derive(Debug, Default)]
+pub(crate) struct RunFrames {
+    last: Option<(Arc<StreamRun<Bytes>>, Bytes)>,
+}
+
+impl RunFrames {
+    /// The frame of a run.
+    ///
+    /// # Errors
+    /// If a part of the run is above its limit or cannot be expressed.
+    pub(crate) fn frame(&mut self, run: &Arc<StreamRun<Bytes>>, limits: &Limits) -> Result<Bytes, WireError> {
+        if let Some((last, frame)) = &self.last
+            && Arc::ptr_eq(last, run)
+        {
+            return Ok(frame.clone());
+        }
+        let frame = frame_of(run, limits)?;
+        self.last = Some((Arc::clone(run), frame.clone()));
+        Ok(frame)
+    }
+
+    /// Frees the memory of the last run.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
+    }
+}
 
 /// Encodes messages to a peer as bytes.
 ///
@@ -48,9 +82,30 @@ impl Outbox {
     /// # Errors
     /// If a part of the message is above its limit or cannot be expressed. Then none of it is queued.
     pub fn push(&mut self, message: &Message<Bytes>) -> Result<(), WireError> {
+        if let Message::Stream(message) = message
+            && let StreamMessage::Run(run) = &**message
+        {
+            self.push_run(run.stream, &frame_of(run, &self.limits)?);
+            return Ok(());
+        }
         let from = self.begin_frame();
         let shell = self.encoder.put_header(message, &self.limits, self.control.buffer_mut());
         self.finish_frame(from, shell)
+    }
+
+    /// Queues the frame of a run, which [`RunFrames`] has encoded for all peers.
+    pub(crate) fn push_run(&mut self, stream: StreamId, frame: &Bytes) {
+        if self.tracks.holds(Track::Stream(stream)) {
+            let parcel = Parcel { head: BytesMut::new(), body: frame.clone(), stream: None };
+            self.tracks.push(Track::Stream(stream), parcel);
+        } else if frame.len() > COPIED_BYTES_MAX {
+            self.control.push_shared(frame.clone());
+        } else {
+            let buffer = self.control.buffer_mut();
+            let from = buffer.len();
+            buffer.put_slice(frame);
+            self.control.commit(from);
+        }
     }
 
     /// Queues a greeting. It must be the first item queued.

@@ -105,6 +105,7 @@ fn stream_message(message: &StreamMessage<Ink>) -> Option<String> {
         }
         StreamMessage::Up(up) => wave_up(up),
         StreamMessage::Down(down) => format!("packet {} down, tag {}", down.sequence, down.tag),
+        StreamMessage::Run(run) => format!("packets {} to {} down", run.first, run.last()),
         StreamMessage::Taken { upto: 0, .. } => return None,
         StreamMessage::Taken { upto, .. } => format!("took the packets down up to {upto}"),
         StreamMessage::Settled(settled) => {
@@ -185,6 +186,9 @@ pub fn endpoint_event(endpoint: u32, event: &EndpointEvent<Ink>) -> String {
     match event {
         EndpointEvent::Opened { .. } => format!("endpoint {endpoint} is opened"),
         EndpointEvent::Packet { tag, .. } => format!("endpoint {endpoint} is given a packet of tag {tag}"),
+        EndpointEvent::Packets(run) => {
+            format!("endpoint {endpoint} is given packets {} to {}", run.first, run.last())
+        }
         EndpointEvent::Settled { bytes } => format!("endpoint {endpoint} has {bytes} bytes settled"),
         EndpointEvent::Closed(reason) => format!("endpoint {endpoint} is closed: {reason}"),
     }

@@ -18,6 +18,8 @@ use treefold_core::time::Duration;
 /// Longest time until all packets are settled after endpoints stop sending. Slow filters and windows of one
 /// packet let only a few packets per second pass. The time of waves' time-outs is added.
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
+/// The number of packets that go down together.
+const RUN_PACKETS: u64 = 3;
 /// Time after the orphans' patience within which a closed stream must be gone from all nodes.
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
 
@@ -47,13 +49,15 @@ impl Stage<'_> {
 
     pub(super) fn send_down(&mut self, number: usize) {
         let Some(&opened) = self.opened.get(&number) else { return };
+        if self.life(opened.front) != Life::Running {
+            return;
+        }
         let tag = opened.sent + 1;
-        let may = self.life(opened.front) == Life::Running;
-        if may
-            && self.world.send_down(opened.front, opened.request, tag, None, &mut self.watch)
-            && let Some(opened) = self.opened.get_mut(&number)
-        {
-            opened.sent = tag;
+        // Every fourth time several packets go together.
+        let tags = tag..tag + if tag.is_multiple_of(4) { RUN_PACKETS } else { 1 };
+        let sent = self.world.send_run_down(opened.front, opened.request, tags, &mut self.watch);
+        if let Some(opened) = self.opened.get_mut(&number) {
+            opened.sent += sent;
         }
     }
 

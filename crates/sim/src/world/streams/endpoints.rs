@@ -84,6 +84,11 @@ impl World {
                 self.open_seat(key, play, window_bytes);
             }
             EndpointEvent::Packet { sequence, tag, .. } => self.take_packet(key, sequence, tag, inline),
+            EndpointEvent::Packets(run) => {
+                for (sequence, tag, _) in run.iter() {
+                    self.take_packet(key, sequence, tag, inline);
+                }
+            }
             EndpointEvent::Settled { bytes } => {
                 let seat = self.open_seat_of(&key);
                 assert!(

@@ -75,20 +75,40 @@ impl World {
         to: Option<PartitionSet>,
         watch: &mut dyn Watch,
     ) -> bool {
-        let window_bytes = self.places[at].spec.limits.stream_window_bytes as u64;
-        let key = (self.places[at].id, request);
-        let Some(front) = self.streams.fronts.get_mut(&key).filter(|front| !front.is_over) else {
-            return false;
-        };
-        let payload = Ink { bytes: 0, ..Ink::params(tag, 1.0) };
-        let bytes = u64::from(payload.bytes) + PACKET_BYTES as u64;
-        if front.stream.is_none() || front.down_bytes + bytes > window_bytes {
-            return false;
-        }
-        front.down_bytes += bytes;
+        let Some(payload) = self.take_down_room(at, request, tag) else { return false };
         let send = Command::StreamSend { request, tag, to, payload };
         self.feed(at, Input::Command(send), watch);
         true
+    }
+
+    /// Sends packets with consecutive tags down together, as many of them as the window has room for. Returns their
+    /// number.
+    pub fn send_run_down(
+        &mut self,
+        at: usize,
+        request: RequestId,
+        tags: std::ops::Range<u64>,
+        watch: &mut dyn Watch,
+    ) -> u64 {
+        let payloads = tags.map_while(|tag| Some((tag, self.take_down_room(at, request, tag)?)));
+        let packets: Vec<(u64, Ink)> = payloads.collect();
+        let sent = packets.len() as u64;
+        if sent > 0 {
+            self.feed(at, Input::Command(Command::StreamSendRun { request, packets }), watch);
+        }
+        sent
+    }
+
+    /// Takes room for a packet in a front-end's window, and returns the packet.
+    fn take_down_room(&mut self, at: usize, request: RequestId, tag: u64) -> Option<Ink> {
+        let window_bytes = self.places[at].spec.limits.stream_window_bytes as u64;
+        let key = (self.places[at].id, request);
+        let front = self.streams.fronts.get_mut(&key).filter(|front| !front.is_over)?;
+        let payload = Ink { bytes: 0, ..Ink::params(tag, 1.0) };
+        let bytes = u64::from(payload.bytes) + PACKET_BYTES as u64;
+        let has_room = front.stream.is_some() && front.down_bytes + bytes <= window_bytes;
+        front.down_bytes += if has_room { bytes } else { 0 };
+        has_room.then_some(payload)
     }
 
     /// Closes a stream for the user of the front-end at `at`.

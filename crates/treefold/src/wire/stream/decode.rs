@@ -2,9 +2,10 @@
 
 use super::end::stream_error_of;
 use super::header::{
-    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader,
+    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, RunHeader, SettledHeader,
     TakenHeader, UpHeader,
 };
+use super::run::run_of;
 use super::tags::TagSets;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
@@ -35,6 +36,7 @@ use treefold_core::time::Duration;
 pub(in crate::wire) struct StreamDecoder {
     up: UpHeader,
     down: DownHeader,
+    run: RunHeader,
     settled: SettledHeader,
 }
 
@@ -56,6 +58,9 @@ impl StreamDecoder {
         Ok(match kind {
             Kind::StreamUp => StreamMessage::Up(self.up(stream, header, payload, limits)?),
             Kind::StreamDown => StreamMessage::Down(self.down(stream, header, payload, limits)?),
+            Kind::StreamRun => {
+                StreamMessage::Run(Arc::new(run_of(stream, &mut self.run, header, payload, limits)?))
+            }
             Kind::StreamSettled => {
                 StreamMessage::Settled(StreamSettled { stream, lanes: self.settled(header, limits)? })
             }

@@ -56,6 +56,8 @@ impl StreamEncoder {
                 self.put_down(down, limits, out)?;
                 (Kind::StreamDown, down.payload.as_ref())
             }
+            // The outbox encodes runs as whole frames.
+            StreamMessage::Run(_) => return Err(WireError::Inexpressible { field: "run" }),
             StreamMessage::Settled(settled) => {
                 self.put_settled(settled, limits, out)?;
                 (Kind::StreamSettled, None)

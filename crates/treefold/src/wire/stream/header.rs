@@ -81,6 +81,21 @@ pub(in crate::wire) struct DownHeader {
     pub(in crate::wire) to: Vec<u8>,
 }
 
+/// `StreamRun`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct RunHeader {
+    #[prost(uint64, tag = "1")]
+    pub(in crate::wire) number: u64,
+    #[prost(uint32, tag = "2")]
+    pub(in crate::wire) count: u32,
+    #[prost(uint64, tag = "3")]
+    pub(in crate::wire) tag: u64,
+    #[prost(sint64, repeated, tag = "4")]
+    pub(in crate::wire) tag_steps: Vec<i64>,
+    #[prost(uint32, repeated, tag = "5")]
+    pub(in crate::wire) lengths: Vec<u32>,
+}
+
 /// `StreamSettled`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct SettledHeader {

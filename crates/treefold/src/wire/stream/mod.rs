@@ -4,17 +4,18 @@
 //! frame's prefix contains the stream's id in the fields of a wave's id. All of a stream's frames are in one
 //! lane, so that they keep their order, except signs of life and reports.
 //!
-//! `StreamUp` and `StreamDown` arrive at rates of 100,000 a second, and `StreamSettled` is frequent too.
+//! `StreamUp`, `StreamDown` and `StreamRun` arrive at rates of 100,000 a second, and `StreamSettled` is frequent too.
 //! Their header structures are reused, and reading one allocates only the message. The other kinds are sent
 //! when a tree changes.
 //!
 //! Modules: [`header`] defines the frames' headers; [`encode`] and [`decode`] convert them; `end` encodes why
-//! a stream has ended; `tags` encodes sets of tags as columns.
+//! a stream has ended; `run` encodes packets that travel together; `tags` encodes sets of tags as columns.
 
 pub(in crate::wire) mod decode;
 pub(in crate::wire) mod encode;
 mod end;
 pub(in crate::wire) mod header;
+pub(in crate::wire) mod run;
 mod tags;
 
 use crate::wire::error::{WireError, within};

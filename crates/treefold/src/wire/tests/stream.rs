@@ -10,7 +10,8 @@ use std::sync::Arc;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::message::Message;
 use treefold_core::stream::message::{
-    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
+    RUN_BYTES_MAX, StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamRun, StreamSettled,
+    StreamUp,
 };
 use treefold_core::stream::places::{Places, SeatNumber};
 use treefold_core::stream::tags::TagRuns;
@@ -72,6 +73,11 @@ pub(super) fn up(payload: impl Into<Bytes>) -> StreamUp<Bytes> {
     }
 }
 
+pub(super) fn run<const N: usize>(packets: [(u64, &'static str); N]) -> Arc<StreamRun<Bytes>> {
+    let packets = packets.map(|(tag, payload)| (tag, Bytes::from(payload))).to_vec();
+    Arc::new(StreamRun { stream: id(1), first: 7, packets })
+}
+
 pub(super) fn down(payload: impl Into<Bytes>) -> StreamDown<Bytes> {
     StreamDown { stream: id(1), sequence: 7, tag: 0, to: None, payload: Some(payload.into()), more: false }
 }
@@ -119,6 +125,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("stream-up-of-one", about(StreamMessage::Up(of_one))),
         ("stream-down", about(StreamMessage::Down(down("faster")))),
         ("stream-down-to-some", about(StreamMessage::Down(to_some))),
+        ("stream-run", about(StreamMessage::Run(run([(8, "fast"), (9, "faster")])))),
+        ("stream-run-alike", about(StreamMessage::Run(run([(8, "up"), (5, "on"), (6, "to")])))),
         ("stream-settled", settled(lanes)),
         ("stream-taken", about(StreamMessage::Taken { stream, upto: 7 })),
         ("stream-news", about(StreamMessage::News(news()))),
@@ -236,6 +244,18 @@ fn any_down() -> impl Strategy<Value = StreamMessage<Bytes>> {
     )
 }
 
+fn any_run() -> impl Strategy<Value = StreamMessage<Bytes>> {
+    let packets = vec((any::<u64>(), strategies::payload()), 1..6);
+    (any_id(), 1..u64::MAX / 2, packets, any::<bool>()).prop_map(|(stream, first, mut packets, alike)| {
+        packets.iter_mut().for_each(|(_, payload)| payload.truncate(RUN_BYTES_MAX / 6));
+        if alike {
+            let (first_tag, like) = packets[0].clone();
+            (first_tag..).zip(&mut packets).for_each(|(tag, packet)| *packet = (tag, like.clone()));
+        }
+        StreamMessage::Run(Arc::new(StreamRun { stream, first, packets }))
+    })
+}
+
 fn any_news() -> impl Strategy<Value = StreamMessage<Bytes>> {
     let joined = vec((strategies::set(), any::<u64>()), 0..5);
     (any_id(), any::<[u64; 3]>(), joined, strategies::missing()).prop_map(
@@ -273,6 +293,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         2 => any_open(),
         4 => any_up(),
         3 => any_down(),
+        3 => any_run(),
         3 => settled.prop_map(StreamMessage::Settled),
         1 => taken.prop_map(|(stream, upto)| StreamMessage::Taken { stream, upto }),
         2 => any_news(),

@@ -3,19 +3,25 @@
 use super::limits::{frame, passes_only_within};
 use super::samples::{self, loss, set, tree};
 use super::stream::{about, closed, down, id, news, open, settled, spec, tags, up};
-use super::{bytes_of, feed, greeted_inbox, shown_all};
-use crate::wire::frame::{FLAG_PAYLOAD, Kind, PREFIX_BYTES};
+use super::{bytes_of, feed, greeted_inbox, shown, shown_all};
+use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, PREFIX_BYTES};
+use crate::wire::header::{Announcement, ChunkHeader};
 use crate::wire::stream::header::{
-    CloseHeader, DownHeader, NewsHeader, OpenHeader, ReportHeader, SettledHeader, TakenHeader, UpHeader,
+    CloseHeader, DownHeader, NewsHeader, OpenHeader, ReportHeader, RunHeader, SettledHeader, TakenHeader,
+    UpHeader,
 };
 use crate::wire::{Outbox, WireError};
+use bytes::Bytes;
+use prost::Message as _;
 use std::sync::Arc;
 use treefold_core::error::Missing;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::NAME_BYTES_MAX;
 use treefold_core::message::Message;
 use treefold_core::partitions::PartitionSet;
-use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamUp};
+use treefold_core::stream::message::{
+    RUN_BYTES_MAX, RUN_PACKETS_MAX, StreamDown, StreamMessage, StreamNews, StreamOpen, StreamRun, StreamUp,
+};
 use treefold_core::stream::places::Places;
 use treefold_core::stream::{StreamError, StreamSpec};
 use treefold_core::tree::Tree;
@@ -160,7 +166,23 @@ fn malformed_fields_are_named() {
     let bad_set = UpHeader { contributors: vec![1], ..UpHeader::default() };
     let bad_to = DownHeader { chosen: true, to: vec![0x80], ..DownHeader::default() };
     let over = CloseHeader { error: 99, ..CloseHeader::default() };
+    let run = |count, tag_steps: &[i64], lengths: &[u32]| {
+        let (tag_steps, lengths) = (tag_steps.to_vec(), lengths.to_vec());
+        let header = RunHeader { number: 1, count, tag: 1, tag_steps, lengths };
+        frame(Kind::StreamRun, FLAG_PAYLOAD, &header.encode_to_vec(), b"four")
+    };
+    let last = RunHeader { number: u64::MAX, count: 2, lengths: vec![2], ..RunHeader::default() };
+    let one = RunHeader { number: 1, count: 1, lengths: vec![0], ..RunHeader::default() };
     for (field, frame) in [
+        ("count", run(0, &[], &[4])),
+        ("tag_steps", run(2, &[1, 1], &[2])),
+        ("lengths", run(2, &[], &[])),
+        ("lengths", run(3, &[], &[2, 2])),
+        ("lengths", run(2, &[], &[2, 1])),
+        ("lengths", run(2, &[], &[2, 3])),
+        ("lengths", run(2, &[], &[u32::MAX, u32::MAX])),
+        ("number", frame(Kind::StreamRun, FLAG_PAYLOAD, &last.encode_to_vec(), b"four")),
+        ("payload", frame(Kind::StreamRun, 0, &one.encode_to_vec(), b"")),
         ("lanes", settled(&[0x80], &[], &[])),
         ("run_counts", settled(&[1], &[], &[])),
         ("runs", settled(&[1], &[1], &[0])),
@@ -186,6 +208,46 @@ fn malformed_fields_are_named() {
     ] {
         refuses(frame, &WireError::Malformed { field });
     }
+}
+
+#[test]
+fn runs_are_bounded() {
+    let run = |count: usize, bytes| {
+        let packets = (1..).map(|tag| (tag, Bytes::from(vec![7; bytes]))).take(count).collect();
+        about(StreamMessage::Run(Arc::new(StreamRun { stream: id(1), first: 1, packets })))
+    };
+    for (count, bytes) in [(RUN_PACKETS_MAX, 0), (2, RUN_BYTES_MAX / 2)] {
+        let message = run(count, bytes);
+        let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &bytes_of(&message, &Limits::DEFAULT).unwrap());
+        assert_eq!(shown_all(&came), [shown(&message)]);
+    }
+    for (field, message) in
+        [("packets", run(RUN_PACKETS_MAX + 1, 0)), ("payload", run(2, RUN_BYTES_MAX / 2 + 1))]
+    {
+        let refused = bytes_of(&message, &Limits::DEFAULT).unwrap_err();
+        assert!(matches!(refused, WireError::TooLarge { field: named, .. } if named == field), "{refused:?}");
+    }
+    let many =
+        RunHeader { number: 1, count: RUN_PACKETS_MAX as u32 + 1, lengths: vec![0], ..RunHeader::default() };
+    let [limit, got] = [RUN_PACKETS_MAX as u64, RUN_PACKETS_MAX as u64 + 1];
+    refuses(
+        frame_of(Kind::StreamRun, FLAG_PAYLOAD, &many),
+        &WireError::TooLarge { field: "packets", limit, got },
+    );
+    let one = RunHeader { number: 1, count: 1, lengths: vec![0], ..RunHeader::default() };
+    let long = frame(Kind::StreamRun, FLAG_PAYLOAD, &one.encode_to_vec(), &vec![0; RUN_BYTES_MAX + 1]);
+    let [limit, got] = [RUN_BYTES_MAX as u64, RUN_BYTES_MAX as u64 + 1];
+    refuses(long, &WireError::TooLarge { field: "payload", limit, got });
+}
+
+#[test]
+fn a_run_is_never_sent_in_chunks() {
+    let one = RunHeader { number: 1, count: 1, lengths: vec![0], ..RunHeader::default() };
+    let announcement = Announcement { stream: 1, bytes: 4 }.encode_to_vec();
+    let flags = FLAG_PAYLOAD | FLAG_CHUNKED;
+    let run = frame(Kind::StreamRun, flags, &one.encode_to_vec(), &announcement);
+    let chunk = frame(Kind::Chunk, 0, &ChunkHeader { stream: 1 }.encode_to_vec(), b"four");
+    refuses([run, chunk].concat(), &WireError::Malformed { field: "flags" });
 }
 
 #[test]
