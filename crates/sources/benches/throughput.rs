@@ -67,7 +67,7 @@ fn start_mirror() -> SocketAddr {
 }
 
 async fn feeder(events_stream: &str) -> (Feeder<Origin>, Stopper) {
-    let client = Client::builder().direct().connect(start_mirror()).await.unwrap();
+    let client = Client::builder().at([start_mirror()]).direct(true).connect().await.unwrap();
     let options = OriginOptions::new(RuleFile::default());
     let origin = Origin::start(&client, "flights", options).await.unwrap();
     while origin.status().await.unwrap().mirrors.is_empty() {
