@@ -49,3 +49,13 @@ fn front_end_that_does_not_read_blocks_senders_and_loses_nothing() {
     assert!((1..=4 * 52).contains(&waiting), "{figures}");
     assert!(figures["waves_per_s_after"].as_f64() > Some(0.0), "{figures}");
 }
+
+#[test]
+fn feed_loses_no_acknowledged_event_while_its_parts_are_killed() {
+    let ended = run("mirror-faults --rounds 4 -o json");
+    // The output has the problems and the seed of the faults.
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    let figures = ended.json();
+    assert_eq!((&figures["rounds"], &figures["problems"]), (&json!(4), &json!([])), "{figures}");
+    assert!(figures["seen"].as_u64() > Some(0), "{figures}");
+}
