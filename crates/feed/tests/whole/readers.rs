@@ -282,10 +282,9 @@ async fn reader_above_the_limit_is_refused_and_served_once_there_is_room() {
 }
 
 #[tokio::test]
-async fn readers_that_wait_for_a_snapshot_raise_the_pending_requests() {
+async fn reader_chooses_no_mirror_that_lacks_events() {
     let (node, mirror) = start_mirror(0, 1, None).await;
-    // Without an origin, the mirror is not current, and its readers wait. They choose it only if it is current, so they
-    // are opened by hand.
+    // Without an origin, no mirror is current.
     let patience = Duration::from_millis(100);
     let refused = Reader::connect(&node.client(), "flights").patience(patience).start().await.unwrap_err();
     assert!(refused.to_string().contains("is current"), "{refused}");

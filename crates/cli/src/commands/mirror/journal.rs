@@ -8,8 +8,8 @@ use treefold::CallError;
 use treefold_feed::OriginOptions;
 use treefold_journal::{JournalError, Opened, Options, Segments, Sync};
 
-/// Bytes of one file of the journal.
-const SEGMENT_BYTES: u64 = 16 << 20;
+/// Bytes of one file of the journal. Whole files are forgotten, so a new origin sends about so many bytes again.
+const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// How events are kept until the mirrors have them.
 #[derive(Debug, Args)]
