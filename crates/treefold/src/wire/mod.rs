@@ -68,9 +68,9 @@ pub use seal::{Side, Token};
 use treefold_core::limits::Limits;
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 2;
 /// The oldest protocol version that this build speaks.
-pub const VERSION_LEAST: u32 = 3;
+pub const VERSION_LEAST: u32 = 2;
 /// The longest first frame of a connection, so that an unknown peer gets no more memory than a greeting
 /// needs.
 pub const HELLO_BYTES_MAX: usize = 1_024;
