@@ -69,7 +69,7 @@ pub struct Recording {
 }
 
 enum Source {
-    JsonLines(json::JsonLines),
+    JsonLines(Box<json::JsonLines>),
     Csv(Box<csv::Csv>),
 }
 
@@ -115,7 +115,7 @@ impl Recording {
     pub fn new(reader: Box<dyn Read + Send>, format: Format, options: RecordingOptions) -> Self {
         let (name, per_second) = (options.name.clone(), options.per_second);
         let source = match format {
-            Format::JsonLines => Source::JsonLines(json::JsonLines::new(reader, options)),
+            Format::JsonLines => Source::JsonLines(Box::new(json::JsonLines::new(reader, options))),
             Format::Csv => Source::Csv(Box::new(csv::Csv::new(reader, options))),
         };
         Self { source, name, per_second, events: 0, last_at: Instant::START }

@@ -129,9 +129,7 @@ mod tests {
     #[test]
     fn gaps_repetitions_and_reordered_events_are_found() {
         let event = |position: u64, number: u64| {
-            format!(
-                r#"{{"event":{{"epoch":1,"position":{position},"key":"k","fields":{{"n":{number}}}}}}}"#
-            )
+            format!(r#"{{"event":{{"epoch":1,"position":{position},"key":"k","fields":{{"n":{number}}}}}}}"#)
         };
         let seen = Seen::default();
         for line in [

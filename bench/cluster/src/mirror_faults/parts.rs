@@ -63,7 +63,8 @@ impl Feed {
         let fleet = Fleet::start_told(told).await?;
         fleet.meet().await?;
         // A free port, which the origin keeps over its lives.
-        let source_addr = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?;
+        let source_addr =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?;
         let sync = sync.to_owned();
         let origin = start_origin(&fleet, &directory, source_addr, &sync, 1)?;
         let mut feed = Self {

@@ -136,7 +136,8 @@ impl Source {
     /// The next events: those that were not acknowledged, and then new ones.
     fn lines(&self, next: &mut u64) -> String {
         let mut sent = lock(&self.sent);
-        let new = if sent.is_paused || sent.last >= sent.acknowledged + UNACKNOWLEDGED_MAX { 0 } else { AT_ONCE };
+        let new =
+            if sent.is_paused || sent.last >= sent.acknowledged + UNACKNOWLEDGED_MAX { 0 } else { AT_ONCE };
         // Old events come faster than new ones, so that the source catches up.
         let most = (sent.last + new).min(*next + 10 * AT_ONCE - 1);
         let mut lines = String::new();

@@ -88,7 +88,7 @@ impl Given {
     /// # Errors
     /// As [`Event::from_json`].
     pub fn from_json(text: &str, defaults: &Defaults<'_>, limits: &MirrorLimits) -> Result<Self, EventError> {
-        let given: Written<'_> = serde_json::from_str(text).map_err(json_error)?;
+        let given: Written<'_> = serde_json::from_str(text).map_err(|error| json_error(&error))?;
         let fields = match given.fields {
             None => Fields::EMPTY,
             Some(raw) => {
@@ -126,7 +126,7 @@ impl Given {
 }
 
 /// An error whose place is a column, because an event is one line.
-fn json_error(error: serde_json::Error) -> EventError {
+fn json_error(error: &serde_json::Error) -> EventError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();

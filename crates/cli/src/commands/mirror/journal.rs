@@ -40,7 +40,9 @@ impl JournalArgs {
             Segments::open(&directory, options.after.position, settings).map_err(failed)?;
         if let Some(torn) = torn {
             let (segment, offset, bytes) = (torn.segment.display(), torn.offset, torn.bytes);
-            eprintln!("treefold: {segment}: the last {bytes} bytes, from byte {offset} on, were torn and are cut off");
+            eprintln!(
+                "treefold: {segment}: the last {bytes} bytes, from byte {offset} on, were torn and are cut off"
+            );
         }
         options.journal = Some(Box::new(journal));
         Ok(())
