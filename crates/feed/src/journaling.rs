@@ -121,11 +121,12 @@ impl Writer {
                     Ok(first) => first,
                     Err(Disconnected) => break,
                 },
-                Turn::DiskFull if self.telling.is_closed() => return,
-                Turn::DiskFull => {
-                    std::thread::sleep(FULL_RETRY);
-                    None
-                }
+                Turn::DiskFull => match writes.recv_timeout(FULL_RETRY) {
+                    Ok(write) => Some(write),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    // Nobody waits for the journal of an origin that has ended.
+                    Err(RecvTimeoutError::Disconnected) => return,
+                },
                 Turn::Failed => return,
             };
             turn = match self.write(first.into_iter().chain(writes.try_iter())) {

@@ -283,11 +283,12 @@ fn recover(journal: &mut dyn Journal, after: Cut) -> Result<Recovery, StartError
     if earlier.is_empty() {
         journal.begin_after(after.position)?;
     }
-    let last = earlier.last().map_or(0, |epoch| epoch.number);
-    let epoch = after.epoch.max(last + 1);
+    let known = earlier.last().map_or(0, |epoch| epoch.number);
+    let epoch = after.epoch.max(known + 1);
     journal.begin_epoch(epoch)?;
     // An epoch ends where the next one begins.
-    let begun = earlier.iter().skip(1).map(|epoch| epoch.after).chain([journal.last()]);
+    let last = journal.last();
+    let begun = earlier.iter().skip(1).map(|epoch| epoch.after.min(last)).chain([last]);
     let end = |(epoch, position): (&Epoch, u64)| Cut { epoch: epoch.number, position };
     let past = earlier.iter().zip(begun).map(end).fold(Lineage::default(), Lineage::ended);
     let first = journal.first();
@@ -385,9 +386,11 @@ impl Task {
         if self.deciding.advance_acknowledged() {
             let numbers = self.deciding.acknowledged().map(|(name, number)| (name.clone(), number));
             self.acknowledged.send_replace(Acknowledged(numbers.collect()));
-            if let Some(journal) = &self.journal {
-                journal.trim(self.deciding.trim_journal());
-            }
+        }
+        // Also without a journal, because this forgets what a journal would need.
+        let needless = self.deciding.trim_journal();
+        if let Some(journal) = &self.journal {
+            journal.trim(needless);
         }
     }
 

@@ -190,6 +190,8 @@ impl Journal for Segments {
             return Err(JournalError::Epoch { known, given: number });
         }
         let mut epochs = self.epochs.clone();
+        // A journal that lost its end no longer has what an epoch after it began with.
+        epochs.iter_mut().for_each(|epoch| epoch.after = epoch.after.min(self.last));
         epochs.push(Epoch { number, after: self.last });
         epochs.drain(..epochs.len().saturating_sub(EPOCHS_MAX));
         epochs::write(&self.directory, &epochs).map_err(io_at(&self.directory))?;

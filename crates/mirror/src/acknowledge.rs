@@ -9,6 +9,10 @@
 
 use std::collections::VecDeque;
 
+/// Most marks. Above it, the newest one moves on, and its events are acknowledged a little later: mirrors that stay
+/// away must not make an origin grow without end.
+const MARKS_MAX: usize = 4_096;
+
 /// The acknowledgements of one origin.
 #[derive(Debug)]
 pub struct Acknowledging {
@@ -51,8 +55,11 @@ impl Acknowledging {
         if decided.clone().eq(newest.iter().copied()) {
             return;
         }
-        match self.marks.back_mut().filter(|mark| mark.position == position) {
+        let is_full = self.marks.len() >= MARKS_MAX;
+        match self.marks.back_mut().filter(|mark| is_full || mark.position == position) {
+            // Numbers that are decided at an earlier position are so at a later one.
             Some(mark) => {
+                mark.position = position;
                 mark.decided.clear();
                 mark.decided.extend(decided);
             }

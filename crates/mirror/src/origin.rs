@@ -286,7 +286,9 @@ impl Origin {
             self.log.commit(position);
             self.waiting.push_back(Down::write_commit(position).into());
         }
-        if self.checkpoints.all_join() && vote.number >= self.rewound {
+        let was_asked = (self.rewound..=self.checkpoints.last().0.number).contains(&vote.number);
+        let is_waiting = self.waiting.iter().any(|outgoing| outgoing.events.is_some());
+        if self.checkpoints.all_join() && was_asked && !is_waiting {
             self.rewind(now);
         }
         let seen = Monitored {

@@ -3,6 +3,7 @@
 //! The stream keeps packets in order and loses none, so a packet says nothing about its place among others.
 
 use crate::batch::{Batch, BatchError, number};
+use crate::follow::MIRRORS_MAX;
 use bytes::Bytes;
 use treefold_core::encoding::numbers::put_number;
 
@@ -148,7 +149,7 @@ impl Vote {
         ([limited(self.number), greatest[0], greatest[1], greatest[2]], &self.held)
     }
 
-    /// Reads [`to_numbers`](Self::to_numbers). `None` if a number has the wrong sign.
+    /// Reads [`to_numbers`](Self::to_numbers). `None` if a number has the wrong sign, or there are too many mirrors.
     pub fn from_numbers([number, ready, backup, pending]: [i64; 4], held: Vec<i64>) -> Option<Self> {
         let greatest = |value: i64| u64::try_from(value.checked_neg()?).ok();
         let monitored = Monitored {
@@ -156,7 +157,7 @@ impl Vote {
             backup_queue: greatest(backup)?,
             pending_requests: greatest(pending)?,
         };
-        let is_valid = held.iter().all(|&held| held >= JOINING);
+        let is_valid = held.len() <= MIRRORS_MAX as usize && held.iter().all(|&held| held >= JOINING);
         is_valid.then_some(Self { number: u64::try_from(number).ok()?, monitored, held })
     }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "an experiment that can't go on has failed")]
 
 #[path = "../tests/whole/broker.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use all of it")]
 mod broker;
 
 use broker::Broker;

@@ -152,7 +152,7 @@ impl Feed {
         if let Some(from) = seen.from() {
             words.extend(["--from".to_owned(), from]);
         }
-        let mut child = spawn(&self.mirrors, words, Stdio::piped())?;
+        let mut child = spawn(&self.mirrors, &words, Stdio::piped())?;
         let lines = child.stdout.take().expect("invariant: its standard output is a pipe");
         let reading = tokio::spawn(async move {
             let (mut lines, mut line) = (BufReader::new(lines), String::new());
@@ -192,15 +192,15 @@ fn start_origin(
     } else {
         words.extend(["--journal".to_owned(), file("journal"), "--sync".to_owned(), sync.to_owned()]);
     }
-    spawn(mirrors, words, Stdio::null())
+    spawn(mirrors, &words, Stdio::null())
 }
 
 /// Starts a command of this program, which asks the mirrors.
-fn spawn(mirrors: &Fleet, words: Vec<String>, stdout: Stdio) -> Result<Child, Failure> {
+fn spawn(mirrors: &Fleet, words: &[String], stdout: Stdio) -> Result<Child, Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("can't start {}: {error}", words[1]));
     let addrs: Vec<&str> = (0..mirrors.size()).map(|at| mirrors.addr(at)).collect();
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(&words).args(["--at", &addrs.join(","), "--cluster", mirrors.cluster()]);
+    command.args(words).args(["--at", &addrs.join(","), "--cluster", mirrors.cluster()]);
     command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).kill_on_drop(true);
     command.spawn().map_err(failed)
 }

@@ -115,7 +115,8 @@ impl Service {
                         self.heartbeat_at = Instant::now() + self.serving().limits.heartbeat;
                         return Some(message);
                     }
-                    Ok(None) => {}
+                    // Other readers take turns with one who selects little of a large snapshot.
+                    Ok(None) => tokio::task::yield_now().await,
                     // The mirror has applied this packet, so it can be read.
                     Err(error) => {
                         tracing::error!(%error, "a packet in the log is invalid");

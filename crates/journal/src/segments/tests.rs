@@ -214,6 +214,27 @@ fn epochs_are_kept_and_ascend() {
 }
 
 #[test]
+fn journal_that_lost_its_end_begins_further_epochs() {
+    let directory = TempDir::new().unwrap();
+    let mut journal = open(directory.path(), small()).journal;
+    journal.begin_epoch(1).unwrap();
+    append(&mut journal, 1..=30);
+    journal.begin_epoch(2).unwrap();
+    drop(journal);
+    for file in segment_files(directory.path()).into_iter().skip(1) {
+        fs::remove_file(file).unwrap();
+    }
+    let mut journal = open(directory.path(), small()).journal;
+    let last = journal.last();
+    assert!(last < 30);
+    journal.begin_epoch(3).unwrap();
+    drop(journal);
+    let journal = open(directory.path(), small()).journal;
+    let epoch = |number, after| Epoch { number, after };
+    assert_eq!(journal.epochs(), [epoch(1, 0), epoch(2, last), epoch(3, last)]);
+}
+
+#[test]
 fn last_record_stays() {
     let directory = TempDir::new().unwrap();
     let mut journal = open(directory.path(), Options { segment_bytes: 1, ..small() }).journal;

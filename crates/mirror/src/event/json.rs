@@ -125,11 +125,16 @@ impl Given {
     }
 }
 
+/// Most characters of a problem that quotes its input.
+const PROBLEM_CHARS_MAX: usize = 200;
+
 /// An error whose place is a column, because an event is one line.
 fn json_error(error: &serde_json::Error) -> EventError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
-    let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
+    let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
+    // The parser quotes what it found, and a line may have many megabytes.
+    let problem = problem.chars().take(PROBLEM_CHARS_MAX).collect();
     EventError::Json { problem, column: column.max(1) }
 }
 

@@ -156,7 +156,8 @@ impl<I: Intake> Posting<'_, I> {
             .hand_over(&mut self.events, Numbered::Consecutive, busy_within, &mut self.reached, refused)
             .await;
         self.answer.accepted += total - passed - self.events.len() as u64;
-        self.places.clear();
+        // A busy origin leaves events, which are offered again.
+        self.places.drain(..self.places.len() - self.events.len());
         Ok(handed?)
     }
 

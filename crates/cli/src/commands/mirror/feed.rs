@@ -12,9 +12,10 @@ use clap::Args;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use treefold_feed::origin::StartError;
-use treefold_feed::{Origin, OriginOptions, OriginStatus};
+use treefold_feed::{Acknowledged, Origin, OriginOptions, OriginStatus};
 use treefold_mirror::rules::RuleFile;
 use treefold_sources::Stopper;
 
@@ -155,6 +156,7 @@ async fn run_all(
     endings: &mut Endings,
 ) -> Result<(), Failure> {
     let (mut is_stopping, mut failure) = (false, None);
+    let mut acknowledged = origin.acknowledged();
     loop {
         tokio::select! {
             ended = sources.ended() => match ended {
@@ -173,10 +175,19 @@ async fn run_all(
                 stopper.stop();
                 is_stopping = true;
             }
+            // Live sources would go on to refuse all events.
+            () = ended(&mut acknowledged) => {
+                return Err(failure.unwrap_or_else(|| Failure::failed("the origin has ended; see its log")));
+            }
             // Sources wait for the acknowledgement of events that rules hold back.
             () = sleep(VOTES_EVERY), if is_stopping => origin.flush().await,
         }
     }
+}
+
+/// Waits until the origin has ended by itself.
+async fn ended(acknowledged: &mut watch::Receiver<Acknowledged>) {
+    while acknowledged.changed().await.is_ok() {}
 }
 
 /// Waits until all mirrors that take part have all chosen events.

@@ -4,12 +4,16 @@ use crate::exit::Failure;
 use crate::parse;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 use treefold::CallError;
 use treefold_feed::OriginOptions;
 use treefold_journal::{JournalError, Opened, Options, Segments, Sync};
 
 /// Bytes of one file of the journal. Whole files are forgotten, so a new origin sends about so many bytes again.
 const SEGMENT_BYTES: u64 = 4 << 20;
+
+/// The shortest interval between two syncs. Below it, a thread would do nothing else.
+const INTERVAL_LEAST: Duration = Duration::from_millis(1);
 
 /// How events are kept until the mirrors have them.
 #[derive(Debug, Args)]
@@ -53,22 +57,27 @@ fn sync(text: &str) -> Result<Sync, CallError> {
     match text.split_once(':') {
         None if text == "always" => Ok(Sync::Always),
         None if text == "never" => Ok(Sync::Never),
-        Some(("interval", time)) => Ok(Sync::Interval(parse::duration(time)?)),
-        _ => Err(CallError::bad_field("sync", text, "always, never, or interval:TIME as in interval:100ms")),
+        Some(("interval", time)) if parse::duration(time)? >= INTERVAL_LEAST => {
+            Ok(Sync::Interval(parse::duration(time)?))
+        }
+        _ => Err(CallError::bad_field(
+            "sync",
+            text,
+            "always, never, or interval:TIME of at least 1ms, as in interval:100ms",
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn policies_are_read_and_others_refused() {
         assert_eq!(sync("always").unwrap(), Sync::Always);
         assert_eq!(sync("never").unwrap(), Sync::Never);
         assert_eq!(sync("interval:100ms").unwrap(), Sync::Interval(Duration::from_millis(100)));
-        for wrong in ["", "often", "interval", "interval:", "interval:often", "always:1s"] {
+        for wrong in ["", "often", "interval", "interval:", "interval:often", "interval:0s", "always:1s"] {
             assert!(sync(wrong).is_err(), "{wrong}");
         }
     }
