@@ -123,7 +123,8 @@ fn wait_until_current(at: &str, mirrors: usize) {
 fn serving(at: &str) -> usize {
     let status = status(at);
     let rows = status["mirrors"].as_array().expect("mirrors");
-    rows.iter().position(|row| row["readers"] == 1).unwrap_or_else(|| panic!("{status}"))
+    let serving = rows.iter().find(|row| row["readers"] == 1).and_then(|row| row["mirror"].as_u64());
+    serving.unwrap_or_else(|| panic!("{status}")) as usize
 }
 
 #[test]
@@ -146,7 +147,8 @@ fn reader_goes_on_at_other_mirrors_after_one_was_killed_and_one_was_stopped() {
         source.write(50);
         let (positions, others) = watch.events_up_to(last + 100);
         assert_eq!(positions, (last + 51..=last + 100).collect::<Vec<_>>(), "{others:?}");
-        assert!(others.iter().any(|line| line.get("moved").is_some()), "{others:?}");
+        let moved = others.iter().any(|line| line.get("moved").is_some());
+        assert!(moved, "{victim} was lost: {others:?} {}", status(&hub.addr));
         last += 100;
         if signal == libc::SIGKILL {
             mirrors[victim] = None;
