@@ -26,9 +26,9 @@
 //! Where the model differs from the paper's system: the paper measures update delays at the central site, which
 //! publishes to regular clients; here regular readers follow the mirrors, and the delay ends there.
 //!
-//! - [`workload`]: the settings of a run: rules, events, requests. [`origin`], [`mirror`], [`processor`]: the parts of
-//!   a system. [`seen`]: the figures of a run.
-//! - [`overhead`], [`selective`], [`requests`], [`delay`], [`adaptive`]: the experiments.
+//! - `workload`: the settings of a run: rules, events, requests. `origin`, `mirror`, `processor`: the parts of
+//!   a system. `seen`: the figures of a run.
+//! - `overhead`, `selective`, `requests`, `delay`, `adaptive`: the experiments.
 
 pub mod adaptive;
 pub mod cost;
