@@ -44,8 +44,9 @@ pub struct OriginOptions {
     pub functions: Functions,
     /// The limits.
     pub limits: MirrorLimits,
-    /// The epoch of a new feed, and the position after which it begins. With a journal that has had an epoch, the
-    /// feed continues after its last event, and this counts only if the epoch is above the journal's.
+    /// The epoch of a new feed, and the position after which it begins. Leave the position 0: mirrors of a new feed
+    /// have no state, so none of them can begin elsewhere. With a journal that has had an epoch, the feed continues
+    /// after its last event, and this counts only if the epoch is above the journal's.
     pub after: Cut,
     /// The number of mirrors that must have an event before it is acknowledged. With 0, events are acknowledged that
     /// only this origin has, and a broken disk, or the death of an origin without a journal, loses them.

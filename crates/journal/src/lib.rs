@@ -18,8 +18,9 @@
 //!   keep. Appends wait in memory until [`Journal::flush`], so one write and one fsync serve all records that
 //!   arrived meanwhile (group commit).
 //! - **A torn record is an end, not an error.** A node that dies while it writes leaves a part of a record behind
-//!   the last whole one. [`Segments::open`] cuts it off and reports it. A broken record with segments behind it is
-//!   damage, which no crash explains; the journal then does not open.
+//!   the last whole one. [`Segments::open`] cuts it off and reports it. In the last segment, the first broken record
+//!   counts as torn, also if others follow. A broken record with segments behind it is damage, which no crash
+//!   explains; the journal then does not open.
 //! - **A full disk loses nothing.** A write that fails is cut off again, its records stay in memory, and the next
 //!   flush tries again. After a failed fsync the journal refuses further work, because the kernel may have
 //!   dropped the pages that it could not write.
