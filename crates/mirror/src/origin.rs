@@ -28,7 +28,7 @@ use crate::checkpoint::Checkpoints;
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::Log;
-use crate::packet::{BATCH, Down, Monitored, Vote};
+use crate::packet::{BATCH, Checkpoint, Down, Monitored, Vote};
 use crate::recovery::{Needed, Recovered, Recovery};
 use crate::rules::coalesce::coalesce;
 use crate::rules::{Coalesce, Mode, RuleFile, RuleKind};
@@ -141,11 +141,12 @@ impl Origin {
         Ok(origin)
     }
 
-    /// Sets the number of mirrors that must have an event before it is acknowledged. Default: 0, with which the
+    /// Sets the number of mirrors that must have an event before it is acknowledged or committed. Default: 0, with which the
     /// death of the origin's disk loses acknowledged events.
     #[must_use]
     pub fn with_copies(mut self, copies: u32) -> Self {
         self.acknowledging.set_copies(copies);
+        self.checkpoints.set_copies(copies);
         self
     }
 
@@ -235,7 +236,7 @@ impl Origin {
             Mode::Loaded => checkpointing.every_events_loaded.unwrap_or(checkpointing.every_events),
         };
         if let Some(checkpoint) = self.checkpoints.begin(now, every, self.cut.position) {
-            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
+            self.wait_to_ask(checkpoint);
         }
         Some(Outgoing { packet, events: Some((first, self.cut.position)) })
     }
@@ -276,16 +277,23 @@ impl Origin {
     /// Asks all mirrors for their votes with the next packet.
     pub fn request_votes(&mut self, now: Instant) {
         if let Some(checkpoint) = self.checkpoints.begin(now, 0, self.cut.position) {
-            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
+            self.wait_to_ask(checkpoint);
+        }
+    }
+
+    /// Queues a checkpoint. It replaces one that waits at the end, so that a stream which takes nothing holds one.
+    fn wait_to_ask(&mut self, checkpoint: Checkpoint) {
+        let packet = Outgoing::from(Down::write_checkpoint(checkpoint));
+        match self.waiting.back_mut().filter(|last| Down::is_checkpoint(&last.packet)) {
+            Some(last) => *last = packet,
+            None => self.waiting.push_back(packet),
         }
     }
 
     /// Takes the folded vote of the mirrors that answered a checkpoint, and the mirrors that did not.
     pub fn handle_votes(&mut self, now: Instant, vote: &Vote, missing: &[u32]) {
-        if let Some(position) = self.checkpoints.take_votes(now, vote, missing) {
-            self.log.commit(position);
-            self.waiting.push_back(Down::write_commit(position).into());
-        }
+        let committed = self.checkpoints.take_votes(now, vote, missing);
+        self.commit(committed);
         let was_asked = (self.rewound..=self.checkpoints.last().0.number).contains(&vote.number);
         let is_waiting = self.waiting.iter().any(|outgoing| outgoing.events.is_some());
         if self.checkpoints.all_join() && was_asked && !is_waiting {
@@ -300,6 +308,19 @@ impl Origin {
         if mode != self.mode() {
             self.selector.set_mode(mode);
             self.ready.boundaries.push_back(self.ready.entered);
+        }
+    }
+
+    /// Notes the mirrors that did not answer a checkpoint to which no readable vote came.
+    pub fn handle_silence(&mut self, now: Instant, missing: &[u32]) {
+        let committed = self.checkpoints.take_silence(now, missing);
+        self.commit(committed);
+    }
+
+    fn commit(&mut self, position: Option<u64>) {
+        if let Some(position) = position {
+            self.log.commit(position);
+            self.waiting.push_back(Down::write_commit(position).into());
         }
     }
 

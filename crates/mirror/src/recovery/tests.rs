@@ -126,7 +126,7 @@ fn journal_keeps_events_that_a_source_may_repeat() {
         "2 is held, 3 is mirrored"
     );
     // All is committed, but the source will repeat 2 and 3.
-    writing.origin.request_votes(at(0));
+    writing.origin.handle_mirrors(at(0), [0]);
     writing.write(0);
     let vote = crate::packet::Vote::of(0, 1, 1, crate::packet::Holding::Has(2), Default::default());
     writing.origin.handle_votes(at(0), &vote, &[]);
