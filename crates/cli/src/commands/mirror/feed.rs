@@ -101,7 +101,7 @@ impl Feed {
         };
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
-        options.after.epoch = self.epoch;
+        options.epoch = self.epoch;
         self.keeping.apply(&mut options)?;
         let client = front_end(&self.at, &self.cluster).await?;
         let types = options.rules.types.clone();
@@ -203,10 +203,11 @@ async fn confirmed(origin: &Origin, feed: &str, within: Duration) -> Result<Orig
             return Ok(status);
         }
         if Instant::now() >= give_up_at {
-            let OriginStatus { cut, committed, .. } = status;
+            let OriginStatus { cut, committed, shortage, .. } = status;
+            let reason = shortage.map(|shortage| format!(": {shortage}")).unwrap_or_default();
             return Err(Failure::failed(format!(
-                "the mirrors confirm {committed} of {} events within {within:?}; `treefold call {feed}/status` shows \
-                 them",
+                "the mirrors confirm {committed} of {} events within {within:?}{reason}; `treefold mirror status {feed}` \
+                 shows them",
                 cut.position
             )));
         }

@@ -40,8 +40,7 @@ impl JournalArgs {
         let Some(directory) = self.journal else { return Ok(()) };
         let settings = Options { sync: self.sync, segment_bytes: SEGMENT_BYTES, ..Options::default() };
         let failed = |error: JournalError| Failure::failed(format!("the journal: {error}"));
-        let Opened { journal, torn } =
-            Segments::open(&directory, options.after.position, settings).map_err(failed)?;
+        let Opened { journal, torn } = Segments::open(&directory, 0, settings).map_err(failed)?;
         if let Some(torn) = torn {
             let (segment, offset, bytes) = (torn.segment.display(), torn.offset, torn.bytes);
             eprintln!(
