@@ -12,6 +12,7 @@
 //! is full too, the origin refuses events as busy.
 
 use crate::journaling::{JournalState, Journaling, WRITES_MAX};
+use crate::reading::{MirrorStatus, STATUS};
 use crate::{FeedParams, random_seed, unix_ms};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -38,6 +39,9 @@ use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 const ASKS_MAX: usize = 256;
 /// Time that a checkpoint waits for all mirrors. Later votes count too.
 const VOTES_WITHIN: Duration = Duration::from_millis(100);
+
+/// Time that mirrors have to tell how far they are, before an origin continues after a journal.
+const STATUS_WITHIN: Duration = Duration::from_millis(250);
 
 /// Settings of an origin.
 pub struct OriginOptions {
@@ -189,8 +193,9 @@ impl Origin {
             Some(mut journal) => {
                 let recovery = recover(&mut *journal, epoch)?;
                 let past = recovery.past().clone();
+                let held = held_by_mirrors(client, feed, &recovery).await;
                 let deciding =
-                    treefold_mirror::origin::Origin::recover(recovery, rules, functions, limits, seed)?;
+                    treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
                 (deciding, past, Some(journal))
             }
         };
@@ -508,6 +513,22 @@ async fn changed(journal: &mut Option<Journaling>) {
         Some(journal) => journal.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// The position that all mirrors have which can go on with their state. 0 if none can.
+async fn held_by_mirrors(client: &Client, feed: &str, recovery: &Recovery) -> u64 {
+    let mirrors = client
+        .call::<Vec<MirrorStatus>>(&format!("{feed}/{STATUS}"), &())
+        .min_coverage(0.0)
+        .deadline(STATUS_WITHIN)
+        .await;
+    // A mirror that does not answer, and is further behind, takes a snapshot of another one.
+    let mirrors = mirrors.ok().and_then(|reply| reply.value).unwrap_or_default();
+    let goes_on = |mirror: &MirrorStatus| {
+        let cut = Cut { epoch: mirror.epoch, position: mirror.position };
+        mirror.is_current && recovery.past().has(cut, recovery.cut().epoch)
+    };
+    mirrors.iter().filter(|mirror| goes_on(mirror)).map(|mirror| mirror.position).min().unwrap_or(0)
 }
 
 /// The number of mirrors that the feed may have, as its mirrors declare it.

@@ -103,6 +103,11 @@ impl Log {
         self.last
     }
 
+    /// The oldest position in the log; the one after the last if it is empty.
+    pub fn oldest(&self) -> u64 {
+        self.packets.front().map_or(self.last + 1, |packet| packet.first)
+    }
+
     /// Events that are not committed: the length of the backup queue.
     pub fn uncommitted(&self) -> u64 {
         self.last - self.committed
@@ -149,7 +154,7 @@ impl Log {
     }
 
     fn index_after(&self, position: u64) -> Result<usize, Trimmed> {
-        let oldest = self.packets.front().map_or(self.last + 1, |packet| packet.first);
+        let oldest = self.oldest();
         if position.saturating_add(1) < oldest {
             return Err(Trimmed { asked: position, oldest });
         }

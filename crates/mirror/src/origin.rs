@@ -60,6 +60,8 @@ pub struct Origin {
     waiting: VecDeque<Outgoing>,
     /// Number of the first checkpoint after the log was last sent again.
     rewound: u64,
+    /// Mirrors have come since the log was last sent again.
+    has_new_mirrors: bool,
     limits: MirrorLimits,
     seed: u64,
 }
@@ -106,18 +108,21 @@ impl Origin {
             needed: Needed::new(cut.position),
             waiting: VecDeque::new(),
             rewound: 0,
+            has_new_mirrors: false,
             limits,
             seed,
         })
     }
 
     /// Starts an origin after one that died, with the packets of its journal. Sources repeat their events from the
-    /// first one that was not acknowledged.
+    /// first one that was not acknowledged. `held` is a position that all mirrors have which are to go on with their
+    /// state; they are sent the packets after it.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn recover(
         recovery: Recovery,
+        held: u64,
         rules: Arc<RuleFile>,
         functions: Functions,
         limits: MirrorLimits,
@@ -134,7 +139,9 @@ impl Origin {
         for Recovered { first, last, packet, numbers } in recovery.into_packets() {
             origin.log.push(first, last, packet.clone());
             origin.needed.push(last, packet.len(), numbers.into_iter());
-            origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+            if last > held {
+                origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+            }
         }
         origin.acknowledging.set_durable(origin.cut.position);
         origin.mark_progress();
@@ -271,6 +278,7 @@ impl Origin {
     /// that lacks events then knows of it, also if no further event comes.
     pub fn handle_mirrors(&mut self, now: Instant, mirrors: impl IntoIterator<Item = u32>) {
         self.checkpoints.seat(now, mirrors);
+        self.has_new_mirrors = true;
         self.request_votes(now);
     }
 
@@ -324,10 +332,15 @@ impl Origin {
         }
     }
 
-    /// Sends the whole log again, if it begins with the feed's first event: no mirror has a state, so none can get
-    /// one from another.
+    /// Sends the whole log again: no mirror can get a snapshot from another one. Any mirror can use a log that begins
+    /// with the feed's first event. A later one helps mirrors that have the events before it, so it is sent again
+    /// only for mirrors that may be such.
     fn rewind(&mut self, now: Instant) {
-        let Ok(packets) = self.log.packets_after(0) else { return };
+        let oldest = self.log.oldest();
+        if oldest > 1 && !std::mem::take(&mut self.has_new_mirrors) {
+            return;
+        }
+        let Ok(packets) = self.log.packets_after(oldest - 1) else { return };
         self.waiting.extend(packets.map(|(first, last, packet)| {
             let packet = packet.clone();
             Outgoing { packet, events: Some((first, last)) }

@@ -75,7 +75,7 @@ impl Writing {
 }
 
 fn recovered(recovery: Recovery, rules: &Arc<RuleFile>) -> Origin {
-    Origin::recover(recovery, Arc::clone(rules), Functions::new(), LIMITS, 7).unwrap()
+    Origin::recover(recovery, 0, Arc::clone(rules), Functions::new(), LIMITS, 7).unwrap()
 }
 
 #[test]
@@ -138,6 +138,27 @@ fn journal_keeps_events_that_a_source_may_repeat() {
     }
     let sent = next.poll_packet(at(0), 0).unwrap();
     assert_eq!(sent.events, Some((3, 3)), "3 is not sent again: {sent:?}");
+}
+
+#[test]
+fn packets_that_mirrors_have_are_sent_again_only_if_no_mirror_can_go_on() {
+    let mut writing = Writing::new(&rules(""));
+    for number in 1..=5 {
+        writing.origin.offer(at(0), event("s", number, 1, 0)).unwrap();
+        writing.write(0);
+    }
+    let mut next = Origin::recover(writing.recovery(5), 3, rules(""), Functions::new(), LIMITS, 7).unwrap();
+    let sent = |next: &mut Origin| -> Vec<_> {
+        std::iter::from_fn(|| next.poll_packet(at(0), 0)).filter_map(|one| one.events).collect()
+    };
+    assert_eq!(sent(&mut next), [(4, 4), (5, 5)]);
+    // All mirrors have died meanwhile, and came back without a state.
+    next.handle_mirrors(at(0), [0]);
+    assert_eq!(sent(&mut next), []);
+    let number = next.checkpoints().last().0.number;
+    let joins = crate::packet::Vote::of(0, 1, number, crate::packet::Holding::Joins, Default::default());
+    next.handle_votes(at(0), &joins, &[]);
+    assert_eq!(sent(&mut next).len(), 5);
 }
 
 fn values(state: &KeyedState) -> Vec<String> {
