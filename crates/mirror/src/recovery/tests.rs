@@ -220,7 +220,7 @@ proptest! {
 
         let mut mirror = Follower::new(0, 1, Mirror::new(Snapshot::beginning(Cut::default(), empty()), &LIMITS), &LIMITS);
         let anew = |_: Cut| panic!("the feed continues");
-        let opening = |epoch, past| Opening { stream: StreamId { origin: 1, sequence: u64::from(epoch) }, epoch, past };
+        let opening = |epoch, past| Opening { stream: StreamId { origin: 1, sequence: u64::from(epoch) }, epoch, past, candidate: None };
         mirror.begin(&opening(1, Lineage::default()), anew).unwrap();
         for (_, _, packet) in &writing.records {
             mirror.take(packet, 0).unwrap();
