@@ -225,6 +225,11 @@ impl<S: State> Follower<S> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn standing_state(&self) -> &S {
+        self.standing().map_or(self.mirror.state(), |(_, mirror)| mirror.state())
+    }
+
     /// Adopts the present epoch if the state has reached its beginning. A state that is made anew is one of the feed
     /// only when a checkpoint has found it complete: until then it may lack events that this mirror once had.
     fn adopt(&mut self) {

@@ -92,6 +92,19 @@ impl Recovery {
         Ok(())
     }
 
+    /// Takes a packet of a mirror's log, as [`take`](Self::take) does.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn take_packet(&mut self, packet: &Bytes) -> Result<(), RecoveryError> {
+        let places = Down::read(packet).ok().and_then(|packet| match packet {
+            Down::Batch(batch) => Some((batch.head.first.position, batch.last())),
+            Down::Checkpoint(_) | Down::Commit { .. } => None,
+        });
+        let (first, last) = places.unwrap_or((self.position().saturating_add(1), self.position()));
+        self.take(first, last, packet)
+    }
+
     /// The last position.
     pub fn position(&self) -> u64 {
         self.batches.last().map_or(self.base, Batch::last)
