@@ -180,7 +180,8 @@ impl<I: Intake> Reading<'_, I> {
                 message.reply.clone().ok_or_else(|| Cut::Again("a message has no reply".to_owned()))?;
             let defaults = Defaults { stream: self.feeder.stream.as_ref(), number: Some(sequence) };
             let limits = &self.feeder.limits.events;
-            match self.key.read(&message.subject, &message.payload, &defaults, limits) {
+            let unnumbered = Numbers::Growing;
+            match self.key.read(&message.subject, &message.payload, &defaults, unnumbered, limits) {
                 Ok((event, numbers)) => {
                     if numbers != numbered {
                         self.offer(&mut batch, numbered).await?;

@@ -148,6 +148,16 @@ async fn busy_origin_and_missing_acknowledgements_ask_the_client_to_try_again() 
 }
 
 #[tokio::test]
+async fn events_of_an_origin_that_has_ended_count_as_not_accepted() {
+    let (addr, intake, _stopper) = serve(SourceLimits::DEFAULT).await;
+    assert_eq!(ask(addr, &post("", NDJSON, &line("faa", 1))).await.body["accepted"], 1);
+    intake.has_ended.store(true, Ordering::Relaxed);
+    let answer = ask(addr, &post("", NDJSON, &format!("{}\n{}", line("faa", 2), line("faa", 3)))).await;
+    assert_eq!((answer.status, &answer.body["error"]["problem"]), (503, &"ended".into()));
+    assert_eq!((&answer.body["accepted"], &answer.body["acknowledged"]), (&0.into(), &serde_json::json!({})));
+}
+
+#[tokio::test]
 async fn silent_body_and_stopped_source_end_a_request() {
     let limits = SourceLimits { line_within: Duration::from_millis(300), ..SourceLimits::DEFAULT };
     let (addr, intake, stopper) = serve(limits).await;

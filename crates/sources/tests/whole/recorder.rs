@@ -31,6 +31,8 @@ pub struct Recorder {
     events: Mutex<Vec<Event>>,
     acknowledged: watch::Sender<Acknowledged>,
     pub is_busy: AtomicBool,
+    /// End, as an origin whose stream is over: it has the events of the last batch, and does not answer.
+    pub has_ended: AtomicBool,
     /// Acknowledge each event that is taken.
     pub is_prompt: AtomicBool,
 }
@@ -44,6 +46,7 @@ impl Recorder {
             events: Mutex::default(),
             acknowledged: watch::channel(Acknowledged::default()).0,
             is_busy: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             is_prompt: AtomicBool::new(true),
         }
     }
@@ -73,7 +76,11 @@ impl Recorder {
             origin.offer_numbered(Instant::START, event.clone(), numbers)?;
             // Nothing waits to be sent, so the origin never becomes busy by itself.
             while origin.poll_packet(Instant::START, 0).is_some() {}
-            self.events.lock().unwrap().push(event.clone());
+            let mut event = event.clone();
+            if numbers == Numbers::Received {
+                event.number = origin.decided(&event.stream).unwrap();
+            }
+            self.events.lock().unwrap().push(event);
             events.pop_front();
         }
         Ok(())
@@ -90,6 +97,10 @@ impl Recorder {
 
 impl Intake for Recorder {
     async fn offer_all(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), OfferError> {
+        if self.has_ended.load(Ordering::Relaxed) {
+            events.clear();
+            return Err(OfferError::Ended);
+        }
         let offered = self.take(events, numbers);
         if self.is_prompt.load(Ordering::Relaxed) {
             self.acknowledge_all();
