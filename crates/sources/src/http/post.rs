@@ -3,7 +3,7 @@
 use super::Shared;
 use super::answer::{Answer, Problem};
 use super::body::Cutter;
-use crate::feeder::Refused;
+use crate::feeder::{HandError, Refused};
 use crate::intake::{Intake, Reached, until_acknowledged};
 use crate::limits::SourceLimits;
 use crate::reply::{Numbers, Refusals};
@@ -155,7 +155,9 @@ impl<I: Intake> Posting<'_, I> {
         let handed = feeder
             .hand_over(&mut self.events, Numbered::Consecutive, busy_within, &mut self.reached, refused)
             .await;
-        self.answer.accepted += total - passed - self.events.len() as u64;
+        if handed != Err(HandError::Ended) {
+            self.answer.accepted += total - passed - self.events.len() as u64;
+        }
         // A busy origin leaves events, which are offered again.
         self.places.drain(..self.places.len() - self.events.len());
         Ok(handed?)
