@@ -17,7 +17,7 @@
 //! | 207 | some events were refused, see `refusals` |
 //! | 400 | the body is no text or no JSON document |
 //! | 404 | no such feed |
-//! | 408 | the body stopped coming |
+//! | 408 | the body, or one of its lines, took too long |
 //! | 413 | a line is too long |
 //! | 429 | the origin, or this listener, is busy; try again after `Retry-After` |
 //! | 503 | the origin has ended or stops, or the events were not acknowledged in time |
@@ -26,6 +26,7 @@ mod answer;
 mod body;
 mod listener;
 mod post;
+mod timed;
 
 pub use listener::serve;
 

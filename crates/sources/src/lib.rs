@@ -19,10 +19,11 @@
 //!
 //! A map of the code: [`intake`] is the way into the origin, [`feeder`] gives it events; [`recording`] reads files,
 //! [`replay`] offers them in their time; [`tcp`], [`http`], [`nats`] and [`jetstream`] are live sources. `lines`
-//! and `elements` cut bytes into events; `reply` has the answers in JSON; [`stop`] ends sources; [`limits`] has all
+//! and `elements` cut bytes into events, and `buffer` has their memory; `reply` has the answers in JSON; [`stop`] ends sources; [`limits`] has all
 //! limits.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod elements;
 pub mod feeder;
 pub mod http;

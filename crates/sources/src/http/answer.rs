@@ -46,6 +46,10 @@ pub(super) enum Problem {
     TooLong(String),
     #[error("no byte of the body came within {0:?}")]
     Slow(Duration),
+    #[error("the line had no end within {0:?}")]
+    SlowLine(Duration),
+    #[error("the body had no end within {0:?}")]
+    SlowBody(Duration),
     #[error("the origin is busy")]
     Busy,
     #[error("too many requests; allowed: {0}")]
@@ -64,7 +68,7 @@ impl Problem {
             Self::UnknownFeed { .. } => ("feed", StatusCode::NOT_FOUND),
             Self::NoEvents(_) => ("syntax", StatusCode::BAD_REQUEST),
             Self::TooLong(_) => ("length", StatusCode::PAYLOAD_TOO_LARGE),
-            Self::Slow(_) => ("slow", StatusCode::REQUEST_TIMEOUT),
+            Self::Slow(_) | Self::SlowLine(_) | Self::SlowBody(_) => ("slow", StatusCode::REQUEST_TIMEOUT),
             Self::Busy => ("busy", StatusCode::TOO_MANY_REQUESTS),
             Self::Requests(_) => ("requests", StatusCode::TOO_MANY_REQUESTS),
             Self::Ended => ("ended", StatusCode::SERVICE_UNAVAILABLE),

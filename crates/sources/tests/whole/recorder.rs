@@ -1,6 +1,6 @@
 //! An intake that records events. It numbers and refuses them as an origin does, because it has one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub struct Recorder {
     origin: Mutex<Origin>,
     events: Mutex<Vec<Event>>,
+    /// The number of each stream's last event.
+    last: Mutex<BTreeMap<Name, u64>>,
     acknowledged: watch::Sender<Acknowledged>,
     pub is_busy: AtomicBool,
     /// End, as an origin whose stream is over: it has the events of the last batch, and does not answer.
@@ -44,6 +46,7 @@ impl Recorder {
         Self {
             origin: Mutex::new(origin),
             events: Mutex::default(),
+            last: Mutex::default(),
             acknowledged: watch::channel(Acknowledged::default()).0,
             is_busy: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
@@ -80,6 +83,7 @@ impl Recorder {
             if numbers == Numbers::Received {
                 event.number = origin.decided(&event.stream).unwrap();
             }
+            self.last.lock().unwrap().insert(event.stream.clone(), event.number);
             self.events.lock().unwrap().push(event);
             events.pop_front();
         }
@@ -87,11 +91,8 @@ impl Recorder {
     }
 
     fn acknowledge_all(&self) {
-        let mut last = std::collections::BTreeMap::new();
-        for event in self.events.lock().unwrap().iter() {
-            last.insert(event.stream.clone(), event.number);
-        }
-        self.acknowledged.send_replace(last.into_iter().collect());
+        let last = self.last.lock().unwrap();
+        self.acknowledged.send_replace(last.iter().map(|(name, number)| (name.clone(), *number)).collect());
     }
 }
 
