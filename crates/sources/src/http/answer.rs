@@ -40,6 +40,8 @@ pub(super) struct Answer {
 pub(super) enum Problem {
     #[error("no feed `{given}` here; expected `{known}`")]
     UnknownFeed { given: String, known: String },
+    #[error("pages in a browser can't feed events; found the header Origin or Sec-Fetch-Site")]
+    Page,
     #[error("{0}")]
     NoEvents(String),
     #[error("{0}")]
@@ -66,6 +68,7 @@ impl Problem {
     fn word(&self) -> (&'static str, StatusCode) {
         match self {
             Self::UnknownFeed { .. } => ("feed", StatusCode::NOT_FOUND),
+            Self::Page => ("page", StatusCode::FORBIDDEN),
             Self::NoEvents(_) => ("syntax", StatusCode::BAD_REQUEST),
             Self::TooLong(_) => ("length", StatusCode::PAYLOAD_TOO_LARGE),
             Self::Slow(_) | Self::SlowLine(_) | Self::SlowBody(_) => ("slow", StatusCode::REQUEST_TIMEOUT),

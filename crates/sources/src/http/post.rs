@@ -39,7 +39,7 @@ pub(super) async fn events<I: Intake>(
     Query(wishes): Query<Wishes>,
     request: Request,
 ) -> Response {
-    if let Some(refused) = shared.refuse_other(&feed) {
+    if let Some(refused) = shared.refuse(&feed, request.headers()) {
         return refused;
     }
     let Ok(_place) = shared.requests.try_acquire() else {

@@ -187,7 +187,7 @@ async fn line_and_body_that_trickle_end_a_request() {
     for (limits, piece, said) in [(slow_line, "x", "line"), (slow_body, "\n", "body")] {
         let (addr, _intake, _stopper) = serve(limits).await;
         let mut stream = TcpStream::connect(addr).await.unwrap();
-        stream.write_all(post("", NDJSON, &"x".repeat(1 << 20))[..200].as_bytes()).await.unwrap();
+        stream.write_all(&post("", NDJSON, &"x".repeat(1 << 20)).as_bytes()[..200]).await.unwrap();
         let (mut read, mut write) = stream.into_split();
         // Bytes come all the time, so the connection is never silent.
         let trickling = tokio::spawn(async move {
@@ -220,4 +220,21 @@ async fn client_that_takes_no_answers_does_not_hold_up_the_end() {
     {}
     stopper.stop();
     tokio::time::timeout(Duration::from_secs(60), running).await.expect("the listener ends").unwrap();
+}
+
+#[tokio::test]
+async fn pages_in_a_browser_can_not_feed_events() {
+    let (addr, intake, _stopper) = serve(SourceLimits::DEFAULT).await;
+    for (header, status) in [
+        ("origin: https://elsewhere.example", 403),
+        ("origin: null", 403),
+        ("origin: http://a", 403),
+        ("sec-fetch-site: cross-site", 403),
+        ("sec-fetch-site: none", 200),
+    ] {
+        let request = post("", NDJSON, &line("faa", 1)).replace("host: a", &format!("host: a\r\n{header}"));
+        let answer = ask(addr, &request).await;
+        assert_eq!(answer.status, status, "{header}: {}", answer.body);
+        assert_eq!(intake.events().len(), usize::from(status == 200), "{header}");
+    }
 }
