@@ -14,6 +14,9 @@ pub struct SourceLimits {
     pub long_lines_max: usize,
     /// Most connections of a listener. Further ones get an error.
     pub connections_max: usize,
+    /// Messages of a JetStream stream that may wait for their acknowledgement. A rule may hold one back while the others
+    /// pass. Above it, the source waits, and says so. Each takes about 60 bytes.
+    pub unacknowledged_max: usize,
     /// Time after which a connection without input is closed. An empty line is a sign of life.
     pub idle_within: Duration,
     /// Time that a line may take from its first byte to its last, and time without a byte of an HTTP body.
@@ -51,6 +54,7 @@ impl SourceLimits {
         line_bytes_max: 16 << 20,
         long_lines_max: 8,
         connections_max: 256,
+        unacknowledged_max: 1_000_000,
         idle_within: Duration::from_secs(600),
         line_within: Duration::from_secs(10),
         body_within: Duration::from_secs(600),

@@ -112,6 +112,10 @@ impl Intake for Recorder {
     fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
         self.acknowledged.subscribe()
     }
+
+    async fn held_by(&self, _stream: &Name, _number: u64) -> Option<String> {
+        None
+    }
 }
 
 /// A way to a recorder.
