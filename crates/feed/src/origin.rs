@@ -170,6 +170,7 @@ enum Ask {
     Offer(Event, oneshot::Sender<Result<(), Refusal>>),
     OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
     Status(oneshot::Sender<OriginStatus>),
+    HeldBy(Name, u64, oneshot::Sender<Option<String>>),
     Flush,
 }
 
@@ -261,6 +262,13 @@ impl Origin {
         let (left, taken) = answered.await.map_err(|_| OfferError::Ended)?;
         *events = left;
         Ok(taken?)
+    }
+
+    /// The name of the rule that holds an event back. `None` if none does, or if the origin has ended.
+    pub async fn held_by(&self, stream: &Name, number: u64) -> Option<String> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::HeldBy(stream.clone(), number, answer)).await.ok()?;
+        answered.await.ok().flatten()
     }
 
     /// Sends the events that rules hold back, and asks all mirrors for their votes now, instead of after
@@ -469,6 +477,9 @@ impl Task {
                 drop(answer.send(self.take_events(now, events, numbers)));
             }
             Ask::Status(answer) => drop(answer.send(self.status())),
+            Ask::HeldBy(stream, number, answer) => {
+                drop(answer.send(self.deciding.selector().held_by(&stream, number).map(str::to_owned)));
+            }
             Ask::Flush => {
                 self.deciding.release_all(now);
                 self.deciding.request_votes(now);

@@ -169,7 +169,15 @@ impl Origin {
     ///
     /// # Errors
     /// As [`offer`](Self::offer).
-    pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
+    pub fn offer_numbered(
+        &mut self,
+        now: Instant,
+        mut event: Event,
+        numbers: Numbers,
+    ) -> Result<(), Refusal> {
+        if numbers == Numbers::Received {
+            event.number = self.streams.next_number(&event.stream);
+        }
         event.check(&self.limits)?;
         self.selector.rules().check_event(&event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });

@@ -370,3 +370,14 @@ fn gaps_in_growing_numbers_are_no_jump_and_numbers_still_never_go_back() {
     packets(&mut origin, 1);
     assert_eq!(origin.decided("log"), Some(9));
 }
+
+#[test]
+fn unnumbered_events_get_the_number_after_the_last_one_of_their_stream() {
+    let mut origin = origin("", LIMITS);
+    origin.offer(at(1), event("log", 4, 1, "t")).unwrap();
+    for stream in ["log", "other", "log"] {
+        origin.offer_numbered(at(1), event(stream, 1, 1, "t"), Numbers::Received).unwrap();
+    }
+    packets(&mut origin, 1);
+    assert_eq!((origin.decided("log"), origin.decided("other")), (Some(6), Some(1)));
+}

@@ -36,7 +36,8 @@ pub(crate) struct Feed {
     feed: String,
 
     /// Sources of events: FILE.csv, another file with a line of JSON each, - for standard input, tcp:ADDR, http:ADDR,
-    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM
+    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM. tcp-public:ADDR and http-public:ADDR may have addresses that other
+    /// machines can reach, whose peers are not authenticated
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
 
