@@ -35,13 +35,13 @@ pub(super) struct JournalArgs {
 
 impl JournalArgs {
     /// Opens the journal, and reports a torn record.
-    pub(super) fn apply(self, options: &mut OriginOptions) -> Result<(), Failure> {
+    pub(super) fn apply(&self, options: &mut OriginOptions) -> Result<(), Failure> {
         options.copies = self.copies;
-        let Some(directory) = self.journal else { return Ok(()) };
+        let Some(directory) = &self.journal else { return Ok(()) };
         let settings = Options { sync: self.sync, segment_bytes: SEGMENT_BYTES, ..Options::default() };
         let failed = |error: JournalError| Failure::failed(format!("the journal: {error}"));
         let Opened { journal, torn } =
-            Segments::open(&directory, options.after.position, settings).map_err(failed)?;
+            Segments::open(directory, options.after.position, settings).map_err(failed)?;
         if let Some(torn) = torn {
             let (segment, offset, bytes) = (torn.segment.display(), torn.offset, torn.bytes);
             eprintln!(
