@@ -11,6 +11,11 @@
 //! While packets wait for the journal, or for the stream's window, events gather in the origin's ready queue; if that
 //! is full too, the origin refuses events as busy.
 
+mod orders;
+
+pub(crate) use self::orders::Orders;
+use self::orders::{Order, Waiting};
+pub use self::orders::{PresentRules, Set, SetError};
 use crate::journaling::{JournalState, Journaling, WRITES_MAX};
 use crate::reading::{MirrorStatus, STATUS};
 use crate::{FeedParams, random_seed, unix_ms};
@@ -172,6 +177,7 @@ enum Ask {
     Status(oneshot::Sender<OriginStatus>),
     HeldBy(Name, u64, oneshot::Sender<Option<String>>),
     Flush,
+    Order(Order),
 }
 
 /// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
@@ -221,6 +227,7 @@ impl Origin {
             mirrors,
             has_warned: false,
             sending: None,
+            waiting: Waiting::default(),
             began: std::time::Instant::now(),
         };
         let (feed, journal) = (feed.to_owned(), task.journal.as_ref().map(Journaling::watch));
@@ -344,6 +351,8 @@ struct Task {
     has_warned: bool,
     /// The packet that waits for room in the stream's window.
     sending: Option<Sending>,
+    /// Callers of [`Origin::set`].
+    waiting: Waiting,
     began: std::time::Instant,
 }
 
@@ -354,6 +363,7 @@ impl Task {
         self.deciding.handle_mirrors(self.now(), seated.iter());
         loop {
             self.send_next();
+            self.tell_applied();
             let wake = self.deciding.wake_at().filter(|_| self.pending.len() < self.pending_max());
             let wait = wake.map(|at| Duration::from(at.since(self.now())));
             tokio::select! {
@@ -484,6 +494,7 @@ impl Task {
                 self.deciding.release_all(now);
                 self.deciding.request_votes(now);
             }
+            Ask::Order(order) => self.obey(now, order),
         }
     }
 

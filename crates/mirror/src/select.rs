@@ -5,6 +5,8 @@
 //! sent, or another one has taken it up. No undecided event may be acknowledged, because it would be lost with
 //! the origin.
 
+mod change;
+
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::rules::overwrite::{Held, Ran, Run};
@@ -111,6 +113,8 @@ struct Book {
     /// Numbers of the held events of each stream.
     undecided: Vec<(Name, BTreeSet<u64>)>,
     counts: Vec<RuleCount>,
+    /// The last error of a user's function.
+    function_error: Option<String>,
     untracked: u64,
     serial: u64,
 }
@@ -186,6 +190,11 @@ impl Selector {
     /// The work of each rule, in the order of the file.
     pub fn counts(&self) -> &[RuleCount] {
         &self.book.counts
+    }
+
+    /// The last error of a user's function.
+    pub fn function_error(&self) -> Option<&str> {
+        self.book.function_error.as_deref()
     }
 
     /// Events that passed rules with state because the table of keys was full.
@@ -364,14 +373,19 @@ impl Selector {
         &mut self,
         now: Instant,
         index: RuleIndex,
-        function: &Name,
+        name: &Name,
         event: Event,
         out: &mut Vec<Event>,
     ) -> Option<Event> {
         let mut made = Vec::new();
-        let function = self.functions.get_mut(function).expect("invariant: `new` has found every function");
-        if function.apply(&event, &mut made).is_err() {
+        let function = self.functions.get_mut(name).expect("invariant: `new` has found every function");
+        let applied = function.apply(&event, &mut made).and_then(|()| {
+            let checked = made.iter().try_for_each(|one| self.rules.check_event(one));
+            checked.map_err(|error| error.to_string())
+        });
+        if let Err(error) = applied {
             self.book.counts[index].errors += 1;
+            self.book.function_error = Some(format!("function `{name}`: {error}"));
             return Some(event);
         }
         let count = &mut self.book.counts[index];

@@ -35,12 +35,12 @@ pub(super) struct JournalArgs {
 
 impl JournalArgs {
     /// Opens the journal, and reports torn records.
-    pub(super) fn apply(self, options: &mut OriginOptions) -> Result<(), Failure> {
+    pub(super) fn apply(&self, options: &mut OriginOptions) -> Result<(), Failure> {
         options.copies = self.copies;
-        let Some(directory) = self.journal else { return Ok(()) };
+        let Some(directory) = &self.journal else { return Ok(()) };
         let settings = Options { sync: self.sync, segment_bytes: SEGMENT_BYTES, ..Options::default() };
         let failed = |error: JournalError| Failure::failed(format!("the journal: {error}"));
-        let Opened { journal, torn } = Segments::open(&directory, 0, settings).map_err(failed)?;
+        let Opened { journal, torn } = Segments::open(directory, 0, settings).map_err(failed)?;
         if let Some(torn) = torn {
             let (segment, kept) = (torn.segment.display(), torn.kept.display());
             eprintln!(
