@@ -25,6 +25,8 @@ const OPEN_MAX: u64 = 4_000;
 /// would cut off readers at saturation.
 const PENDING_BYTES_MAX: u64 = 1 << 30;
 const STREAM: &str = "ev";
+/// The environment variable that names another server program. Only 2.10 and later know `sync_interval: always`.
+const PROGRAM: &str = "NATS_SERVER";
 
 /// A server.
 #[derive(Debug)]
@@ -83,7 +85,8 @@ fn launch(folder: &tempfile::TempDir, port: u16, sync: Option<&str>) -> Result<S
     );
     let file = folder.path().join("nats.conf");
     std::fs::write(&file, settings)?;
-    let mut server = Server::start(Command::new("nats-server").arg("-c").arg(&file))?;
+    let program = std::env::var_os(PROGRAM).unwrap_or_else(|| "nats-server".into());
+    let mut server = Server::start(Command::new(program).arg("-c").arg(&file))?;
     await_port(port, &mut server)?;
     Ok(server)
 }
@@ -98,6 +101,7 @@ struct Message<'a> {
     /// True if it has headers: here, only signs of life and questions of flow control do.
     has_headers: bool,
     payload: &'a [u8],
+    read_ns: u64,
 }
 
 impl Message<'_> {
@@ -173,9 +177,9 @@ impl Connection {
         let headers = if has_headers { decimal(words.next_back().unwrap_or_default().as_bytes())? } else { 0 };
         let reply = words.next();
         let number = decimal(number.as_bytes())?;
-        let payload = self.wire.part(bytes)?;
+        let (payload, read_ns) = self.wire.timed_part(bytes)?;
         let payload = payload.get(headers..).ok_or_else(|| invalid("a message"))?;
-        Ok(Message { number, subject, reply, has_headers, payload })
+        Ok(Message { number, subject, reply, has_headers, payload, read_ns })
     }
 
     /// Asks the server, and waits for its answer.
@@ -327,11 +331,10 @@ pub(crate) fn follow(
     }
     ready();
     loop {
-        let read_ns = connection.wire.read_ns();
         let message = connection.next()?;
         let asks = message.has_headers.then(|| message.reply.map(str::to_owned)).flatten();
         if !message.has_headers {
-            take(read_ns, message.subject.as_bytes().get(2..).unwrap_or_default(), message.payload);
+            take(message.read_ns, message.subject.as_bytes().get(2..).unwrap_or_default(), message.payload);
         }
         if let Some(reply) = asks {
             answer_flow_control(&mut connection, &reply)?;

@@ -150,8 +150,8 @@ pub(crate) struct Subscriber {
 
 /// A message on the way to a subscriber.
 enum Push<'a> {
-    /// An event: its key and its body.
-    Event(&'a [u8], &'a [u8]),
+    /// An event: the time at which it was read, its key and its body.
+    Event(u64, &'a [u8], &'a [u8]),
     Other,
 }
 
@@ -174,9 +174,8 @@ impl Subscriber {
                 return Err(invalid("a message"));
             }
             let parts = decimal(&line[1..])?;
-            let now = self.wire.read_ns();
-            if let Push::Event(key, body) = push(&mut self.wire, parts)? {
-                take(now, key, body);
+            if let Push::Event(read_ns, key, body) = push(&mut self.wire, parts)? {
+                take(read_ns, key, body);
             }
         }
     }
@@ -227,12 +226,16 @@ impl Subscriber {
 }
 
 fn bulk(wire: &mut Wire<TcpStream>) -> io::Result<&[u8]> {
+    timed_bulk(wire).map(|(text, _)| text)
+}
+
+fn timed_bulk(wire: &mut Wire<TcpStream>) -> io::Result<(&[u8], u64)> {
     let head = wire.line()?;
     if head.first() != Some(&b'$') {
         return Err(invalid("a text"));
     }
     let bytes = decimal(&head[1..])?;
-    wire.part(bytes)
+    wire.timed_part(bytes)
 }
 
 fn push(wire: &mut Wire<TcpStream>, parts: usize) -> io::Result<Push<'_>> {
@@ -248,10 +251,10 @@ fn push(wire: &mut Wire<TcpStream>, parts: usize) -> io::Result<Push<'_>> {
         skip(wire)?;
         return Ok(Push::Other);
     }
-    let payload = bulk(wire)?;
+    let (payload, read_ns) = timed_bulk(wire)?;
     let (&length, rest) = payload.split_first().ok_or_else(|| invalid("an event"))?;
     let (key, body) = rest.split_at_checked(length.into()).ok_or_else(|| invalid("an event"))?;
-    Ok(Push::Event(key, body))
+    Ok(Push::Event(read_ns, key, body))
 }
 
 /// Skips a value of RESP3.

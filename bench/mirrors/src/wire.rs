@@ -22,11 +22,6 @@ impl<R: Read> Wire<R> {
         Self { stream, buffer: vec![0; READ_BYTES], at: 0, filled: 0, read_ns: 0 }
     }
 
-    /// The time at which the present bytes were read.
-    pub(crate) fn read_ns(&self) -> u64 {
-        self.read_ns
-    }
-
     fn fill(&mut self) -> io::Result<()> {
         if self.at > 0 {
             self.buffer.copy_within(self.at..self.filled, 0);
@@ -62,12 +57,17 @@ impl<R: Read> Wire<R> {
 
     /// The next `bytes` bytes, and a line's end behind them.
     pub(crate) fn part(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        self.timed_part(bytes).map(|(part, _)| part)
+    }
+
+    /// As [`part`](Self::part), with the time at which its last byte was read.
+    pub(crate) fn timed_part(&mut self, bytes: usize) -> io::Result<(&[u8], u64)> {
         while self.filled - self.at < bytes + 2 {
             self.fill()?;
         }
         let part = self.at..self.at + bytes;
         self.at = part.end + 2;
-        Ok(&self.buffer[part])
+        Ok((&self.buffer[part], self.read_ns))
     }
 }
 
