@@ -1,6 +1,7 @@
 //! `treefold mirror feed`: the origin of a feed, with its sources.
 
 use super::journal::JournalArgs;
+use super::report::Reports;
 use super::rules::Rules;
 use super::sources::{Counted, SourceArgs, Sources};
 use crate::commands::stream::front_end::front_end;
@@ -60,6 +61,10 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 
+    /// Print the state of the origin at this interval: its place, its mode, and the acknowledged events
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    report: Option<Duration>,
+
     #[command(flatten)]
     keeping: JournalArgs,
 
@@ -117,7 +122,8 @@ impl Feed {
         for name in &names {
             sources.start(name).await?;
         }
-        run_all(&mut sources, &stopper, &origin, &mut endings).await?;
+        let mut reports = Reports::every(self.report, format);
+        run_all(&mut sources, &stopper, &origin, &mut endings, &mut reports).await?;
         let status = tokio::select! {
             status = confirmed(&origin, &self.feed, self.timeout) => status?,
             () = endings.next() => return Err(Failure::failed("stopped before the mirrors confirmed all events")),
@@ -154,6 +160,7 @@ async fn run_all(
     stopper: &Stopper,
     origin: &Origin,
     endings: &mut Endings,
+    reports: &mut Reports,
 ) -> Result<(), Failure> {
     let (mut is_stopping, mut failure) = (false, None);
     let mut acknowledged = origin.acknowledged();
@@ -178,6 +185,12 @@ async fn run_all(
             // Live sources would go on to refuse all events.
             () = ended(&mut acknowledged) => {
                 return Err(failure.unwrap_or_else(|| Failure::failed("the origin has ended; see its log")));
+            }
+            () = reports.due() => {
+                let counts = sources.counted();
+                if let Some(status) = origin.status().await {
+                    reports.print(&status, &acknowledged.borrow_and_update(), &counts);
+                }
             }
             // Sources wait for the acknowledgement of events that rules hold back.
             () = sleep(VOTES_EVERY), if is_stopping => origin.flush().await,

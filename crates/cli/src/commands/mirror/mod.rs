@@ -2,8 +2,8 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal. [`watch`] is a reader of one, and [`status`] shows its
-//!   mirrors.
+//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal; [`report`]: its state while it
+//!   runs. [`watch`] is a reader of one, and [`status`] shows its mirrors.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
@@ -11,6 +11,7 @@ mod feed;
 mod flights;
 mod journal;
 mod replay;
+pub(crate) mod report;
 mod rules;
 mod sources;
 mod status;
