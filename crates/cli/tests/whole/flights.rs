@@ -73,19 +73,19 @@ fn board_is_shown_on_a_terminal_which_it_restores() {
     command.args(["demo", "--flights"]);
     let mut demo = OnTerminal::start(command, 120, 40);
     let id = demo.child.id();
-    wait_until("flights are shown", || demo.shown().contains("in flight"));
+    wait_until("flights are shown", || demo.screen().contains("in flight"));
     assert!(!demo.is_as_a_shell_wants_it());
     demo.press("0");
-    wait_until("the mirror is dead", || demo.shown().contains("mirror 0 is dead"));
+    wait_until("the mirror is dead", || demo.screen().contains("mirror 0 is dead"));
     demo.press("0");
-    wait_until("it has started", || demo.shown().contains("mirror 0 has started again"));
+    wait_until("it has started", || demo.screen().contains("mirror 0 has started again"));
     demo.press("o");
-    wait_until("the origin is back", || demo.shown().contains("epoch 2 continues"));
+    wait_until("the origin is back", || demo.screen().contains("epoch 2 continues"));
     demo.press("j");
-    wait_until("all have joined", || demo.shown().contains("200 readers have a snapshot"));
+    wait_until("all have joined", || demo.screen().contains("200 readers have a snapshot"));
     demo.resize(60, 12);
     demo.press("?");
-    wait_until("help is shown", || demo.shown().contains(" help "));
+    wait_until("help is shown", || demo.screen().contains(" help "));
     demo.press("q");
     assert!(demo.child.wait().expect("it ends").success(), "{}", demo.shown());
     assert!(demo.is_as_a_shell_wants_it());
@@ -99,7 +99,7 @@ fn signal_ends_the_demo_and_restores_the_terminal() {
     command.args(["demo", "--flights"]);
     let mut demo = OnTerminal::start(command, 80, 24);
     let id = demo.child.id();
-    wait_until("flights are shown", || demo.shown().contains("in flight"));
+    wait_until("flights are shown", || demo.screen().contains("in flight"));
     let pid = libc::pid_t::try_from(id).expect("a process id");
     // SAFETY: kill touches no memory; the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);

@@ -352,7 +352,7 @@ fn storm_line(board: &Board, storm: Storm) -> Option<String> {
                 });
             let failed = if failed == 0 { String::new() } else { format!(", {failed} have none") };
             Some(format!(
-                "{joined} readers have a snapshot{failed}: half after {:.0} ms, the last after {:.0} ms{p99}",
+                "{joined} readers have a snapshot{failed}: half after {:.0} ms, all after {:.0} ms{p99}",
                 ms(half),
                 ms(all)
             ))

@@ -6,7 +6,6 @@ use crate::commands::demo::flights::news::{Life, Part, Storm};
 use crate::commands::demo::flights::tally::StormFigures;
 use crate::commands::mirror::report::word;
 use crate::commands::top::Palette;
-use crate::output::short;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
@@ -110,17 +109,14 @@ fn reader(board: &Board, palette: Palette) -> Line<'static> {
     };
     let tally = &reader.tally;
     let at = tally.cut.map_or_else(String::new, |cut| cut.to_string());
-    spans.push(Span::raw(format!(
-        "at mirror {mirror}, {at}; joined in {}, resumed {}; {} events, ",
-        short(joined),
-        tally.resumed,
-        tally.events
-    )));
+    spans.push(Span::raw(format!("at mirror {mirror}, {at}; ")));
+    if let Some((half, most)) = tally.delay() {
+        spans.push(Span::raw(format!("delay {}, p99 {}; ", ms(half), ms(most))));
+    }
     let gaps = format!("{} gaps", tally.gaps);
     spans.push(Span::styled(gaps, if tally.gaps == 0 { palette.good() } else { palette.bad() }));
-    if let Some((half, most)) = tally.delay() {
-        spans.push(Span::raw(format!("; delay {}, p99 {}", ms(half), ms(most))));
-    }
+    let (events, resumed) = (tally.events, tally.resumed);
+    spans.push(Span::raw(format!(" in {events} events; resumed {resumed}; joined in {}", ms(joined))));
     Line::from(spans)
 }
 
@@ -129,13 +125,13 @@ fn storm_line(storm: &StormFigures, palette: Palette) -> Line<'static> {
     let mut spans = vec![Span::styled(format!("  {:<NAME$}  ", "storm"), palette.line())];
     spans.push(Span::raw(match now {
         Storm::Begins(_) => format!("{readers} readers join"),
-        Storm::Joined(joined) => format!("{joined} of {readers} readers have a snapshot"),
+        Storm::Joined(joined) => format!("{joined} of {readers} have a snapshot"),
         Storm::Ended { joined, half, all, .. } => {
-            format!("{joined} of {readers} readers got a snapshot: half in {}, all in {}", ms(half), ms(all))
+            format!("{joined} of {readers} got a snapshot in {} (half in {})", ms(all), ms(half))
         }
     }));
     let p99 = |time: Option<Duration>| time.map_or_else(|| "–".to_owned(), ms);
-    spans.push(Span::raw(format!("; the board's p99 {} before, {} meanwhile", p99(before), p99(during))));
+    spans.push(Span::raw(format!("; board's p99 {} before, {} in it", p99(before), p99(during))));
     Line::from(spans)
 }
 
