@@ -221,7 +221,7 @@ impl Shared {
             return Err(format!("the origin counts {mirrors} mirrors of this feed, this mirror {total}"));
         }
         let past = Lineage::new(past).ok_or("the earlier epochs of the feed are out of order")?;
-        let opening = Opening { stream: stream.opening().stream, epoch, past };
+        let opening = Opening { stream: stream.opening().stream, epoch, past, candidate: None };
         self.held().begin(&opening, |cut| self.options.empty(cut)).map_err(|error| error.to_string())
     }
 

@@ -2,6 +2,7 @@
 
 use super::journal::JournalArgs;
 use super::origin_node::{self, GOODBYE};
+use super::report::Reports;
 use super::rules::Rules;
 use super::sources::{Counted, SourceArgs, Sources};
 use crate::commands::top::Endings;
@@ -67,6 +68,10 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 
+    /// Print the state of the origin at this interval: its place, its mode, and the acknowledged events
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    report: Option<Duration>,
+
     #[command(flatten)]
     keeping: JournalArgs,
 
@@ -113,7 +118,7 @@ impl Feed {
         self.keeping.apply(&mut options)?;
         let (node, desk) =
             origin_node::start(&self.feed, &self.at, &self.cluster, self.listen.as_deref(), None).await?;
-        let fed = self.feed_from(&node, desk, options, &mut endings).await;
+        let fed = self.feed_from(&node, desk, options, format, &mut endings).await;
         node.shutdown(GOODBYE).await;
         let fed = fed?;
         match format {
@@ -136,6 +141,7 @@ impl Feed {
         node: &Node,
         desk: OriginDesk,
         options: OriginOptions,
+        format: Format,
         endings: &mut Endings,
     ) -> Result<Fed, Failure> {
         let types = options.rules.types.clone();
@@ -152,7 +158,8 @@ impl Feed {
         for name in &names {
             sources.start(name).await?;
         }
-        run_all(&mut sources, &stopper, &origin, endings).await?;
+        let mut reports = Reports::every(self.report, format);
+        run_all(&mut sources, &stopper, &origin, endings, &mut reports).await?;
         let status = tokio::select! {
             status = confirmed(&origin, &self.feed, self.timeout) => status?,
             () = endings.next() => return Err(Failure::failed("stopped before the mirrors confirmed all events")),
@@ -181,6 +188,7 @@ async fn run_all(
     stopper: &Stopper,
     origin: &Origin,
     endings: &mut Endings,
+    reports: &mut Reports,
 ) -> Result<(), Failure> {
     let (mut is_stopping, mut failure) = (false, None);
     let mut acknowledged = origin.acknowledged();
@@ -205,6 +213,12 @@ async fn run_all(
             // Live sources would go on to refuse all events.
             () = ended(&mut acknowledged) => {
                 return Err(failure.unwrap_or_else(|| Failure::failed("the origin has ended; see its log")));
+            }
+            () = reports.due() => {
+                let counts = sources.counted();
+                if let Some(status) = origin.status().await {
+                    reports.print(&status, &acknowledged.borrow_and_update(), &counts);
+                }
             }
             // Sources wait for the acknowledgement of events that rules hold back.
             () = sleep(VOTES_EVERY), if is_stopping => origin.flush().await,
