@@ -4,9 +4,7 @@
 //! except for the faults.
 
 use super::draw::{one_in, pick};
-use super::feeding::{
-    FeedLimits, FeedMishap, PlannedFeed, PlannedFeedMishap, PlannedReader, PlannedSource,
-};
+use super::feeding::{FeedLimits, FeedMishap, PlannedFeed, PlannedFeedMishap, PlannedReader, PlannedSource};
 use super::scenario::{Fault, Knob, PlannedFault, Scenario};
 use treefold_core::random::Random;
 use treefold_core::tree::shape::Shape;

@@ -235,7 +235,8 @@ impl PlannedSource {
         let draw = mixed(mixed(seed ^ u64::from(source) << 40).wrapping_add(number));
         let key = key_of(source, (draw >> 8) as u32 % self.keys.max(1));
         let (kind, fields) = match draw % 16 {
-            0..8 => ("t0", format!(r#"{{"a":{number},"x":{}}}"#, draw >> 32 & 3)),
+            0..6 => ("t0", format!(r#"{{"a":{number},"x":{}}}"#, draw >> 32 & 3)),
+            6..8 => ("t0", format!(r#"{{"a":{number}}}"#)),
             8..12 => ("t1", format!(r#"{{"b":{number},"x":{}}}"#, draw >> 32 & 3)),
             12..15 => {
                 let status = ["landed", "at gate", "departed"][(draw >> 32) as usize % 3];

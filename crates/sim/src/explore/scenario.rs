@@ -387,8 +387,7 @@ impl Scenario {
         let drops = [Knob::WavesKeptMax, Knob::KeptBytesMax];
         let piece_max = self.pushing.as_ref().map_or(0, Pushing::piece_max);
         let has_snapshots = self.feed.is_some() && self.knobs.contains_key(&Knob::EagerBytesMax);
-        let is_offered =
-            has_snapshots || self.partial_bytes.max(piece_max) as usize > limits.eager_bytes_max;
+        let is_offered = has_snapshots || self.partial_bytes.max(piece_max) as usize > limits.eager_bytes_max;
         let is_turned = |knob: &Knob| self.knobs.contains_key(knob);
         refuses.iter().any(is_turned) || (is_offered && drops.iter().any(is_turned))
     }

@@ -1,7 +1,8 @@
 //! An acknowledged event is never lost, and as many mirrors have had it as were asked for.
 //!
 //! The effect of an event is the first event of its stream, key and type with its number or a later one: the event
-//! itself, or one that has taken it up. It is part of the feed when the event is acknowledged, and it stays: the reference
+//! itself, or one that has taken it up. An event has no effect if its source will repeat a later one that leaves nothing of
+//! it. The effect is part of the feed when the event is acknowledged, and it stays: the reference
 //! never loses an event, and every mirror is compared with it. Events that a rule may suppress are left out, because the
 //! acknowledgement then means that no effect will come. Without a journal, events are lost with their origin.
 
@@ -63,7 +64,7 @@ impl Acknowledged {
         let Some(source) = feed.plan().sources.iter().find(|source| source.stream == *stream) else {
             return Err(format!("stream {stream} is of no source"));
         };
-        for number in numbers {
+        for number in numbers.clone() {
             let Some(event) = source.events.get(number as usize - 1) else {
                 return Err(format!("event {number} of {stream} does not exist"));
             };
@@ -77,8 +78,19 @@ impl Acknowledged {
                     && found.key == event.key
                     && found.kind == event.kind
             });
+            // Its source will repeat a later event that leaves nothing of this one.
+            let is_later = |later: &&treefold_mirror::Event| {
+                later.key == event.key && later.kind == event.kind && later.replaces(event)
+            };
+            if effect.is_none() && source.events[*numbers.end() as usize..].iter().any(|e| is_later(&e)) {
+                continue;
+            }
             let Some((position, _)) = effect else {
-                return Err(format!("event {number} of {stream} is acknowledged, but is not part of the feed"));
+                let (kind, key, last) = (&event.kind, &event.key, feed.history().last());
+                return Err(format!(
+                    "event {number} of {stream}, a {kind} of {key}, is acknowledged, but is not among the {last} events \
+                     of the feed"
+                ));
             };
             let had = self.held.values().filter(|&&held| held >= position).count();
             if had < feed.plan().copies as usize {

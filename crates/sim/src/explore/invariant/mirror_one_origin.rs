@@ -15,9 +15,9 @@ pub fn of_news(feed: &Feed, news: &News) -> Finding {
         return Err(format!("epoch {epoch} committed {position}, but only {last} events are durable"));
     }
     match feed.end_of(*epoch) {
-        Some(end) if *position > end => Err(format!(
-            "epoch {epoch} committed {position}, although its successor began behind {end}"
-        )),
+        Some(end) if *position > end => {
+            Err(format!("epoch {epoch} committed {position}, although its successor began behind {end}"))
+        }
         _ => Ok(()),
     }
 }

@@ -61,7 +61,9 @@ impl Readers {
                 return Err(format!("reader {reader} was told to be at {to}, which is not durable"));
             };
             if plan.filter.takes(&decided.event, &feed.plan().state.deletes) {
-                return Err(format!("reader {reader} went from {place} to {to} without the event at {position}"));
+                return Err(format!(
+                    "reader {reader} went from {place} to {to} without the event at {position}"
+                ));
             }
         }
         if to.position > place.position || to.epoch > place.epoch {

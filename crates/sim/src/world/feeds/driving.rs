@@ -244,14 +244,7 @@ impl World {
         self.drain_feed(watch);
     }
 
-    fn open_reader(
-        &mut self,
-        reader: usize,
-        serial: u64,
-        mirror: u32,
-        content: u64,
-        watch: &mut dyn Watch,
-    ) {
+    fn open_reader(&mut self, reader: usize, serial: u64, mirror: u32, content: u64, watch: &mut dyn Watch) {
         let request = RequestId(self.next_request_number());
         let feed = self.tasks();
         let at = feed.readers[reader].plan.at;
@@ -478,4 +471,3 @@ impl Feed {
         }
     }
 }
-

@@ -139,10 +139,11 @@ impl Feed {
                 return self.end_origin(now, number);
             }
             StreamEvent::Wave(wave) => {
-                let votes = wave.packets.iter().filter_map(|packet| match self.contents.read(packet.content) {
-                    Some(Content::Vote(vote)) => Some(vote.clone()),
-                    _ => None,
-                });
+                let votes =
+                    wave.packets.iter().filter_map(|packet| match self.contents.read(packet.content) {
+                        Some(Content::Vote(vote)) => Some(vote.clone()),
+                        _ => None,
+                    });
                 let votes: Vec<Vote> = votes.collect();
                 self.origin_takes_votes(clock, number, &votes, &wave.missing);
             }

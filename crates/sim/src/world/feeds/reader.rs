@@ -163,9 +163,8 @@ impl Feed {
             let Some(Content::Bytes(bytes)) = self.contents.read(packet.content) else { continue };
             let message = Message::read(wave.tag, bytes.clone()).map_err(|error| error.to_string());
             let receiver = &mut self.readers[number].receiver;
-            let taken = message.and_then(|message| {
-                receiver.take(message, &mut updates).map_err(|error| error.to_string())
-            });
+            let taken = message
+                .and_then(|message| receiver.take(message, &mut updates).map_err(|error| error.to_string()));
             if let Err(why) = taken {
                 updates.drain(..).for_each(|update| self.read(number, update));
                 self.news.push(News::ReaderRefused { reader: number, why });
