@@ -11,6 +11,7 @@ mod contradictions;
 mod demo;
 mod faults;
 mod mirror;
+mod mirror_set;
 #[cfg(feature = "wasm")]
 mod nodes;
 #[cfg(feature = "wasm")]

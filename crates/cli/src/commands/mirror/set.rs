@@ -143,8 +143,8 @@ impl Set {
             Format::Text => {
                 if answer.is_some() && refused.is_none() {
                     let held = match position {
-                        Some(position) => format!("hold from {epoch}.{position} on"),
-                        None => "hold as soon as the events before them are sent".to_owned(),
+                        Some(position) => format!("holds from {epoch}.{position} on"),
+                        None => "holds as soon as the events before it are sent".to_owned(),
                     };
                     // The rules themselves go to standard output alone, so that they can be written to a file.
                     let line = format!("rules version {epoch}.{rules_version} {held}");
