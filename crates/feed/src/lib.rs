@@ -48,6 +48,8 @@ enum FeedParams {
         epoch: u32,
         /// The ends of the earlier epochs that it continues.
         past: Vec<treefold_mirror::Cut>,
+        /// The number of mirrors that the feed may have, as the origin sees it: a vote has a place for each.
+        mirrors: u32,
     },
     /// A reader's stream, to one mirror.
     Reader(ReaderParams),

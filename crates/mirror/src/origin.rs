@@ -30,7 +30,7 @@ use crate::checkpoint::Checkpoints;
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::Log;
-use crate::packet::{BATCH, Down, Monitored, Vote};
+use crate::packet::{BATCH, Checkpoint, Down, Monitored, Vote};
 use crate::recovery::{Needed, Recovered, Recovery};
 use crate::rules::coalesce::coalesce;
 use crate::rules::{Coalesce, Mode, RuleFile, RuleKind};
@@ -62,6 +62,8 @@ pub struct Origin {
     waiting: VecDeque<Outgoing>,
     /// Number of the first checkpoint after the log was last sent again.
     rewound: u64,
+    /// Mirrors have come since the log was last sent again.
+    has_new_mirrors: bool,
     limits: MirrorLimits,
 }
 
@@ -107,17 +109,20 @@ impl Origin {
             needed: Needed::new(cut.position),
             waiting: VecDeque::new(),
             rewound: 0,
+            has_new_mirrors: false,
             limits,
         })
     }
 
     /// Starts an origin after one that died, with the packets of its journal. Sources repeat their events from the
-    /// first one that was not acknowledged.
+    /// first one that was not acknowledged. `held` is a position that all mirrors have which are to go on with their
+    /// state; they are sent the packets after it.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn recover(
         recovery: Recovery,
+        held: u64,
         rules: Arc<RuleFile>,
         functions: Functions,
         limits: MirrorLimits,
@@ -134,18 +139,21 @@ impl Origin {
         for Recovered { first, last, packet, numbers } in recovery.into_packets() {
             origin.log.push(first, last, packet.clone());
             origin.needed.push(last, packet.len(), numbers.into_iter());
-            origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+            if last > held {
+                origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+            }
         }
         origin.acknowledging.set_durable(origin.cut.position);
         origin.mark_progress();
         Ok(origin)
     }
 
-    /// Sets the number of mirrors that must have an event before it is acknowledged. Default: 0, with which the
+    /// Sets the number of mirrors that must have an event before it is acknowledged or committed. Default: 0, with which the
     /// death of the origin's disk loses acknowledged events.
     #[must_use]
     pub fn with_copies(mut self, copies: u32) -> Self {
         self.acknowledging.set_copies(copies);
+        self.checkpoints.set_copies(copies);
         self
     }
 
@@ -161,7 +169,15 @@ impl Origin {
     ///
     /// # Errors
     /// As [`offer`](Self::offer).
-    pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
+    pub fn offer_numbered(
+        &mut self,
+        now: Instant,
+        mut event: Event,
+        numbers: Numbers,
+    ) -> Result<(), Refusal> {
+        if numbers == Numbers::Received {
+            event.number = self.streams.next_number(&event.stream);
+        }
         event.check(&self.limits)?;
         self.selector.rules().check_event(&event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });
@@ -232,7 +248,7 @@ impl Origin {
             Mode::Loaded => checkpointing.every_events_loaded.unwrap_or(checkpointing.every_events),
         };
         if let Some(checkpoint) = self.checkpoints.begin(now, every, self.cut.position) {
-            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
+            self.wait_to_ask(checkpoint);
         }
         Some(Outgoing { packet, events: Some((first, self.cut.position)) })
     }
@@ -267,22 +283,30 @@ impl Origin {
     /// that lacks events then knows of it, also if no further event comes.
     pub fn handle_mirrors(&mut self, now: Instant, mirrors: impl IntoIterator<Item = u32>) {
         self.checkpoints.seat(now, mirrors);
+        self.has_new_mirrors = true;
         self.request_votes(now);
     }
 
     /// Asks all mirrors for their votes with the next packet.
     pub fn request_votes(&mut self, now: Instant) {
         if let Some(checkpoint) = self.checkpoints.begin(now, 0, self.cut.position) {
-            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
+            self.wait_to_ask(checkpoint);
+        }
+    }
+
+    /// Queues a checkpoint. It replaces one that waits at the end, so that a stream which takes nothing holds one.
+    fn wait_to_ask(&mut self, checkpoint: Checkpoint) {
+        let packet = Outgoing::from(Down::write_checkpoint(checkpoint));
+        match self.waiting.back_mut().filter(|last| Down::is_checkpoint(&last.packet)) {
+            Some(last) => *last = packet,
+            None => self.waiting.push_back(packet),
         }
     }
 
     /// Takes the folded vote of the mirrors that answered a checkpoint, and the mirrors that did not.
     pub fn handle_votes(&mut self, now: Instant, vote: &Vote, missing: &[u32]) {
-        if let Some(position) = self.checkpoints.take_votes(now, vote, missing) {
-            self.log.commit(position);
-            self.waiting.push_back(Down::write_commit(position).into());
-        }
+        let committed = self.checkpoints.take_votes(now, vote, missing);
+        self.commit(committed);
         let was_asked = (self.rewound..=self.checkpoints.last().0.number).contains(&vote.number);
         let is_waiting = self.waiting.iter().any(|outgoing| outgoing.events.is_some());
         if self.checkpoints.all_join() && was_asked && !is_waiting {
@@ -296,10 +320,28 @@ impl Origin {
         self.adapt(seen);
     }
 
-    /// Sends the whole log again, if it begins with the feed's first event: no mirror has a state, so none can get
-    /// one from another.
+    /// Notes the mirrors that did not answer a checkpoint to which no readable vote came.
+    pub fn handle_silence(&mut self, now: Instant, missing: &[u32]) {
+        let committed = self.checkpoints.take_silence(now, missing);
+        self.commit(committed);
+    }
+
+    fn commit(&mut self, position: Option<u64>) {
+        if let Some(position) = position {
+            self.log.commit(position);
+            self.waiting.push_back(Down::write_commit(position).into());
+        }
+    }
+
+    /// Sends the whole log again: no mirror can get a snapshot from another one. Any mirror can use a log that begins
+    /// with the feed's first event. A later one helps mirrors that have the events before it, so it is sent again
+    /// only for mirrors that may be such.
     fn rewind(&mut self, now: Instant) {
-        let Ok(packets) = self.log.packets_after(0) else { return };
+        let oldest = self.log.oldest();
+        if oldest > 1 && !std::mem::take(&mut self.has_new_mirrors) {
+            return;
+        }
+        let Ok(packets) = self.log.packets_after(oldest - 1) else { return };
         self.waiting.extend(packets.map(|(first, last, packet)| {
             let packet = packet.clone();
             Outgoing { packet, events: Some((first, last)) }

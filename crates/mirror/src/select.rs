@@ -208,6 +208,20 @@ impl Selector {
         numbers.first().copied()
     }
 
+    /// The name of the rule that holds an event back. It looks at all held events, so it is for reports.
+    pub fn held_by(&self, stream: &str, number: u64) -> Option<&str> {
+        let is_it = |event: &Event| event.stream.as_str() == stream && event.number == number;
+        let index = self.book.due.values().find_map(|(key, index)| {
+            let status = self.keys.get(key)?;
+            let in_run = |(rule, run): &(RuleIndex, Run)| {
+                rule == index && run.held().is_some_and(|held| is_it(&held.event))
+            };
+            let in_partial = |(rule, partial): &(RuleIndex, Partial)| rule == index && partial.has(is_it);
+            (status.runs.iter().any(in_run) || status.partials.iter().any(in_partial)).then_some(*index)
+        })?;
+        Some(&self.rules.rules[index].name)
+    }
+
     /// The time at which [`release_due`](Self::release_due) has something to do.
     pub fn wake_at(&self) -> Option<Instant> {
         self.book.due.first_key_value().map(|(&(at, _), _)| at)

@@ -93,6 +93,11 @@ impl Partial {
         Formed::Done { formed, parts: all }
     }
 
+    /// True if a part is such an event.
+    pub(crate) fn has(&self, is_it: impl Fn(&Event) -> bool) -> bool {
+        self.parts.iter().any(|(_, part)| is_it(part))
+    }
+
     /// The parts, by order of arrival.
     pub(crate) fn into_parts(self) -> impl Iterator<Item = Event> {
         self.parts.into_iter().map(|(_, event)| event)

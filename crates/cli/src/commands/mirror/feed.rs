@@ -2,6 +2,7 @@
 
 use super::journal::JournalArgs;
 use super::origin_node::{self, GOODBYE};
+use super::report::Reports;
 use super::rules::Rules;
 use super::sources::{Counted, SourceArgs, Sources};
 use crate::commands::top::Endings;
@@ -37,7 +38,8 @@ pub(crate) struct Feed {
     feed: String,
 
     /// Sources of events: FILE.csv, another file with a line of JSON each, - for standard input, tcp:ADDR, http:ADDR,
-    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM
+    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM. tcp-public:ADDR and http-public:ADDR may have addresses that other
+    /// machines can reach, whose peers are not authenticated
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
 
@@ -65,6 +67,10 @@ pub(crate) struct Feed {
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
+
+    /// Print the state of the origin at this interval: its place, its mode, and the acknowledged events
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    report: Option<Duration>,
 
     #[command(flatten)]
     keeping: JournalArgs,
@@ -108,11 +114,11 @@ impl Feed {
         };
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
-        options.after.epoch = self.epoch;
+        options.epoch = self.epoch;
         self.keeping.apply(&mut options)?;
         let (node, desk) =
             origin_node::start(&self.feed, &self.at, &self.cluster, self.listen.as_deref(), None).await?;
-        let fed = self.feed_from(&node, desk, options, &mut endings).await;
+        let fed = self.feed_from(&node, desk, options, format, &mut endings).await;
         node.shutdown(GOODBYE).await;
         let fed = fed?;
         match format {
@@ -135,6 +141,7 @@ impl Feed {
         node: &Node,
         desk: OriginDesk,
         options: OriginOptions,
+        format: Format,
         endings: &mut Endings,
     ) -> Result<Fed, Failure> {
         let types = options.rules.types.clone();
@@ -151,7 +158,8 @@ impl Feed {
         for name in &names {
             sources.start(name).await?;
         }
-        run_all(&mut sources, &stopper, &origin, endings).await?;
+        let mut reports = Reports::every(self.report, format);
+        run_all(&mut sources, &stopper, &origin, endings, &mut reports).await?;
         let status = tokio::select! {
             status = confirmed(&origin, &self.feed, self.timeout) => status?,
             () = endings.next() => return Err(Failure::failed("stopped before the mirrors confirmed all events")),
@@ -180,6 +188,7 @@ async fn run_all(
     stopper: &Stopper,
     origin: &Origin,
     endings: &mut Endings,
+    reports: &mut Reports,
 ) -> Result<(), Failure> {
     let (mut is_stopping, mut failure) = (false, None);
     let mut acknowledged = origin.acknowledged();
@@ -205,6 +214,12 @@ async fn run_all(
             () = ended(&mut acknowledged) => {
                 return Err(failure.unwrap_or_else(|| Failure::failed("the origin has ended; see its log")));
             }
+            () = reports.due() => {
+                let counts = sources.counted();
+                if let Some(status) = origin.status().await {
+                    reports.print(&status, &acknowledged.borrow_and_update(), &counts);
+                }
+            }
             // Sources wait for the acknowledgement of events that rules hold back.
             () = sleep(VOTES_EVERY), if is_stopping => origin.flush().await,
         }
@@ -229,10 +244,11 @@ async fn confirmed(origin: &Origin, feed: &str, within: Duration) -> Result<Orig
             return Ok(status);
         }
         if Instant::now() >= give_up_at {
-            let OriginStatus { cut, committed, .. } = status;
+            let OriginStatus { cut, committed, shortage, .. } = status;
+            let reason = shortage.map(|shortage| format!(": {shortage}")).unwrap_or_default();
             return Err(Failure::failed(format!(
-                "the mirrors confirm {committed} of {} events within {within:?}; `treefold call {feed}/status` shows \
-                 them",
+                "the mirrors confirm {committed} of {} events within {within:?}{reason}; `treefold mirror status {feed}` \
+                 shows them",
                 cut.position
             )));
         }

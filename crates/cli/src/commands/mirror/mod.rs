@@ -3,8 +3,8 @@
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
 //! - [`feed`]: is the origin of a feed, on a node of its own ([`origin_node`]); [`sources`]: its sources; [`journal`]: its
-//!   journal. [`set`] changes its rules while it runs. [`watch`] is a reader of a feed, and [`status`] shows its mirrors
-//!   and its origin.
+//!   journal; [`report`]: its state while it runs. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
+//!   [`status`] shows its mirrors and its origin.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
@@ -13,6 +13,7 @@ mod flights;
 mod journal;
 mod origin_node;
 mod replay;
+pub(crate) mod report;
 mod rules;
 mod set;
 mod sources;
