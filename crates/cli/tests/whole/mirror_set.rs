@@ -153,6 +153,64 @@ fn bad_rules_are_refused_and_harm_nothing() {
     wait_until("events still flow", || status(&first)["origin"]["position"] != before["origin"]["position"]);
 }
 
+/// A function that mirrors the events with even numbers, and traps at every hundredth event.
+const EVEN: &str = r#"(module (memory (export "memory") 2)
+    (func (export "treefold_abi_v1"))
+    (func (export "treefold_alloc") (param i32) (result i32) (i32.const 4096))
+    (func (export "treefold_filter_open") (param i32 i32) (result i64) (i64.const 0))
+    (func (export "treefold_filter_up") (param $pieces i32) (param i32) (param $tag i64) (param i64) (result i64)
+        (if (i64.eqz (i64.rem_u (local.get $tag) (i64.const 100))) (then (unreachable)))
+        (if (i64.eq (i64.and (local.get $tag) (i64.const 1)) (i64.const 1)) (then (return (i64.const 0))))
+        (i64.store (i32.const 512) (i64.load offset=8 (local.get $pieces)))
+        (i64.const 0x200_0000_0001)))"#;
+
+#[test]
+fn function_in_webassembly_is_sent_to_the_running_origin() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = trace(&directory);
+    let (rules, module) = (directory.path().join("rules.toml"), directory.path().join("even.wasm"));
+    let text = "[[rule]]\nname = \"own\"\nfunction = { name = \"even\", type = \"position\" }\n";
+    std::fs::write(&rules, text).expect("a file");
+    std::fs::write(&module, wat::parse_str(EVEN).expect("a module")).expect("a file");
+    let function = format!("even={}", module.display());
+    let rules = rules.to_str().expect("a path");
+    let played =
+        ["mirror", "replay", trace.to_str().expect("a path"), "--rules", rules, "--function", &function];
+    let played = run_args(&[&played[..], &["-o", "json"]].concat()).json();
+    let errors = number(&played["rules"][0]["errors"]);
+    assert!(errors > 0 && number(&played["rules"][0]["suppressed"]) > 10 * errors, "{played}");
+
+    let (first, second, mut feed) = running_feed(&trace, &[]);
+    let answer = set(&second, &["--rules", rules, "--function", &function]);
+    assert_eq!(answer.code, 0, "{}{}", answer.stdout, answer.stderr);
+    wait_until("the function has failed, and the origin goes on", || {
+        let status = status(&first);
+        let rule = &status["origin"]["rules"][0];
+        let error = status["origin"]["function_error"].as_str().unwrap_or_default();
+        number(&rule["suppressed"]) > 0 && number(&rule["errors"]) > 0 && error.contains("unreachable")
+    });
+    let text = run_args(&["mirror", "status", "flights", "--at", &first.addr]).stdout;
+    assert!(text.contains("origin: rule own: the function failed on "), "{text}");
+    // A module that is none is refused, and the function stays.
+    let wrong = format!("even={rules}");
+    let refused = set(&first, &["--function", &wrong]).json();
+    assert_eq!(refused["refused"]["reason"], "function", "{refused}");
+    assert_eq!(feed.signal(libc::SIGINT), Some(0));
+
+    // The command takes functions from the beginning too.
+    let mut started =
+        Feed::start(&first, &trace, &["--epoch", "2", "--rules", rules, "--function", &function]);
+    wait_until("the function has dropped events", || {
+        let origin = &status(&first)["origin"];
+        origin["epoch"] == 2 && origin["rules"][0]["suppressed"].as_u64() > Some(0)
+    });
+    assert_eq!(started.signal(libc::SIGINT), Some(0));
+    let line = format!("mirror feed flights {} --function {function} --at {}", trace.display(), first.addr);
+    let refused = run(&line);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("no rule uses the function `even`"), "{}", refused.stderr);
+}
+
 #[test]
 fn of_two_concurrent_changes_one_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
