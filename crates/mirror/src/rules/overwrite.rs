@@ -7,14 +7,14 @@
 //! key is sent.
 
 use crate::event::{Event, Name};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use treefold_core::time::{Duration, Instant};
 
 /// Longest run.
 pub const RUN_MAX: u32 = 1_000_000;
 
 /// Sends one event of a run of one key and type.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overwrite {
     /// The events' type.
@@ -32,6 +32,11 @@ fn second() -> u64 {
 }
 
 impl Overwrite {
+    /// Sends every second event of a type.
+    pub fn every_second(kind: &Name) -> Self {
+        Self { kind: kind.clone(), run: 2, max_age_ms: second() }
+    }
+
     /// Longest time that an event is held back.
     pub fn max_age(&self) -> Duration {
         Duration::from_millis(self.max_age_ms)

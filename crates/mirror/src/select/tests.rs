@@ -237,3 +237,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn rule_that_holds_an_event_back_is_named() {
+    let text = "[[rule]]\nname = 'pair'\n[rule.tuple]\nof = [{ type = 'a' }, { type = 'b' }]\nwithin_ms = 1000\nbecomes = 'd'\n\
+                [[rule]]\nname = 'run'\noverwrite = { type = 'c', run = 5 }";
+    let rules = Arc::new(RuleFile::read(text).unwrap());
+    let mut selector = Selector::new(rules, Functions::new(), &MirrorLimits::DEFAULT, 1).unwrap();
+    let mut out = Vec::new();
+    for (number, kind) in [(1, "a"), (2, "c"), (3, "c"), (4, "e")] {
+        let line = format!(r#"{{"stream":"s","number":{number},"key":"k{kind}","type":"{kind}"}}"#);
+        let event = Event::from_json(&line, None, &MirrorLimits::DEFAULT).unwrap();
+        selector.offer(Instant::START, event, &mut out);
+    }
+    let held = [1, 2, 3, 4].map(|number| selector.held_by("s", number));
+    assert_eq!(held, [Some("pair"), None, Some("run"), None]);
+    assert_eq!(selector.held_by("other", 1), None);
+}
