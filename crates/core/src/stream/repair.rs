@@ -236,6 +236,7 @@ impl<P: Payload> StreamState<P> {
         self.give_up_stuck_filter(desk.cx, now)?;
         self.look_after_operator_wants(desk, now)?;
         self.lose_silent(desk.cx, now);
+        self.look_after_laggards(desk.cx);
         self.report_again(desk.cx, now);
         self.look_for_missed(desk, now);
         if let Parent::Node(parent) = self.seat.parent

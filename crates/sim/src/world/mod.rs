@@ -132,6 +132,8 @@ pub enum Sabotage {
     StreamMixWaves,
     /// Every hundredth packet up a stream's tree is dropped by its sender.
     StreamDropPacket,
+    /// A third of the news that packets passed over a node is dropped by its sender.
+    StreamDropMissed,
 }
 
 /// A planned event.

@@ -79,6 +79,8 @@ enum Sabotage {
     StreamMixWaves,
     /// Every hundredth packet up a stream's tree is not sent
     StreamDropPacket,
+    /// Drop a third of the news that packets passed over a node
+    StreamDropMissed,
 }
 
 impl Sabotage {
@@ -89,6 +91,7 @@ impl Sabotage {
             Self::StreamCountTwice => world::Sabotage::StreamCountTwice,
             Self::StreamMixWaves => world::Sabotage::StreamMixWaves,
             Self::StreamDropPacket => world::Sabotage::StreamDropPacket,
+            Self::StreamDropMissed => world::Sabotage::StreamDropMissed,
         }
     }
 }
