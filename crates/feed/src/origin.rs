@@ -173,6 +173,7 @@ impl Origin {
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
         let OriginOptions { rules, functions, limits, after, copies, journal, seed } = options;
+        let mirror_lag_bytes_max = limits.mirror_lag_bytes_max as u64;
         let (deciding, past, journal) = match journal {
             None => {
                 let deciding = treefold_mirror::origin::Origin::new(after, rules, functions, limits, seed)?;
@@ -192,6 +193,7 @@ impl Origin {
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
             .params(&params)
+            .lag_bytes_max(mirror_lag_bytes_max)
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);

@@ -6,6 +6,7 @@
 
 use super::message::StreamRun;
 use crate::partitions::PartitionSet;
+use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use smallvec::SmallVec;
@@ -77,8 +78,12 @@ pub(crate) struct ToTake {
     dues: VecDeque<Due>,
     /// Set while packets pass over the child or the endpoint, which then holds up nobody.
     passed: Option<Passed>,
-    /// The first untaken packet at the last beat.
-    first_at_beat: u64,
+    /// Since when it has been too far behind, and the packet that it works on if that one alone makes it so.
+    behind: Option<(Instant, Option<u64>)>,
+    /// The last packet that it was given, or was told it missed.
+    gone_upto: u64,
+    /// The place from which on it can be behind: it missed the packets before, or has just got them from a new parent.
+    counts_from: u64,
 }
 
 /// The place at which packets began to pass over a child or an endpoint.
@@ -93,7 +98,18 @@ pub(crate) struct Passed {
 
 impl ToTake {
     pub(crate) fn push(&mut self, due: Due) {
+        self.gone_upto = due.last;
         self.dues.push_back(due);
+    }
+
+    /// Notes that it is told it missed packets up to this one.
+    pub(crate) fn miss(&mut self, upto: u64) {
+        self.gone_upto = self.gone_upto.max(upto);
+    }
+
+    /// Forgives that it is behind this place.
+    pub(crate) fn count_from(&mut self, place: u64) {
+        self.counts_from = place;
     }
 
     /// Forgets all packets, and that some passed over it.
@@ -135,29 +151,44 @@ impl ToTake {
         self.dues.front().map_or(sent_bytes, |due| due.begins_at)
     }
 
-    /// Bytes by which it is behind this place.
+    /// Since when it has been at least so many bytes behind this place, as far as the node has looked.
     ///
-    /// The packet that it works on does not count, so that no packet is too large for the limit. At a beat it does, if
-    /// it is the same as at the last one.
-    pub(crate) fn is_behind(&mut self, place: u64, is_beat: bool) -> u64 {
-        let Some(due) = self.dues.front() else { return 0 };
-        let is_stuck = is_beat && core::mem::replace(&mut self.first_at_beat, due.first) == due.first;
-        place.saturating_sub(if is_stuck { due.begins_at } else { due.ends_at })
+    /// The packet that it works on counts only for as long as it works on it, so that a series of packets that are
+    /// larger than the limit does not put it behind.
+    pub(crate) fn behind_since(&mut self, now: Instant, place: u64, bytes: u64) -> Option<Instant> {
+        let reached = |at: u64| place.saturating_sub(at.max(self.counts_from)) < bytes;
+        let works_on = match self.dues.front().filter(|_| self.passed.is_none()) {
+            Some(due) if !reached(due.ends_at) => None,
+            Some(due) if !reached(due.begins_at) => Some(due.first),
+            _ => {
+                self.behind = None;
+                return None;
+            }
+        };
+        let since = match self.behind {
+            Some((since, before)) if works_on.is_none() || works_on == before => since,
+            _ => now,
+        };
+        self.behind = Some((since, works_on));
+        Some(since)
     }
 
     /// Lets packets pass over it from now on.
     pub(crate) fn pass_over(&mut self) {
-        let last = self.dues.back();
-        self.passed = last.map(|due| Passed { after: due.last, ends_at: due.ends_at, has_missed: false });
+        let (after, ends_at) = (self.gone_upto, self.dues.back().map(|due| due.ends_at));
+        self.passed = ends_at.map(|ends_at| Passed { after, ends_at, has_missed: false });
     }
 
-    /// Ends the passing over if at most `bytes` of the packets that it was given are not taken.
-    pub(crate) fn call_back(&mut self, bytes: u64) -> Option<Passed> {
+    /// Ends the passing over if at most `bytes` of the packets that it was given are not taken. It then continues at
+    /// the place `sent_bytes`.
+    pub(crate) fn call_back(&mut self, bytes: u64, sent_bytes: u64) -> Option<Passed> {
         let passed = self.passed?;
         let untaken = self.dues.front().map_or(0, |due| passed.ends_at - due.begins_at);
         if untaken > bytes {
             return None;
         }
+        self.counts_from = sent_bytes;
+        self.behind = None;
         self.passed.take()
     }
 }
@@ -173,6 +204,8 @@ pub(crate) struct Reach {
     pub(crate) ahead: u64,
     /// Weight of packets sent and taken since then.
     pub(crate) unseen_bytes: u64,
+    /// When it must look again, because a child or an endpoint may have been behind for too long by then.
+    pub(crate) look_at: Option<Instant>,
 }
 
 /// The way down at one node.

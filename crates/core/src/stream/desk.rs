@@ -88,6 +88,7 @@ impl<P: Payload> StreamState<P> {
         if let Err(reason) = lives {
             return self.end_state(desk, &reason);
         }
+        self.look_whether_some_lag(desk.cx, now);
         self.advance(desk.cx, now);
         if self.roll.is_opening {
             self.look_whether_opened();

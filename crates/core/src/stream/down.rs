@@ -232,7 +232,7 @@ impl<P: Payload> StreamState<P> {
             self.down.held_bytes -= descending.bytes;
             self.count_taken(cx, 1, descending.bytes);
         }
-        self.note_progress(cx, ends_at - begins_at);
+        self.down.reach.unseen_bytes += ends_at - begins_at;
     }
 
     /// Gives packets to endpoints hosted by this node. Returns true if there is something to take.
@@ -258,6 +258,7 @@ impl<P: Payload> StreamState<P> {
                 }
                 Content::Missed => {
                     let Due { first, last, .. } = descending.due;
+                    own.to_take.miss(last);
                     cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Missed { first, last });
                     continue;
                 }
@@ -315,6 +316,8 @@ impl<P: Payload> StreamState<P> {
     pub(crate) fn send_down_again(&mut self, cx: &mut Context<P>, at: usize, received: u64) {
         let kept = core::mem::take(&mut self.down.kept);
         self.seat.children[at].more.to_take.clear();
+        let sent_bytes = self.down.reach.sent_bytes;
+        self.seat.children[at].more.to_take.count_from(sent_bytes);
         for descending in &kept {
             let child = &mut self.seat.children[at];
             if descending.due.last > received {

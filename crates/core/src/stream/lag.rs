@@ -24,11 +24,11 @@
 //! - **Memory is bounded.** A laggard has at most the packets that it was given: about its share of the limit, and what
 //!   was on its way when it was passed over, which the stream's window bounds.
 //!
-//! The node examines laggards whenever so many bytes have moved that one may have crossed its limit, and calls them
-//! back only with its beat, so that one that hovers at the limit causes little traffic.
+//! The node examines laggards whenever so many bytes have moved that one may have crossed its limit. It calls them back
+//! only with its beat, so that one that hovers at the limit causes little traffic.
 
 use super::StreamError;
-use super::descent::{Content, Descending, Descent, Due, Passed, ToTake};
+use super::descent::{Content, Descending, Descent, Due, Passed, Reach, ToTake};
 use super::message::StreamMessage;
 use super::spec::EndpointEvent;
 use super::state::StreamState;
@@ -38,6 +38,7 @@ use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::{Parent, Standing};
+use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
@@ -48,9 +49,15 @@ const ACKNOWLEDGE_SHARE: u64 = 16;
 /// A share of the limit, over this, is what a node or an endpoint may have taken without an acknowledgement, and what
 /// moves before a node looks for laggards.
 const STEP_SHARE: u64 = 8;
-/// A laggard is called back when it has taken all but its share of the limit, over this. It is more than what may be
-/// taken without an acknowledgement.
+/// The least such part in a deep tree, where shares are small: so many bytes, or a sixteenth of a small limit.
+const STEP_BYTES_LEAST: u64 = 4 << 10;
+/// A laggard is called back when it has taken all but its share of the limit, over this.
 const RETURN_SHARE: u64 = 4;
+/// It may always leave so many times what may be taken without an acknowledgement.
+const RETURN_STEPS: u64 = 4;
+/// An endpoint or node lags if it is behind for this long without a break. A healthy one may be that far behind for
+/// some milliseconds: when its process waits for a processor, or while its acknowledgements are on their way.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// A child or an endpoint of this node, by its index.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +83,12 @@ impl<P: Payload> StreamState<P> {
     /// Bytes of taken packets after which an endpoint acknowledges them, and a node of a stream with a lag limit.
     pub(crate) fn acknowledge_bytes(&self) -> u64 {
         let by_window = self.terms.window_bytes as u64 / ACKNOWLEDGE_SHARE;
-        self.lag_share().map_or(by_window, |share| by_window.min(share / STEP_SHARE))
+        self.terms.spec.lag_bytes_max.map_or(by_window, |bytes| by_window.min(self.lag_step(bytes)))
+    }
+
+    fn lag_step(&self, lag_bytes_max: u64) -> u64 {
+        let share = lag_bytes_max / (u64::from(self.terms.levels) + 1);
+        (share / STEP_SHARE).max(STEP_BYTES_LEAST.min(lag_bytes_max / ACKNOWLEDGE_SHARE))
     }
 
     /// True if packets are so far behind the foremost child or endpoint that none is waited for that was not given
@@ -86,23 +98,19 @@ impl<P: Payload> StreamState<P> {
         self.terms.spec.lag_bytes_max.is_some_and(|bytes| behind > bytes)
     }
 
-    /// Notes that packets of this weight were sent or taken, and looks for laggards now and then.
-    pub(crate) fn note_progress(&mut self, cx: &mut Context<P>, bytes: u64) {
-        let Some(share) = self.lag_share() else { return };
-        self.down.reach.unseen_bytes += bytes;
-        if self.down.reach.unseen_bytes > share / STEP_SHARE {
-            self.look_for_laggards(cx, share, false);
+    /// Looks for laggards if so much has moved that there may be one, or if one has been behind for long.
+    pub(crate) fn look_whether_some_lag(&mut self, cx: &mut Context<P>, now: Instant) {
+        let Some(bytes) = self.terms.spec.lag_bytes_max else { return };
+        let is_due = self.down.reach.look_at.is_some_and(|at| at <= now);
+        if is_due || self.down.reach.unseen_bytes > self.lag_step(bytes) {
+            self.look_for_laggards(cx, now);
         }
     }
 
-    /// Passes over laggards, and calls back those that have taken what they were given.
-    pub(crate) fn look_after_laggards(&mut self, cx: &mut Context<P>) {
+    /// Passes over laggards.
+    fn look_for_laggards(&mut self, cx: &mut Context<P>, now: Instant) {
         let Some(share) = self.lag_share() else { return };
-        self.look_for_laggards(cx, share, true);
-        self.call_back(cx, share);
-    }
-
-    fn look_for_laggards(&mut self, cx: &mut Context<P>, share: u64, is_beat: bool) {
+        self.down.reach.look_at = None;
         let sent_bytes = self.down.reach.sent_bytes;
         let children = self.seat.children.iter().filter(|child| child.standing() == Standing::There);
         let places = children.map(|child| &child.more.to_take).chain(self.own.iter().map(|own| &own.to_take));
@@ -114,14 +122,16 @@ impl<P: Payload> StreamState<P> {
         let mut laggards: SmallVec<[Laggard; 2]> = SmallVec::new();
         for at in 0..self.seat.children.len() {
             let child = &self.seat.children[at];
-            let may = child.standing() == Standing::There && child.more.hears_missed;
+            if child.standing() != Standing::There || !child.more.hears_missed {
+                continue;
+            }
             let most = self.lag_of_child(share, child.height());
-            if may && lags(&mut self.seat.children[at].more.to_take, ahead, most, is_beat) {
+            if lags(&mut self.seat.children[at].more.to_take, &mut self.down.reach, now, most) {
                 laggards.push(Laggard::Child(at));
             }
         }
         for (at, own) in self.own.iter_mut().enumerate() {
-            if lags(&mut own.to_take, ahead, share, is_beat) {
+            if lags(&mut own.to_take, &mut self.down.reach, now, share) {
                 laggards.push(Laggard::Own(at));
             }
         }
@@ -149,17 +159,22 @@ impl<P: Payload> StreamState<P> {
         self.put_away(Missing { partitions, node: Some(node), reason: Reason::Lagging });
     }
 
-    fn call_back(&mut self, cx: &mut Context<P>, share: u64) {
+    /// Calls back laggards that have taken what they were given.
+    pub(crate) fn call_back_laggards(&mut self, cx: &mut Context<P>) {
+        let Some(share) = self.lag_share() else { return };
+        let least = RETURN_STEPS * self.acknowledge_bytes();
+        let sent_bytes = self.down.reach.sent_bytes;
         for at in 0..self.own.len() {
             let own = &mut self.own[at];
-            if let Some(passed) = own.to_take.call_back(share / RETURN_SHARE) {
+            if let Some(passed) = own.to_take.call_back((share / RETURN_SHARE).max(least), sent_bytes) {
                 self.call_own_back(cx, at, passed);
             }
         }
         let mut called: Vec<(usize, Passed)> = Vec::new();
         for at in 0..self.seat.children.len() {
             let most = self.lag_of_child(share, self.seat.children[at].height()) / RETURN_SHARE;
-            called.extend(self.seat.children[at].more.to_take.call_back(most).map(|passed| (at, passed)));
+            let to_take = &mut self.seat.children[at].more.to_take;
+            called.extend(to_take.call_back(most.max(least), sent_bytes).map(|passed| (at, passed)));
         }
         for (at, passed) in called {
             if passed.has_missed {
@@ -178,6 +193,7 @@ impl<P: Payload> StreamState<P> {
         own.next_tag = own.next_tag.max(first_tag);
         let endpoint = own.endpoint;
         if passed.has_missed {
+            own.to_take.miss(last);
             cx.tell_endpoint(self.terms.id, endpoint, EndpointEvent::Missed { first, last });
         }
         self.begin_with(&PartitionSet::alone(endpoint), first_tag);
@@ -185,9 +201,10 @@ impl<P: Payload> StreamState<P> {
     }
 
     /// Tells a child which packets it will not get.
-    pub(crate) fn tell_missed(&self, cx: &mut Context<P>, at: usize, first: u64, last: u64) {
-        let child = &self.seat.children[at];
+    pub(crate) fn tell_missed(&mut self, cx: &mut Context<P>, at: usize, first: u64, last: u64) {
+        let child = &mut self.seat.children[at];
         if child.more.hears_missed && first <= last {
+            child.more.to_take.miss(last);
             let stream = self.terms.id;
             cx.send_stream(child.node, StreamMessage::Missed { stream, first, last });
         }
@@ -231,6 +248,12 @@ impl<P: Payload> StreamState<P> {
     }
 }
 
-fn lags(to_take: &mut ToTake, ahead: u64, most: u64, is_beat: bool) -> bool {
-    !to_take.is_passed() && to_take.is_behind(ahead, is_beat) >= most
+/// True if it has been too far behind for long. Otherwise notes when to look again.
+fn lags(to_take: &mut ToTake, reach: &mut Reach, now: Instant, most: u64) -> bool {
+    let Some(since) = to_take.behind_since(now, reach.ahead, most) else { return false };
+    let lags_at = since + GRACE;
+    if lags_at > now {
+        reach.look_at = Some(reach.look_at.map_or(lags_at, |at| at.min(lags_at)));
+    }
+    lags_at <= now
 }

@@ -31,7 +31,7 @@ impl<P: Payload> StreamState<P> {
             child.more.taken_upto = child.more.taken_upto.max(upto);
             let bytes = child.more.to_take.take(upto);
             self.forget_taken(cx);
-            self.note_progress(cx, bytes);
+            self.down.reach.unseen_bytes += bytes;
         }
         Ok(())
     }
@@ -41,7 +41,7 @@ impl<P: Payload> StreamState<P> {
         let Some(at) = self.own_at(endpoint) else { return };
         let bytes = self.own[at].to_take.take(upto);
         self.forget_taken(cx);
-        self.note_progress(cx, bytes);
+        self.down.reach.unseen_bytes += bytes;
     }
 
     /// True if a child or endpoint below has not taken this packet or an earlier one.
