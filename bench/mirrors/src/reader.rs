@@ -177,4 +177,3 @@ impl Queue {
         self.changed.notify_all();
     }
 }
-

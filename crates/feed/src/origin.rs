@@ -191,6 +191,7 @@ impl Origin {
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
         let OriginOptions { rules, functions, limits, epoch, copies, journal, seed } = options;
+        let mirror_lag_bytes_max = limits.mirror_lag_bytes_max as u64;
         let (deciding, past, journal) = match journal {
             None => {
                 let begin = Cut { epoch, position: 0 };
@@ -213,6 +214,7 @@ impl Origin {
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
             .params(&params)
+            .lag_bytes_max(mirror_lag_bytes_max)
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);

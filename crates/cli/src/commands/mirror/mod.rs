@@ -17,7 +17,7 @@ mod origin_node;
 mod replay;
 pub(crate) mod report;
 mod rules;
-mod set;
+pub(crate) mod set;
 mod sources;
 mod status;
 mod trace;

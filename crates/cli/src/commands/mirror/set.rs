@@ -209,7 +209,7 @@ impl Set {
 }
 
 /// Asks the running origin of a feed.
-async fn ask<T: treefold::Body>(
+pub(crate) async fn ask<T: treefold::Body>(
     client: &Client,
     feed: &str,
     aggregation: &str,
