@@ -180,7 +180,12 @@ impl Origin {
                 (deciding, Lineage::default(), None)
             }
             Some(mut journal) => {
-                let recovery = recover(&mut *journal, after)?;
+                // Reading a journal may take long, and its disk or server may wait.
+                let recovering = tokio::task::spawn_blocking(move || {
+                    let recovery = recover(&mut *journal, after)?;
+                    Ok::<_, StartError>((recovery, journal))
+                });
+                let (recovery, journal) = recovering.await.expect("invariant: recovery does not panic")?;
                 let past = recovery.past().clone();
                 let deciding =
                     treefold_mirror::origin::Origin::recover(recovery, rules, functions, limits, seed)?;

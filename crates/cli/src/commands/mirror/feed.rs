@@ -103,7 +103,7 @@ impl Feed {
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
         options.after.epoch = self.epoch;
-        self.keeping.apply(&mut options)?;
+        self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
         let client = front_end(&self.at, &self.cluster).await?;
         let types = options.rules.types.clone();
         let origin = match Origin::start(&client, &self.feed, options).await {
