@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! stream STREAM
-//!   treefold.journal.STREAM.epochs    the epochs of its writers; the last message counts
-//!   treefold.journal.STREAM.records   a message for each record, or several for a long one
+//!   treefold.journal.STREAM.epochs      the epochs of its writers; the last message counts
+//!   treefold.journal.STREAM.records.2   the records of epoch 2: a message for each, or several for a long one
 //! ```
 //!
 //! - **One writer.** Each message names the sequence of the message before it, and JetStream refuses it if another one
@@ -11,8 +11,9 @@
 //!   last message about epochs and nothing else. So it succeeds while an older writer is busy, and that one's next record
 //!   is refused: it learns that a newer origin has begun, and ends. The new writer then reads what the old one wrote
 //!   before the claim, and writes where its epoch begins. Only then does it write records.
-//! - **Many records are in flight** in one flush, up to [`IN_FLIGHT_MAX`]. If one of them is refused, so are all behind it,
-//!   because each names the one before.
+//! - **Many records are in flight** in one flush, up to [`IN_FLIGHT_MAX`], and if one of them is refused, so must be all
+//!   behind it. A sequence alone does not ensure it: a newer writer's message may have got the sequence that the refused
+//!   record was to have. So a record also names the sequence of the last record of its epoch, whose subject is its own.
 //! - **A lost answer.** If a flush fails, the journal asks how far its records are stored before it writes again, so no
 //!   record is stored twice.
 //! - **Durable** means that the server has answered. Whether a power cut can lose the record is the server's setting
@@ -245,21 +246,22 @@ impl StreamJournal {
         let remote = Arc::clone(&self.remote);
         let (found, stored) = self.thread.wait(async move {
             let found = remote.epochs().await?;
-            let stored = remote.last_record().await?;
+            let stored = remote.last_record(known.epoch).await?;
             Ok::<_, JournalError>((found, stored))
         })?;
         if found.claimed > known.epoch {
             self.failed = Some(Failed::Fenced(found.claimed));
             self.check()?;
         }
-        let (sequence, last) = stored.unwrap_or((0, 0));
-        let has_lost = last < self.durable && self.first <= self.durable;
+        let after = self.epochs.last().map_or(0, |epoch| epoch.after);
+        let (sequence, last) = stored.unwrap_or((0, after));
+        let has_lost = last < self.durable;
         if has_lost || found.claimed < known.epoch {
             self.failed = Some(Failed::Lost(last));
             self.check()?;
         }
         self.note_stored(last);
-        Ok(Written { sequence: sequence.max(found.sequence), is_certain: true, ..known })
+        Ok(Written { sequence: sequence.max(found.sequence), record: sequence, is_certain: true, ..known })
     }
 
     /// Forgets the pending records up to a position.
@@ -304,7 +306,7 @@ impl Journal for StreamJournal {
             return Err(JournalError::Fenced { epoch: found.claimed });
         };
         (self.epochs, self.claimed, self.epochs_at) = (epochs, number, sequence);
-        self.writing = Some(Written { epoch: number, sequence, is_certain: true });
+        self.writing = Some(Written { epoch: number, sequence, record: 0, is_certain: true });
         Ok(())
     }
 

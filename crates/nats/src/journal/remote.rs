@@ -37,6 +37,7 @@ pub(super) struct Remote {
     stream: Stream,
     place: String,
     epochs: String,
+    /// The subjects of all records.
     records: String,
     part_bytes_max: usize,
 }
@@ -56,6 +57,8 @@ pub(super) struct Written {
     pub(super) epoch: u32,
     /// The sequence of the stream's last message.
     pub(super) sequence: u64,
+    /// The sequence of this epoch's last record; 0 before the first.
+    pub(super) record: u64,
     /// False after a write whose outcome is not known.
     pub(super) is_certain: bool,
 }
@@ -93,7 +96,7 @@ impl Remote {
         let subject = |of: &str| format!("treefold.journal.{name}.{of}");
         let wanted = Config {
             name: name.clone(),
-            subjects: vec![subject("*")],
+            subjects: vec![subject("epochs"), subject("records.*")],
             discard: DiscardPolicy::New,
             num_replicas: *replicas,
             description: Some("The journal of a Treefold feed".to_owned()),
@@ -124,8 +127,13 @@ impl Remote {
                 &"it forgets messages by itself; a journal needs limits retention, no age, and discards new ones",
             ));
         }
-        let (epochs, records) = (subject("epochs"), subject("records"));
+        let (epochs, records) = (subject("epochs"), subject("records.*"));
         Ok(Self { context, stream, place, epochs, records, part_bytes_max })
+    }
+
+    /// The subject of an epoch's records.
+    fn records_of(&self, epoch: u32) -> String {
+        self.records.replace('*', &epoch.to_string())
     }
 
     /// An error that repeating does not mend.
@@ -207,16 +215,18 @@ impl Remote {
         let mut parts = records.iter().flat_map(|record| self.parts(record));
         let (mut in_flight, mut stored) =
             (VecDeque::<(PublishAckFuture, Option<Confirmed>)>::new(), Vec::new());
-        let (mut expected, mut refused) = (writing.sequence, None);
+        let subject = self.records_of(writing.epoch);
+        let (mut expected, mut record, mut refused) = (writing.sequence, writing.record, None);
         loop {
             while refused.is_none()
                 && in_flight.len() < IN_FLIGHT_MAX
                 && let Some((message, end)) = parts.next()
             {
-                let message = message.expected_last_sequence(expected);
-                match self.context.send_publish(self.records.clone(), message).await {
+                let message = message.expected_last_sequence(expected).expected_last_subject_sequence(record);
+                match self.context.send_publish(subject.clone(), message).await {
                     Ok(answer) => {
                         expected += 1;
+                        record = expected;
                         in_flight.push_back((answer, end.map(|(last, bytes)| (last, expected, bytes))));
                     }
                     Err(error) => refused = Some(Refused::Other(error.to_string())),
@@ -225,7 +235,7 @@ impl Remote {
             let Some((answer, end)) = in_flight.pop_front() else { break };
             match answer.await {
                 Ok(answer) if refused.is_none() => {
-                    writing.sequence = answer.sequence;
+                    (writing.sequence, writing.record) = (answer.sequence, answer.sequence);
                     stored.extend(end);
                 }
                 Ok(_) => {}
@@ -255,9 +265,9 @@ impl Remote {
         })
     }
 
-    /// Sequence and last position of the last record. A record whose last part is missing does not count.
-    pub(super) async fn last_record(&self) -> Result<Option<(u64, u64)>, JournalError> {
-        let message = match self.stream.get_last_raw_message_by_subject(&self.records).await {
+    /// Sequence and last position of an epoch's last record. A record whose last part is missing does not count.
+    pub(super) async fn last_record(&self, epoch: u32) -> Result<Option<(u64, u64)>, JournalError> {
+        let message = match self.stream.get_last_raw_message_by_subject(&self.records_of(epoch)).await {
             Ok(message) => message,
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => return Ok(None),
             Err(error) => return Err(self.away(error.to_string())),

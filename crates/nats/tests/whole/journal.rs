@@ -234,7 +234,10 @@ async fn stream_of_something_else_is_refused() {
         (
             "AGED",
             jetstream::stream::Config {
-                subjects: vec!["treefold.journal.AGED.*".to_owned()],
+                subjects: vec![
+                    "treefold.journal.AGED.epochs".to_owned(),
+                    "treefold.journal.AGED.records.*".to_owned(),
+                ],
                 max_age: Duration::from_secs(60),
                 ..Default::default()
             },
