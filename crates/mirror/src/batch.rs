@@ -13,7 +13,7 @@
 
 use crate::event::{Event, Name, NameError};
 use crate::fields::Fields;
-use crate::vector::Cut;
+use crate::vector::{Cut, POSITION_MAX};
 use bytes::Bytes;
 use bytestring::ByteString;
 use treefold_core::encoding::numbers::{put_number, take_number};
@@ -59,6 +59,12 @@ pub enum BatchError {
         given: u64,
         /// Number of listed streams.
         streams: usize,
+    },
+    /// A position is beyond [`POSITION_MAX`](crate::vector::POSITION_MAX).
+    #[error("position {given}; allowed: {}", POSITION_MAX)]
+    Position {
+        /// The position.
+        given: u64,
     },
     /// Bytes follow the last event.
     #[error("{0} bytes follow the batch")]
@@ -133,7 +139,7 @@ impl Batch {
         let mut rest = &bytes[..];
         let epoch =
             u32::try_from(number(&mut rest, "its epoch")?).map_err(|_| BatchError::Cut("its epoch"))?;
-        let position = number(&mut rest, "its position")?;
+        let position = self::position(&mut rest, "its position")?;
         let rules_version = number(&mut rest, "its rules")?;
         let sent_ms = number(&mut rest, "its time")?;
         let count = number(&mut rest, "its streams")?;
@@ -143,6 +149,7 @@ impl Batch {
             streams.push((Name::new(name)?, number(&mut rest, "a stream")?));
         }
         let count = number(&mut rest, "its events")?;
+        check_position(position.saturating_add(count))?;
         let head = BatchHead {
             first: Cut { epoch, position },
             rules_version: u32::try_from(rules_version).map_err(|_| BatchError::Cut("its rules"))?,
@@ -169,7 +176,7 @@ impl Batch {
 
     /// Iterates over the events, which share the batch's bytes. The iteration ends after the first error.
     pub fn events(&self) -> Events<'_> {
-        Events { batch: self, rest: &self.events, left: self.count }
+        Events { batch: self, rest: &self.events, left: self.count, kind: None }
     }
 }
 
@@ -179,6 +186,8 @@ pub struct Events<'a> {
     batch: &'a Batch,
     rest: &'a [u8],
     left: u64,
+    /// The type of the last event. Most events have the type of the one before, which need not be checked again.
+    kind: Option<Name>,
 }
 
 impl Iterator for Events<'_> {
@@ -205,11 +214,17 @@ impl Events<'_> {
         let streams = &self.batch.head.streams;
         let stream = usize::try_from(given).ok().and_then(|index| streams.get(index));
         let (stream, _) = stream.ok_or(BatchError::Stream { given, streams: streams.len() })?;
+        let (number, key) = (number(rest, "an event")?, text(whole, part(rest, "a key")?)?);
+        let kind = part(rest, "a type")?;
+        let kind = match &self.kind {
+            Some(known) if known.as_bytes() == kind => known.clone(),
+            _ => self.kind.insert(Name::new(text(whole, kind)?)?).clone(),
+        };
         Ok(Event {
             stream: stream.clone(),
-            number: number(rest, "an event")?,
-            key: text(whole, part(rest, "a key")?)?,
-            kind: Name::new(text(whole, part(rest, "a type")?)?)?,
+            number,
+            key,
+            kind,
             fields: Fields::checked(whole.slice_ref(part(rest, "fields")?)),
             body: whole.slice_ref(part(rest, "a body")?),
         })
@@ -218,6 +233,15 @@ impl Events<'_> {
 
 pub(crate) fn number(rest: &mut &[u8], what: &'static str) -> Result<u64, BatchError> {
     take_number(rest).map_err(|_| BatchError::Cut(what))
+}
+
+/// Reads a position, and refuses one from which nobody could count on.
+pub(crate) fn position(rest: &mut &[u8], what: &'static str) -> Result<u64, BatchError> {
+    check_position(number(rest, what)?)
+}
+
+pub(crate) fn check_position(given: u64) -> Result<u64, BatchError> {
+    if given <= POSITION_MAX { Ok(given) } else { Err(BatchError::Position { given }) }
 }
 
 pub(crate) fn part<'a>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], BatchError> {
@@ -267,6 +291,21 @@ mod tests {
         read.write(&mut again);
         assert_eq!(again, bytes);
         assert_eq!(read.events().collect::<Result<Vec<_>, _>>().unwrap(), events);
+    }
+
+    #[test]
+    fn positions_that_cannot_be_counted_on_are_errors() {
+        let (head, ..) = batch();
+        for (position, count) in [(u64::MAX, 0), (POSITION_MAX + 1, 0), (POSITION_MAX, 1), (1, u64::MAX)] {
+            let mut bytes = Vec::new();
+            BatchHead { first: Cut { epoch: 1, position }, ..head.clone() }.write_with(
+                count,
+                &[],
+                &mut bytes,
+            );
+            let read = Batch::read(&bytes.into()).map(|_| ());
+            assert_eq!(read, Err(BatchError::Position { given: position.saturating_add(count) }));
+        }
     }
 
     #[test]

@@ -168,6 +168,7 @@ impl Receiver {
                 let batch = batch_of(&packet)?;
                 let last = batch.last();
                 let first = batch.head.first.position;
+                updates.reserve(usize::try_from(batch.count()).unwrap_or(usize::MAX).min(packet.len()));
                 let events = (0_u64..)
                     .zip(batch.events())
                     .map(|(at, event)| Ok((first.saturating_add(at), event.map_err(PacketError::from)?)));
@@ -209,7 +210,8 @@ impl Receiver {
         events: impl Iterator<Item = Result<(u64, Event), PacketError>>,
         updates: &mut VecDeque<Update>,
     ) -> Result<(), ReceiveError> {
-        let expected = Cut { position: cut.position + 1, ..cut };
+        // The reader's own place may have any position.
+        let expected = Cut { position: cut.position.saturating_add(1), ..cut };
         if head.first.position > expected.position {
             return Err(ReceiveError::Gap { expected, given: head.first });
         }

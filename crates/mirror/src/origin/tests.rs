@@ -48,6 +48,7 @@ fn packets(origin: &mut Origin, now: u64) -> Vec<Bytes> {
 /// Gives packets to mirrors, and the folded votes back to the origin, until nothing moves.
 fn exchange(origin: &mut Origin, mirrors: &mut [Mirror<KeyedState>], now: u64) {
     let total = mirrors.len() as u32;
+    origin.checkpoints.seat(at(now), 0..total);
     while let Some(Outgoing { packet, .. }) = origin.poll_packet(at(now), now) {
         let mut votes = Vec::new();
         for (number, mirror) in (0..).zip(mirrors.iter_mut()) {
@@ -77,6 +78,40 @@ fn events_reach_mirrors_and_are_committed() {
 }
 
 #[test]
+fn requests_for_votes_that_cannot_be_sent_do_not_pile_up() {
+    let mut origin = origin("", LIMITS);
+    for _ in 0..1_000 {
+        origin.request_votes(at(0));
+    }
+    assert_eq!(origin.waiting.len(), 1);
+    let Some(Ok(Down::Checkpoint(checkpoint))) =
+        origin.poll_packet(at(0), 0).map(|one| Down::read(&one.packet))
+    else {
+        panic!("it asks")
+    };
+    assert_eq!(checkpoint.number, 1_000, "the newest one");
+}
+
+#[test]
+fn origin_without_its_copies_neither_commits_nor_acknowledges() {
+    let mut origin = origin("[checkpoint]\nevery_events=1", LIMITS).with_copies(2);
+    origin.handle_mirrors(at(0), 0..3);
+    let mut alone = mirror(&LIMITS);
+    for now in 1..=10 {
+        origin.offer(at(now * 1_000), event("s", now, 1, "t")).unwrap();
+        for packet in packets(&mut origin, now * 1_000) {
+            if let Taken::Asked(checkpoint) = alone.take(&packet).unwrap() {
+                origin.handle_votes(at(now * 1_000), &vote(0, 3, checkpoint, now, 0), &[1, 2]);
+            }
+        }
+        origin.advance_acknowledged();
+    }
+    assert_eq!((origin.log().committed(), origin.acknowledged().count()), (0, 0));
+    assert_eq!((alone.cut().position, alone.log().committed()), (10, 0));
+    assert_eq!(origin.checkpoints().shortage().map(|shortage| (shortage.has, shortage.needs)), Some((1, 2)));
+}
+
+#[test]
 fn numbers_that_go_back_or_jump_are_refused() {
     let mut origin = origin("", LIMITS);
     let stream = Name::new("s").unwrap();
@@ -96,6 +131,7 @@ fn full_queues_refuse_events_until_they_have_room() {
         "[checkpoint]\nevery_events=1",
         MirrorLimits { ready_bytes_max: 1_000, backup_bytes_max: 50, ..LIMITS },
     );
+    origin.handle_mirrors(at(0), [0]);
     let mut number = 1;
     while origin.offer(at(0), event("s", number, 1, "t")).is_ok() {
         number += 1;
@@ -116,6 +152,35 @@ fn full_queues_refuse_events_until_they_have_room() {
         }
     }
     origin.offer(at(0), event("s", number, 1, "t")).unwrap();
+}
+
+#[test]
+fn full_backup_queue_asks_for_votes_until_it_has_room() {
+    // No checkpoint is due, and none ever would be, because the origin refuses events.
+    let mut origin =
+        origin("[checkpoint]\nevery_events=1000", MirrorLimits { backup_bytes_max: 50, ..LIMITS });
+    origin.handle_mirrors(at(0), [0, 1]);
+    let mut mirrors = [mirror(&LIMITS), mirror(&LIMITS)];
+    let mut number = 1;
+    while origin.offer(at(0), event("s", number, 1, "t")).is_ok() {
+        number += 1;
+        let sent = packets(&mut origin, 0);
+        mirrors.iter_mut().for_each(|mirror| sent.iter().for_each(|packet| _ = mirror.take(packet).unwrap()));
+    }
+    let mut now = 0;
+    let mut asked = 0;
+    while origin.offer(at(now), event("s", number, 1, "t")).is_err() {
+        now = origin.wake_at().expect("it asks again").as_nanos() / 1_000_000;
+        for packet in packets(&mut origin, now) {
+            if let Taken::Asked(checkpoint) = mirrors[0].take(&packet).unwrap() {
+                asked += 1;
+                // Mirror 1 stays silent until its lease ends.
+                let vote = vote(0, 2, checkpoint, mirrors[0].cut().position, 0);
+                origin.handle_votes(at(now), &vote, &[1]);
+            }
+        }
+    }
+    assert!(asked > 1 && now >= LEASE_DEFAULT.as_millis(), "asked {asked} times in {now} ms");
 }
 
 #[test]

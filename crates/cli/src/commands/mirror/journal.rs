@@ -43,7 +43,7 @@ pub(super) struct JournalArgs {
 impl JournalArgs {
     /// Opens the journal, and reports torn records. `credentials` are for NATS.
     pub(super) fn apply(
-        self,
+        &self,
         credentials: Option<&Path>,
         options: &mut OriginOptions,
     ) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use treefold_feed::Origin;
 use treefold_mirror::Name;
+use treefold_mirror::origin::Refusal;
 use treefold_sources::feeder::Refused;
 use treefold_sources::jetstream::{JetStreamOptions, JetStreamSource};
 use treefold_sources::listen::{ListenError, listen};
@@ -205,6 +206,10 @@ impl Sources {
         self.running.spawn(async move {
             let mut told = 0;
             let replayed = replay(&feeder, recording, pace, |place, Refused { refusal, .. }| {
+                // A file begins again with its first event, so repetitions are expected. They are counted.
+                if matches!(refusal, Refusal::Repeated { .. }) {
+                    return;
+                }
                 told += 1;
                 if told <= REPORTED_MAX {
                     bar.suspend(|| eprintln!("treefold: event {place} is refused: {refusal}"));
