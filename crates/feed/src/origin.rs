@@ -199,7 +199,12 @@ impl Origin {
                 (deciding, Lineage::default(), None)
             }
             Some(mut journal) => {
-                let recovery = recover(&mut *journal, epoch)?;
+                // Reading a journal may take long, and its disk or server may wait.
+                let recovering = tokio::task::spawn_blocking(move || {
+                    let recovery = recover(&mut *journal, epoch)?;
+                    Ok::<_, StartError>((recovery, journal))
+                });
+                let (recovery, journal) = recovering.await.expect("invariant: recovery does not panic")?;
                 let past = recovery.past().clone();
                 let held = held_by_mirrors(client, feed, &recovery).await;
                 let deciding =

@@ -121,7 +121,7 @@ impl Feed {
         let mut options = OriginOptions::new(rules);
         options.epoch = self.epoch;
         options.functions = functions::load(&self.functions, &options.rules)?;
-        self.keeping.apply(&mut options)?;
+        self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
         let (node, desk) = origin_node::start(
             &self.feed,
             &self.at,
@@ -168,7 +168,11 @@ impl Feed {
         let (names, settings) = (self.sources, self.settings);
         let mut sources = Sources::new(&self.feed, settings, types, Arc::clone(&origin), stop);
         for name in &names {
-            sources.start(name).await?;
+            tokio::select! {
+                started = sources.start(name) => started?,
+                // A server may not answer.
+                () = endings.next() => return Err(Failure::failed("stopped before all sources had started")),
+            }
         }
         let mut reports = Reports::every(self.report, format);
         run_all(&mut sources, &stopper, &origin, endings, &mut reports).await?;
