@@ -133,9 +133,17 @@ impl Book {
     }
 
     fn decide(&mut self, event: &Event) {
-        if let Some((_, numbers)) = self.undecided.iter_mut().find(|(stream, _)| *stream == event.stream) {
-            numbers.remove(&event.number);
+        self.decide_number(&event.stream, event.number);
+    }
+
+    fn decide_number(&mut self, stream: &Name, number: u64) {
+        if let Some((_, numbers)) = self.undecided.iter_mut().find(|(known, _)| known == stream) {
+            numbers.remove(&number);
         }
+    }
+
+    fn decide_held(&mut self, held: &Held) {
+        held.numbers().for_each(|(stream, number)| self.decide_number(stream, number));
     }
 
     fn note_behind(&mut self, rule: RuleIndex, since: Instant, now: Instant) {
@@ -417,7 +425,7 @@ impl Selector {
         match status.runs[at].1.take(now, overwrite.run, event, serial) {
             Ran::Send(event, held) => {
                 if let Some(held) = held {
-                    self.book.decide(&held.event);
+                    self.book.decide_held(&held);
                     self.book.note_behind(index, held.since, now);
                     self.book.due.remove(&(held.since + overwrite.max_age(), held.ticket));
                     self.book.counts[index].suppressed += 1;
@@ -426,8 +434,8 @@ impl Selector {
                 return None;
             }
             Ran::Hold => _ = self.book.due.insert((now + overwrite.max_age(), serial), (key, index)),
-            Ran::Replace(replaced) => {
-                self.book.decide(&replaced);
+            Ran::Replace(decided) => {
+                decided.iter().for_each(|(stream, number)| self.book.decide_number(stream, *number));
                 self.book.counts[index].suppressed += 1;
             }
         }
@@ -471,7 +479,7 @@ impl Selector {
         }
         held.sort_unstable_by_key(|(_, held)| held.order);
         for (index, held) in held {
-            self.book.decide(&held.event);
+            self.book.decide_held(&held);
             self.book.note_behind(index, held.since, now);
             self.book.counts[index].released += 1;
             out.push(held.event);

@@ -68,6 +68,21 @@ fn overwrite_sends_the_first_of_each_run() {
 }
 
 #[test]
+fn event_whose_fields_a_held_one_carries_stays_undecided() {
+    let mut selector = selector("[[rule]]\nname='a'\noverwrite={type='pos',run=9}");
+    let given = ["k pos 1 lat=1", "k pos 2 alt=2", "k pos 3 lat=3", "k pos 4 lat=4"];
+    assert_eq!(sent(&mut selector, &given), ["k pos 1"]);
+    assert_eq!(selector.undecided_from("s"), Some(2), "only 2 has set alt, so its source must not forget it");
+    let mut out = Vec::new();
+    selector.offer(at(5), event("k gate 5"), &mut out);
+    assert_eq!(shown(&out), ["k pos 4", "k gate 5"]);
+    assert_eq!(selector.undecided_from("s"), None);
+    // An event that sets all fields of the held one needs none of the others.
+    assert!(sent(&mut selector, &["k pos 6 alt=6", "k pos 7 alt=7"]).is_empty());
+    assert_eq!(selector.undecided_from("s"), Some(7));
+}
+
+#[test]
 fn held_events_of_a_key_go_before_its_next_event() {
     let mut selector = selector(
         "[[rule]]\nname='a'\noverwrite={type='pos',run=9}\n[[rule]]\nname='b'\noverwrite={type='fuel',run=9}",
