@@ -16,7 +16,7 @@
 //!
 //! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives,
 //! `joining` brings a mirror up to date, `reading` answers calls, `serving` serves readers, [`http`] those that come
-//! over HTTP, and [`follow`] is the reader.
+//! over HTTP, and [`follow`] is the reader. [`operating`] is the service by which a running origin is asked and set.
 #![forbid(unsafe_code)]
 
 pub mod follow;
@@ -24,6 +24,7 @@ pub mod http;
 mod joining;
 mod journaling;
 pub mod mirror;
+pub mod operating;
 pub mod origin;
 mod reading;
 mod serving;
@@ -33,6 +34,7 @@ use std::hash::{BuildHasher, Hasher};
 pub use follow::{Reader, Update, View};
 pub use http::{HttpListener, HttpOptions};
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
+pub use operating::{OriginDesk, origin_service};
 pub use origin::{Acknowledged, OfferError, Origin, OriginOptions, OriginStatus};
 pub use reading::MirrorStatus;
 pub use serving::ReaderLimits;
@@ -46,6 +48,8 @@ enum FeedParams {
         epoch: u32,
         /// The ends of the earlier epochs that it continues.
         past: Vec<treefold_mirror::Cut>,
+        /// The number of mirrors that the feed may have, as the origin sees it: a vote has a place for each.
+        mirrors: u32,
     },
     /// A reader's stream, to one mirror.
     Reader(ReaderParams),

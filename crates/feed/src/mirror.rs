@@ -129,7 +129,9 @@ impl Unstarted {
             let stream = self.acceptor.accept().await?;
             let params = FeedParams::decode(&stream.opening().spec.params);
             let begun = match params.map_err(|error| format!("not a feed's stream: {error}")) {
-                Ok(FeedParams::Origin { epoch, past }) => self.shared.begin(&stream, epoch, past),
+                Ok(FeedParams::Origin { epoch, past, mirrors }) => {
+                    self.shared.begin(&stream, epoch, past, mirrors)
+                }
                 Ok(FeedParams::Reader(params)) => {
                     readers.spawn(serve(Arc::clone(&self.shared), self.changed.subscribe(), stream, params));
                     continue;
@@ -213,9 +215,13 @@ impl Shared {
     }
 
     /// Prepares for the packets of a stream, or returns the reason for which this mirror takes no part in it.
-    fn begin(&self, stream: &EndpointStream, epoch: u32, past: Vec<Cut>) -> Result<(), String> {
+    fn begin(&self, stream: &EndpointStream, epoch: u32, past: Vec<Cut>, mirrors: u32) -> Result<(), String> {
+        let total = self.options.total;
+        if mirrors != total {
+            return Err(format!("the origin counts {mirrors} mirrors of this feed, this mirror {total}"));
+        }
         let past = Lineage::new(past).ok_or("the earlier epochs of the feed are out of order")?;
-        let opening = Opening { stream: stream.opening().stream, epoch, past };
+        let opening = Opening { stream: stream.opening().stream, epoch, past, candidate: None };
         self.held().begin(&opening, |cut| self.options.empty(cut)).map_err(|error| error.to_string())
     }
 
@@ -329,5 +335,31 @@ async fn fetched(fetching: &mut Option<Fetching>) -> Snapshot<KeyedState> {
     match fetching {
         Some(fetching) => fetching.await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+    use super::*;
+    use treefold::Node;
+
+    #[tokio::test]
+    async fn mirror_refuses_an_origin_that_counts_other_mirrors() {
+        let (service, unstarted) = mirror(MirrorOptions::new("flights", 1, 3));
+        let node = Node::builder().service(service).start().await.unwrap();
+        let mirror = unstarted.start(node.client());
+        let begin = |mirrors| FeedParams::Origin { epoch: 1, past: Vec::new(), mirrors };
+        let mut stream = node.client().stream("flights").params(&begin(2)).open().await.unwrap();
+        while stream.missing().iter().all(|missing| !missing.reason.to_string().contains("counts 2 mirrors"))
+        {
+            stream.next().await.unwrap();
+        }
+        assert_eq!(mirror.cut().epoch, 0, "it takes no part");
+        let _stream = node.client().stream("flights").params(&begin(3)).open().await.unwrap();
+        while mirror.cut().epoch != 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
     }
 }

@@ -11,7 +11,13 @@
 //! While packets wait for the journal, or for the stream's window, events gather in the origin's ready queue; if that
 //! is full too, the origin refuses events as busy.
 
+mod orders;
+
+pub(crate) use self::orders::Orders;
+use self::orders::{Order, Waiting};
+pub use self::orders::{PresentRules, Set, SetError};
 use crate::journaling::{JournalState, Journaling, WRITES_MAX};
+use crate::reading::{MirrorStatus, STATUS};
 use crate::{FeedParams, random_seed, unix_ms};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -21,9 +27,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use treefold::operators::packet::Packet;
-use treefold::{Client, Error, PartitionSet, Stream, StreamEvent, StreamWave, Synchronisation};
+use treefold::{
+    Client, Error, Missing, PartitionSet, Reason, Stream, StreamEvent, StreamWave, Synchronisation,
+};
 use treefold_core::time::Instant;
 use treefold_journal::{Epoch, Journal, JournalError};
+use treefold_mirror::checkpoint::Shortage;
 use treefold_mirror::origin::{Numbers, Outgoing, Refusal};
 use treefold_mirror::packet::Vote;
 use treefold_mirror::recovery::{Recovery, RecoveryError};
@@ -36,6 +45,9 @@ const ASKS_MAX: usize = 256;
 /// Time that a checkpoint waits for all mirrors. Later votes count too.
 const VOTES_WITHIN: Duration = Duration::from_millis(100);
 
+/// Time that mirrors have to tell how far they are, before an origin continues after a journal.
+const STATUS_WITHIN: Duration = Duration::from_millis(250);
+
 /// Settings of an origin.
 pub struct OriginOptions {
     /// The rules that choose events.
@@ -44,10 +56,9 @@ pub struct OriginOptions {
     pub functions: Functions,
     /// The limits.
     pub limits: MirrorLimits,
-    /// The epoch of a new feed, and the position after which it begins. Leave the position 0: mirrors of a new feed
-    /// have no state, so none of them can begin elsewhere. With a journal that has had an epoch, the feed continues
-    /// after its last event, and this counts only if the epoch is above the journal's.
-    pub after: Cut,
+    /// The epoch of a new feed, from 1. With a journal that has had an epoch, the feed continues in the journal's next
+    /// epoch, or in this one if it is later.
+    pub epoch: u32,
     /// The number of mirrors that must have an event before it is acknowledged. With 0, events are acknowledged that
     /// only this origin has, and a broken disk, or the death of an origin without a journal, loses them.
     pub copies: u32,
@@ -61,9 +72,8 @@ impl OriginOptions {
     /// A new feed with these rules, and default settings.
     pub fn new(rules: RuleFile) -> Self {
         let (functions, limits) = (Functions::new(), MirrorLimits::default());
-        let after = Cut { epoch: 1, position: 0 };
-        let (copies, journal) = (1, None);
-        Self { rules: Arc::new(rules), functions, limits, after, copies, journal, seed: random_seed() }
+        let (epoch, copies, journal) = (1, 1, None);
+        Self { rules: Arc::new(rules), functions, limits, epoch, copies, journal, seed: random_seed() }
     }
 }
 
@@ -104,8 +114,11 @@ impl FromIterator<(Name, u64)> for Acknowledged {
 pub struct OriginStatus {
     /// The place after the last event sent.
     pub cut: Cut,
-    /// All mirrors that take part have the events up to this position.
+    /// All mirrors that take part, and at least [`OriginOptions::copies`] of them, have the events up to this position.
     pub committed: u64,
+    /// The reason why nothing is committed or acknowledged any more, if fewer mirrors than
+    /// [`OriginOptions::copies`] take part.
+    pub shortage: Option<Shortage>,
     /// The mode of the rules.
     pub mode: Mode,
     /// The mirrors that take part.
@@ -150,6 +163,9 @@ pub enum StartError {
     /// The journal can't be read, or can't begin an epoch.
     #[error("the journal: {0}")]
     Journal(#[from] JournalError),
+    /// The feed has had as many epochs as can be counted.
+    #[error("the journal is of epoch {}, the last one; begin a new feed with another name", u32::MAX)]
+    Epochs,
     /// The journal has something else than a feed's events.
     #[error("the journal: {0}")]
     Recovery(#[from] RecoveryError),
@@ -159,7 +175,9 @@ enum Ask {
     Offer(Event, oneshot::Sender<Result<(), Refusal>>),
     OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
     Status(oneshot::Sender<OriginStatus>),
+    HeldBy(Name, u64, oneshot::Sender<Option<String>>),
     Flush,
+    Order(Order),
 }
 
 /// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
@@ -172,21 +190,24 @@ impl Origin {
     /// # Errors
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
-        let OriginOptions { rules, functions, limits, after, copies, journal, seed } = options;
+        let OriginOptions { rules, functions, limits, epoch, copies, journal, seed } = options;
         let (deciding, past, journal) = match journal {
             None => {
-                let deciding = treefold_mirror::origin::Origin::new(after, rules, functions, limits, seed)?;
+                let begin = Cut { epoch, position: 0 };
+                let deciding = treefold_mirror::origin::Origin::new(begin, rules, functions, limits, seed)?;
                 (deciding, Lineage::default(), None)
             }
             Some(mut journal) => {
-                let recovery = recover(&mut *journal, after)?;
+                let recovery = recover(&mut *journal, epoch)?;
                 let past = recovery.past().clone();
+                let held = held_by_mirrors(client, feed, &recovery).await;
                 let deciding =
-                    treefold_mirror::origin::Origin::recover(recovery, rules, functions, limits, seed)?;
+                    treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
                 (deciding, past, Some(journal))
             }
         };
-        let params = FeedParams::Origin { epoch: deciding.cut().epoch, past: past.ends().to_vec() };
+        let mirrors = mirrors_of(client, feed).await?;
+        let params = FeedParams::Origin { epoch: deciding.cut().epoch, past: past.ends().to_vec(), mirrors };
         let stream = client
             .stream(feed)
             .up_filter("min")
@@ -203,7 +224,10 @@ impl Origin {
             pending: VecDeque::new(),
             asks: received,
             acknowledged: telling,
+            mirrors,
+            has_warned: false,
             sending: None,
+            waiting: Waiting::default(),
             began: std::time::Instant::now(),
         };
         let (feed, journal) = (feed.to_owned(), task.journal.as_ref().map(Journaling::watch));
@@ -247,6 +271,13 @@ impl Origin {
         Ok(taken?)
     }
 
+    /// The name of the rule that holds an event back. `None` if none does, or if the origin has ended.
+    pub async fn held_by(&self, stream: &Name, number: u64) -> Option<String> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::HeldBy(stream.clone(), number, answer)).await.ok()?;
+        answered.await.ok().flatten()
+    }
+
     /// Sends the events that rules hold back, and asks all mirrors for their votes now, instead of after
     /// `every_events` events. [`status`](Self::status) tells when they are committed.
     pub async fn flush(&self) {
@@ -278,14 +309,14 @@ impl Drop for Origin {
     }
 }
 
-/// Begins the next epoch of a journal, and reads the events that it has. `after` is the beginning of a new feed.
-fn recover(journal: &mut dyn Journal, after: Cut) -> Result<Recovery, StartError> {
+/// Begins the next epoch of a journal, `least` or a later one, and reads the events that it has.
+fn recover(journal: &mut dyn Journal, least: u32) -> Result<Recovery, StartError> {
     let earlier = journal.epochs().to_vec();
     if earlier.is_empty() {
-        journal.begin_after(after.position)?;
+        journal.begin_after(0)?;
     }
     let known = earlier.last().map_or(0, |epoch| epoch.number);
-    let epoch = after.epoch.max(known + 1);
+    let epoch = known.checked_add(1).ok_or(StartError::Epochs)?.max(least);
     journal.begin_epoch(epoch)?;
     // An epoch ends where the next one begins.
     let last = journal.last();
@@ -314,8 +345,14 @@ struct Task {
     pending: VecDeque<Outgoing>,
     asks: mpsc::Receiver<Ask>,
     acknowledged: watch::Sender<Acknowledged>,
+    /// The number of mirrors that the feed may have.
+    mirrors: u32,
+    /// It has been logged that a checkpoint had no valid vote.
+    has_warned: bool,
     /// The packet that waits for room in the stream's window.
     sending: Option<Sending>,
+    /// Callers of [`Origin::set`].
+    waiting: Waiting,
     began: std::time::Instant,
 }
 
@@ -326,6 +363,7 @@ impl Task {
         self.deciding.handle_mirrors(self.now(), seated.iter());
         loop {
             self.send_next();
+            self.tell_applied();
             let wake = self.deciding.wake_at().filter(|_| self.pending.len() < self.pending_max());
             let wait = wake.map(|at| Duration::from(at.since(self.now())));
             tokio::select! {
@@ -421,14 +459,11 @@ impl Task {
     }
 
     fn take_votes(&mut self, wave: &StreamWave<Bytes>) {
-        let missing = wave.missing.iter().flat_map(|missing| missing.partitions.iter());
-        let missing: Vec<u32> = missing.collect();
         let now = self.now();
-        for packet in &wave.packets {
-            match read_vote(packet) {
-                Some(vote) => self.deciding.handle_votes(now, &vote, &missing),
-                None => tracing::warn!(tag = wave.tag, "a wave has no valid vote"),
-            }
+        let is_valid = take_votes(&mut self.deciding, now, wave, self.mirrors);
+        if !is_valid && !std::mem::replace(&mut self.has_warned, true) {
+            let missing = &wave.missing;
+            tracing::warn!(tag = wave.tag, ?missing, "a checkpoint has no valid vote; this is logged once");
         }
     }
 
@@ -452,10 +487,14 @@ impl Task {
                 drop(answer.send(self.take_events(now, events, numbers)));
             }
             Ask::Status(answer) => drop(answer.send(self.status())),
+            Ask::HeldBy(stream, number, answer) => {
+                drop(answer.send(self.deciding.selector().held_by(&stream, number).map(str::to_owned)));
+            }
             Ask::Flush => {
                 self.deciding.release_all(now);
                 self.deciding.request_votes(now);
             }
+            Ask::Order(order) => self.obey(now, order),
         }
     }
 
@@ -474,6 +513,7 @@ impl Task {
         OriginStatus {
             cut: self.deciding.cut(),
             committed: self.deciding.log().committed(),
+            shortage: self.deciding.checkpoints().shortage(),
             mode: self.deciding.mode(),
             mirrors: self.stream.endpoints().clone(),
             rules_version: self.deciding.rules_version(),
@@ -497,6 +537,53 @@ async fn changed(journal: &mut Option<Journaling>) {
     }
 }
 
+/// The position that all mirrors have which can go on with their state. 0 if none can.
+async fn held_by_mirrors(client: &Client, feed: &str, recovery: &Recovery) -> u64 {
+    let mirrors = client
+        .call::<Vec<MirrorStatus>>(&format!("{feed}/{STATUS}"), &())
+        .min_coverage(0.0)
+        .deadline(STATUS_WITHIN)
+        .await;
+    // A mirror that does not answer, and is further behind, takes a snapshot of another one.
+    let mirrors = mirrors.ok().and_then(|reply| reply.value).unwrap_or_default();
+    let goes_on = |mirror: &MirrorStatus| {
+        let cut = Cut { epoch: mirror.epoch, position: mirror.position };
+        mirror.is_current && recovery.past().has(cut, recovery.cut().epoch)
+    };
+    mirrors.iter().filter(|mirror| goes_on(mirror)).map(|mirror| mirror.position).min().unwrap_or(0)
+}
+
+/// The number of mirrors that the feed may have, as its mirrors declare it.
+async fn mirrors_of(client: &Client, feed: &str) -> Result<u32, Error> {
+    let totals = client.status().await?.totals;
+    // Nobody has a vote in a feed without mirrors; opening the stream tells the problem.
+    Ok(totals.iter().find(|known| known.service == feed).map_or(0, |known| known.agreed.total))
+}
+
+/// Takes the votes of a wave. Leases run on without a vote: mirrors whose votes can't be folded must not hold up the
+/// others for good. Returns false if there are votes of which none is valid.
+fn take_votes(
+    deciding: &mut treefold_mirror::origin::Origin,
+    now: Instant,
+    wave: &StreamWave<Bytes>,
+    mirrors: u32,
+) -> bool {
+    let missing: Vec<u32> = wave.missing.iter().flat_map(|missing| missing.partitions.iter()).collect();
+    let mut is_voted = false;
+    for vote in wave.packets.iter().filter_map(read_vote).filter(|vote| vote.total() == mirrors) {
+        deciding.handle_votes(now, &vote, &missing);
+        is_voted = true;
+    }
+    if !is_voted {
+        deciding.handle_silence(now, &missing);
+    }
+    is_voted || (wave.packets.is_empty() && !wave.missing.iter().any(is_failed_fold))
+}
+
+fn is_failed_fold(missing: &Missing) -> bool {
+    matches!(missing.reason, Reason::FilterFailed(_))
+}
+
 /// Reads the row that mirrors send; see [`Vote::to_numbers`].
 fn read_vote(packet: &Bytes) -> Option<Vote> {
     let packet = Packet::read(packet).ok()?;
@@ -505,4 +592,58 @@ fn read_vote(packet: &Bytes) -> Option<Vote> {
         *number = packet.i64(at).ok()?;
     }
     Vote::from_numbers(numbers, packet.i64s(4).ok()?.iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+    use super::*;
+    use treefold::operators::packet::Row;
+    use treefold_core::time::Duration;
+    use treefold_mirror::origin::LEASE_DEFAULT;
+    use treefold_mirror::packet::{Holding, Monitored};
+
+    fn wave(packets: Vec<Bytes>, missing: &[u32]) -> StreamWave<Bytes> {
+        let away = Missing {
+            partitions: PartitionSet::from_iter(missing.iter().copied()),
+            node: None,
+            reason: Reason::FilterFailed("arrays of 2 and 3 numbers".into()),
+        };
+        StreamWave { tag: 1, packets, contributors: PartitionSet::new(), missing: vec![away] }
+    }
+
+    fn vote(total: u32) -> Bytes {
+        let vote = Vote::of(0, total, 1, Holding::Has(0), Monitored::default());
+        let (numbers, held) = vote.to_numbers();
+        numbers.into_iter().fold(Row::new(), Row::i64).i64s(held).packet().into_bytes()
+    }
+
+    fn deciding() -> treefold_mirror::origin::Origin {
+        let (rules, begin) = (Arc::new(RuleFile::default()), Cut { epoch: 1, position: 0 });
+        let (functions, limits) = (Functions::new(), MirrorLimits::default());
+        let mut deciding = treefold_mirror::origin::Origin::new(begin, rules, functions, limits, 1).unwrap();
+        deciding.handle_mirrors(Instant::START, 0..2);
+        deciding
+    }
+
+    #[test]
+    fn leases_run_out_although_votes_cannot_be_folded() {
+        let mut deciding = deciding();
+        let late = Instant::START + LEASE_DEFAULT + Duration::from_secs(1);
+        assert!(!take_votes(&mut deciding, Instant::START, &wave(Vec::new(), &[0, 1]), 2));
+        assert_eq!(deciding.checkpoints().mirrors().count(), 2);
+        assert!(!take_votes(&mut deciding, late, &wave(Vec::new(), &[0, 1]), 2));
+        assert_eq!(deciding.checkpoints().mirrors().count(), 0);
+    }
+
+    #[test]
+    fn votes_of_another_number_of_mirrors_are_not_counted() {
+        let mut deciding = deciding();
+        assert!(!take_votes(&mut deciding, Instant::START, &wave(vec![vote(3)], &[]), 2));
+        assert_eq!(deciding.checkpoints().shortage(), None);
+        assert_eq!(deciding.checkpoints().mirrors().next(), Some((0, None)));
+        assert!(take_votes(&mut deciding, Instant::START, &wave(vec![vote(2)], &[]), 2));
+        assert_eq!(deciding.checkpoints().mirrors().next(), Some((0, Some(0))));
+    }
 }

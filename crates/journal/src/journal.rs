@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The moment at which written records are forced to the disk, and with it the promise of
@@ -108,7 +108,7 @@ pub enum JournalError {
     /// Another process has the journal open.
     #[error("another process has the journal in {0} open")]
     Locked(PathBuf),
-    /// A record in the middle is broken. The journal is not opened and not changed.
+    /// A record is broken that had been forced to the disk. The journal is not opened and not changed.
     #[error(
         "{segment}: the record at byte {offset} is damaged: {problem}; restore the file, or move it and the later ones away"
     )]
@@ -160,4 +160,11 @@ pub enum JournalError {
         /// The error.
         error: io::Error,
     },
+}
+
+pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::Full(path.to_owned()),
+        _ => JournalError::Io { path: path.to_owned(), error },
+    }
 }

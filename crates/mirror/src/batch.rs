@@ -13,7 +13,7 @@
 
 use crate::event::{Event, Name, NameError};
 use crate::fields::Fields;
-use crate::vector::Cut;
+use crate::vector::{Cut, POSITION_MAX};
 use bytes::Bytes;
 use bytestring::ByteString;
 use treefold_core::encoding::numbers::{put_number, take_number};
@@ -59,6 +59,12 @@ pub enum BatchError {
         given: u64,
         /// Number of listed streams.
         streams: usize,
+    },
+    /// A position is beyond [`POSITION_MAX`](crate::vector::POSITION_MAX).
+    #[error("position {given}; allowed: {}", POSITION_MAX)]
+    Position {
+        /// The position.
+        given: u64,
     },
     /// Bytes follow the last event.
     #[error("{0} bytes follow the batch")]
@@ -133,7 +139,7 @@ impl Batch {
         let mut rest = &bytes[..];
         let epoch =
             u32::try_from(number(&mut rest, "its epoch")?).map_err(|_| BatchError::Cut("its epoch"))?;
-        let position = number(&mut rest, "its position")?;
+        let position = self::position(&mut rest, "its position")?;
         let rules_version = number(&mut rest, "its rules")?;
         let sent_ms = number(&mut rest, "its time")?;
         let count = number(&mut rest, "its streams")?;
@@ -143,6 +149,7 @@ impl Batch {
             streams.push((Name::new(name)?, number(&mut rest, "a stream")?));
         }
         let count = number(&mut rest, "its events")?;
+        check_position(position.saturating_add(count))?;
         let head = BatchHead {
             first: Cut { epoch, position },
             rules_version: u32::try_from(rules_version).map_err(|_| BatchError::Cut("its rules"))?,
@@ -228,6 +235,15 @@ pub(crate) fn number(rest: &mut &[u8], what: &'static str) -> Result<u64, BatchE
     take_number(rest).map_err(|_| BatchError::Cut(what))
 }
 
+/// Reads a position, and refuses one from which nobody could count on.
+pub(crate) fn position(rest: &mut &[u8], what: &'static str) -> Result<u64, BatchError> {
+    check_position(number(rest, what)?)
+}
+
+pub(crate) fn check_position(given: u64) -> Result<u64, BatchError> {
+    if given <= POSITION_MAX { Ok(given) } else { Err(BatchError::Position { given }) }
+}
+
 pub(crate) fn part<'a>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], BatchError> {
     let length = usize::try_from(number(rest, what)?).map_err(|_| BatchError::Cut(what))?;
     let (part, left) = rest.split_at_checked(length).ok_or(BatchError::Cut(what))?;
@@ -275,6 +291,21 @@ mod tests {
         read.write(&mut again);
         assert_eq!(again, bytes);
         assert_eq!(read.events().collect::<Result<Vec<_>, _>>().unwrap(), events);
+    }
+
+    #[test]
+    fn positions_that_cannot_be_counted_on_are_errors() {
+        let (head, ..) = batch();
+        for (position, count) in [(u64::MAX, 0), (POSITION_MAX + 1, 0), (POSITION_MAX, 1), (1, u64::MAX)] {
+            let mut bytes = Vec::new();
+            BatchHead { first: Cut { epoch: 1, position }, ..head.clone() }.write_with(
+                count,
+                &[],
+                &mut bytes,
+            );
+            let read = Batch::read(&bytes.into()).map(|_| ());
+            assert_eq!(read, Err(BatchError::Position { given: position.saturating_add(count) }));
+        }
     }
 
     #[test]

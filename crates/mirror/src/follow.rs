@@ -12,11 +12,16 @@
 //! - **One stream an epoch.** Two origins of one epoch would number different events alike, and a mirror would drop
 //!   the second as a repetition. So it takes part in one stream an epoch, and refuses those of earlier epochs.
 //! - **A later epoch continues the state** if it has all events of this mirror as its first ones ([`Lineage`]).
-//!   Otherwise the mirror begins with an empty state, and lacks events unless the epoch is a new feed.
+//!   Otherwise the mirror begins with an empty state, and lacks events unless the epoch is a new feed. It keeps the
+//!   former state until it has *adopted* the epoch, because acknowledged events may be nowhere else.
+//! - **A promise ends the earlier epochs** here ([`promotion`](crate::promotion)). After it, an origin with a journal
+//!   begins no epoch unless its journal knows the promised one: its feed has gone on without it.
 
 use crate::limits::MirrorLimits;
+use crate::log::Trimmed;
 use crate::mirror::{Mirror, MirrorError, Taken};
 use crate::packet::{Checkpoint, Down, Holding, Monitored, Vote};
+use crate::promotion::{PledgedLog, Promise, PromiseRefusal, Standing};
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::vector::{Cut, Lineage};
@@ -28,6 +33,8 @@ use treefold_core::stream::StreamId;
 pub const MIRRORS_MAX: u32 = 4_096;
 
 /// A mirror that follows its feed's origins, one after the other.
+///
+/// It has nine fields: the state, its place between epochs, and its number.
 #[derive(Debug)]
 pub struct Follower<S> {
     number: u32,
@@ -37,6 +44,12 @@ pub struct Follower<S> {
     /// The stream of the epoch.
     stream: Option<StreamId>,
     phase: Phase,
+    /// The last epoch whose beginning the state has reached; 0 if the mirror has no state of the feed yet.
+    adopted: u32,
+    /// The state before the present epoch, with the epoch that it had adopted, as long as this mirror has not adopted
+    /// the present one.
+    former: Option<(u32, Mirror<S>)>,
+    promise: Promise,
 }
 
 #[derive(Debug)]
@@ -65,16 +78,30 @@ pub struct Opening {
     pub epoch: u32,
     /// The epochs that it continues.
     pub past: Lineage,
+    /// The number of the candidate, for an origin that has taken over from the mirrors.
+    pub candidate: Option<u64>,
 }
 
 /// The reason why a mirror takes no part in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the origin is of epoch {given}; a new one needs an epoch above {known}")]
-pub struct OldEpoch {
-    /// The mirror's epoch.
-    pub known: u32,
-    /// The origin's epoch.
-    pub given: u32,
+pub enum BeginError {
+    /// The mirror follows or has promised this epoch, or a later one.
+    #[error("the origin is of epoch {given}; a new one needs an epoch above {known}")]
+    Old {
+        /// The epoch that the mirror has followed or promised.
+        known: u32,
+        /// The origin's epoch.
+        given: u32,
+    },
+    /// Another origin has taken over from the mirrors, and this one's journal does not know it.
+    #[error(
+        "another origin has taken over in epoch {taken_over}, which this origin's journal does not have; take over with \
+         --take-over and without this journal"
+    )]
+    Superseded {
+        /// The epoch of the other origin.
+        taken_over: u32,
+    },
 }
 
 /// The effect of a packet on a mirror.
@@ -130,7 +157,89 @@ impl<S: State> Follower<S> {
     pub fn new(number: u32, total: u32, mirror: Mirror<S>, limits: &MirrorLimits) -> Self {
         assert!(number < total && total <= MIRRORS_MAX, "mirror {number} of {total}");
         let backup_bytes_max = limits.backup_bytes_max;
-        Self { number, total, backup_bytes_max, mirror, stream: None, phase: Phase::Begun }
+        let (stream, phase, promise) = (None, Phase::Begun, Promise::default());
+        Self { number, total, backup_bytes_max, mirror, stream, phase, adopted: 0, former: None, promise }
+    }
+
+    /// Starts with the promise of an earlier process of this mirror.
+    #[must_use]
+    pub fn with_promise(mut self, promise: Promise) -> Self {
+        self.promise = promise;
+        self
+    }
+
+    /// The last promise.
+    pub fn promised(&self) -> Promise {
+        self.promise
+    }
+
+    /// Promises an epoch to a candidate that counts `total` mirrors. The driver must make the promise durable before
+    /// it answers.
+    ///
+    /// # Errors
+    /// [`PromiseRefusal`]; nothing has changed.
+    pub fn promise(&mut self, asked: Promise, total: u32) -> Result<(), PromiseRefusal> {
+        if total != self.total {
+            return Err(PromiseRefusal::Total { given: total, known: self.total });
+        }
+        let known = self.known();
+        if asked.epoch <= known && asked != self.promise {
+            return Err(PromiseRefusal::Later { asked: asked.epoch, known });
+        }
+        self.promise = asked;
+        Ok(())
+    }
+
+    /// The last epoch that the mirror has promised or followed.
+    pub fn known(&self) -> u32 {
+        self.mirror.cut().epoch.max(self.promise.epoch)
+    }
+
+    /// How far this mirror is, for a candidate. `None` if it has no state.
+    pub fn pledged(&self) -> Option<PledgedLog> {
+        let (adopted, mirror) = self.standing()?;
+        let earlier = mirror.past().ends().iter().filter(|end| end.epoch < adopted).copied();
+        Some(PledgedLog {
+            standing: Standing { adopted, position: mirror.cut().position },
+            past: earlier.fold(Lineage::default(), Lineage::ended),
+            base: mirror.log().oldest() - 1,
+            rules_version: mirror.rules_version(),
+            streams: mirror.streams().to_vec(),
+        })
+    }
+
+    /// The packets after a position of the log in [`pledged`](Self::pledged).
+    ///
+    /// # Errors
+    /// If some of the events are not in the log any more.
+    pub fn tail(&self, after: u64) -> Result<impl Iterator<Item = &Bytes>, Trimmed> {
+        let (_, mirror) = self.standing().unwrap_or((0, &self.mirror));
+        mirror.log().after(after)
+    }
+
+    /// The state that says the most, with the epoch that it has adopted.
+    fn standing(&self) -> Option<(u32, &Mirror<S>)> {
+        match &self.former {
+            Some((adopted, former)) => Some((*adopted, former)),
+            None => (self.adopted > 0).then_some((self.adopted, &self.mirror)),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn standing_state(&self) -> &S {
+        self.standing().map_or(self.mirror.state(), |(_, mirror)| mirror.state())
+    }
+
+    /// Adopts the present epoch if the state has reached its beginning. A state that is made anew is one of the feed
+    /// only when a checkpoint has found it complete: until then it may lack events that this mirror once had.
+    fn adopt(&mut self) {
+        let cut = self.mirror.cut();
+        let begins_after = self.mirror.past().ends().last().map_or(0, |end| end.position);
+        let is_state = self.adopted > 0 || self.is_current();
+        if self.adopted < cut.epoch && is_state && cut.position >= begins_after {
+            self.adopted = cut.epoch;
+            self.former = None;
+        }
     }
 
     /// The state, with its place and its log.
@@ -155,18 +264,54 @@ impl<S: State> Follower<S> {
     ///
     /// # Errors
     /// If the mirror takes no part in the stream. Nothing has changed.
-    pub fn begin(&mut self, opening: &Opening, anew: impl FnOnce(Cut) -> Mirror<S>) -> Result<(), OldEpoch> {
-        let (given, known) = (opening.epoch, self.mirror.cut().epoch);
-        if given < known || (given == known && self.stream != Some(opening.stream)) {
-            return Err(OldEpoch { known, given });
+    pub fn begin(
+        &mut self,
+        opening: &Opening,
+        anew: impl FnOnce(Cut) -> Mirror<S>,
+    ) -> Result<(), BeginError> {
+        self.check(opening)?;
+        let (given, past) = (opening.epoch, &opening.past);
+        if let Some(candidate) = opening.candidate {
+            self.promise = Promise { epoch: given, candidate };
         }
-        if !self.mirror.continue_in(given, &opening.past) {
-            self.mirror = anew(Cut { epoch: given, position: 0 });
-            self.mirror.continue_in(given, &opening.past);
+        if let Some((adopted, former)) = &mut self.former
+            && former.continue_in(*adopted, given, past)
+            && let Some((adopted, former)) = self.former.take()
+        {
+            (self.mirror, self.adopted) = (former, adopted);
+        } else {
+            let known = if self.adopted > 0 { self.adopted } else { self.mirror.cut().epoch };
+            if !self.mirror.continue_in(known, given, past) {
+                let mut mirror = anew(Cut { epoch: given, position: 0 });
+                mirror.continue_in(given, given, past);
+                let before = std::mem::replace(&mut self.mirror, mirror);
+                let adopted = std::mem::take(&mut self.adopted);
+                if adopted > 0 {
+                    self.former = Some((adopted, before));
+                }
+            }
         }
         self.stream = Some(opening.stream);
         self.phase = Phase::Begun;
+        self.adopt();
         Ok(())
+    }
+
+    fn check(&self, opening: &Opening) -> Result<(), BeginError> {
+        let (given, known, followed) = (opening.epoch, self.known(), self.mirror.cut().epoch);
+        let is_same = given == followed && self.stream == Some(opening.stream);
+        let is_promised = given > followed && opening.candidate == Some(self.promise.candidate);
+        if given < known || (given == known && !is_same && !is_promised) {
+            return Err(BeginError::Old { known, given });
+        }
+        // A new feed has no past. An origin that has taken over may leave out the epoch of a candidate that failed.
+        let taken_over = self.promise.epoch;
+        match opening.past.ends().last() {
+            Some(last) if opening.candidate.is_none() && last.epoch < taken_over => {
+                Err(BeginError::Superseded { taken_over })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes the origin's next packet. `pending_requests` is the number of readers' requests that wait here. The
@@ -175,6 +320,7 @@ impl<S: State> Follower<S> {
     /// # Errors
     /// If the packet is invalid or of another epoch. The mirror has not changed, and should leave the stream.
     pub fn take(&mut self, packet: &Bytes, pending_requests: u64) -> Result<Followed, MirrorError> {
+        self.check_promise()?;
         if let Phase::Joining(..) = self.phase {
             if !self.is_next(packet) {
                 return Ok(self.keep(packet));
@@ -185,10 +331,14 @@ impl<S: State> Follower<S> {
         match self.mirror.take(packet) {
             Ok(Taken::Asked(checkpoint)) => {
                 self.phase = Phase::Current;
+                self.adopt();
                 let (cut, monitored) = (self.mirror.cut(), self.mirror.monitored(pending_requests));
                 Ok(Followed::Votes(self.vote(checkpoint, Holding::Has(cut.position), monitored)))
             }
-            Ok(taken) => Ok(Followed::Took(taken)),
+            Ok(taken) => {
+                self.adopt();
+                Ok(Followed::Took(taken))
+            }
             Err(MirrorError::Gap { given, .. }) => {
                 self.phase = Phase::Joining(given - 1, Kept::default());
                 Ok(self.keep(packet))
@@ -210,6 +360,7 @@ impl<S: State> Follower<S> {
     /// # Errors
     /// [`RestoreError`]. With [`Old`](RestoreError::Old), it still waits for a snapshot.
     pub fn restore(&mut self, snapshot: Snapshot<S>, limits: &MirrorLimits) -> Result<(), RestoreError> {
+        self.check_promise()?;
         let Phase::Joining(position, kept) = &mut self.phase else { return Err(RestoreError::Unwanted) };
         let (given, epoch, position) = (snapshot.cut, self.mirror.cut().epoch, *position);
         if given.epoch != epoch || given.position < position {
@@ -218,10 +369,16 @@ impl<S: State> Follower<S> {
         let kept = std::mem::take(kept);
         self.mirror = Mirror::new(snapshot, limits);
         self.phase = Phase::Current;
+        self.adopt();
         for packet in kept.packets {
             self.take(&packet, 0)?;
         }
         Ok(())
+    }
+
+    fn check_promise(&self) -> Result<(), MirrorError> {
+        let (known, promised) = (self.mirror.cut().epoch, self.promise.epoch);
+        if promised > known { Err(MirrorError::Promised { promised, known }) } else { Ok(()) }
     }
 
     /// True if a packet has the event after the last applied one.

@@ -13,6 +13,8 @@
 //! - [`batch`]: the encoding of mirrored events.
 //! - [`origin`]: orders the mirrored events, and asks for checkpoints ([`checkpoint`], [`adapt`]). [`acknowledge`]
 //!   tells sources which events are safe; [`recovery`] continues after an origin that died.
+//! - [`promotion`]: a new origin takes over from the mirrors.
+//! - [`change`]: changes of the rules while an origin runs.
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join.
@@ -28,6 +30,7 @@
 pub mod acknowledge;
 pub mod adapt;
 pub mod batch;
+pub mod change;
 pub mod checkpoint;
 pub mod event;
 pub mod fields;
@@ -41,6 +44,7 @@ pub mod mirror;
 pub mod opened;
 pub mod origin;
 pub mod packet;
+pub mod promotion;
 pub mod reader;
 pub mod receiver;
 pub mod recovery;

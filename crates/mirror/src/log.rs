@@ -17,6 +17,8 @@ pub struct Log {
     bytes: usize,
     uncommitted_bytes: usize,
     resume_bytes_max: usize,
+    /// Later packets are kept, also if they are committed.
+    needless: u64,
     last: u64,
     /// Bytes of all packets that were ever pushed.
     pushed_bytes: u64,
@@ -51,6 +53,7 @@ impl Log {
             bytes: 0,
             uncommitted_bytes: 0,
             resume_bytes_max,
+            needless: u64::MAX,
             last: position,
             pushed_bytes: 0,
         }
@@ -83,10 +86,16 @@ impl Log {
         self.trim();
     }
 
+    /// Keeps the packets after a position, although they are committed, until this is called with a later one.
+    pub fn keep_after(&mut self, position: u64) {
+        self.needless = position;
+        self.trim();
+    }
+
     fn trim(&mut self) {
         while self.committed_packets > 0
             && self.bytes - self.uncommitted_bytes > self.resume_bytes_max
-            && let Some(packet) = self.packets.pop_front()
+            && let Some(packet) = self.packets.pop_front_if(|packet| packet.last <= self.needless)
         {
             self.bytes -= packet.bytes.len();
             self.committed_packets -= 1;
@@ -101,6 +110,11 @@ impl Log {
     /// The last position.
     pub fn last(&self) -> u64 {
         self.last
+    }
+
+    /// The oldest position in the log; the one after the last if it is empty.
+    pub fn oldest(&self) -> u64 {
+        self.packets.front().map_or(self.last + 1, |packet| packet.first)
     }
 
     /// Events that are not committed: the length of the backup queue.
@@ -149,7 +163,7 @@ impl Log {
     }
 
     fn index_after(&self, position: u64) -> Result<usize, Trimmed> {
-        let oldest = self.packets.front().map_or(self.last + 1, |packet| packet.first);
+        let oldest = self.oldest();
         if position.saturating_add(1) < oldest {
             return Err(Trimmed { asked: position, oldest });
         }
@@ -182,6 +196,16 @@ mod tests {
         assert_eq!(log.after(13).map(|_| ()).unwrap_err(), Trimmed { asked: 13, oldest: 15 });
         log.commit(12);
         assert_eq!(log.committed(), 18, "a commit never goes back");
+    }
+
+    #[test]
+    fn packets_that_a_new_origin_would_need_are_kept() {
+        let mut log = log();
+        log.keep_after(12);
+        log.commit(18);
+        assert_eq!(log.oldest(), 13, "the log is beyond its bytes");
+        log.keep_after(18);
+        assert_eq!(log.oldest(), 15);
     }
 
     #[test]

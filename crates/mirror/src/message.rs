@@ -11,7 +11,7 @@
 //! A mirror's first message is `resumes` or `begins`. Another `resumes` in one stream tells that the mirror's side
 //! has begun anew, perhaps with a loss in between.
 
-use crate::batch::{Batch, BatchHead, BatchWriter, number};
+use crate::batch::{Batch, BatchHead, BatchWriter, check_position, number, position};
 use crate::event::{Event, Name};
 use crate::mirror::ResumeError;
 use crate::packet::{Down, PacketError};
@@ -136,12 +136,16 @@ impl Message {
     pub fn read(tag: u64, payload: Bytes) -> Result<Self, MessageError> {
         Ok(match tag {
             RESUMES => Self::Resumes(unpacked(tag, &payload)?),
-            BEGINS => Self::Begins(unpacked(tag, &payload)?),
+            BEGINS => {
+                let begins: Begins = unpacked(tag, &payload)?;
+                check_position(begins.cut.position).map_err(PacketError::from)?;
+                Self::Begins(begins)
+            }
             PIECE => Self::Piece(payload),
-            COMPLETE => Self::Complete(unpacked(tag, &payload)?),
+            COMPLETE => Self::Complete(place(tag, &payload)?),
             EVENTS => Self::Events(payload),
             SELECTED => Self::Selected(payload),
-            AT => Self::At(unpacked(tag, &payload)?),
+            AT => Self::At(place(tag, &payload)?),
             ALIVE => Self::Alive,
             LAGGING => Self::Lagging(unpacked(tag, &payload)?),
             REFUSED => Self::Refused(unpacked(tag, &payload)?),
@@ -157,6 +161,12 @@ fn packed(value: &impl Serialize) -> Bytes {
 fn unpacked<T: for<'de> Deserialize<'de>>(kind: u64, payload: &Bytes) -> Result<T, MessageError> {
     let read = rmp_serde::from_slice(payload);
     read.map_err(|error| MessageError::Content { kind, problem: error.to_string() })
+}
+
+fn place(kind: u64, payload: &Bytes) -> Result<Place, MessageError> {
+    let place: Place = unpacked(kind, payload)?;
+    check_position(place.cut.position).map_err(PacketError::from)?;
+    Ok(place)
 }
 
 impl Place {
@@ -217,7 +227,7 @@ impl Selected {
     pub fn read(bytes: &Bytes) -> Result<Self, MessageError> {
         let wrong = |problem: &str| MessageError::Content { kind: SELECTED, problem: problem.to_owned() };
         let mut rest = &bytes[..];
-        let last = number(&mut rest, "its last position").map_err(PacketError::from)?;
+        let last = position(&mut rest, "its last position").map_err(PacketError::from)?;
         let count = number(&mut rest, "its events").map_err(PacketError::from)?;
         let mut distances = Vec::with_capacity((count as usize).min(rest.len()));
         for _ in 0..count {
@@ -254,7 +264,9 @@ pub fn batch_of(packet: &Bytes) -> Result<Batch, PacketError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::BatchError;
     use crate::limits::MirrorLimits;
+    use crate::vector::POSITION_MAX;
 
     fn name(text: &str) -> Name {
         Name::new(text.to_owned()).unwrap()
@@ -281,6 +293,12 @@ mod tests {
         ] {
             let (tag, payload) = message.write();
             assert_eq!(Message::read(tag, payload), Ok(message));
+        }
+        for position in [POSITION_MAX + 1, u64::MAX] {
+            let place = Place { cut: Cut { epoch: 3, position }, streams: Vec::new(), sent_ms: 0 };
+            let (tag, payload) = Message::Complete(place).write();
+            let refused = PacketError::from(BatchError::Position { given: position });
+            assert_eq!(Message::read(tag, payload), Err(refused.into()), "nobody could count on");
         }
         assert_eq!(Message::read(77, Bytes::new()), Err(MessageError::Kind(77)));
         assert!(matches!(Message::read(AT, Bytes::new()), Err(MessageError::Content { kind: AT, .. })));

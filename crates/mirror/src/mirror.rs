@@ -7,11 +7,14 @@
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::{Log, Trimmed};
+use crate::message::batch_of;
 use crate::packet::{Checkpoint, Down, Monitored, PacketError};
+use crate::recovery::Needed;
 use crate::snapshot::Snapshot;
 use crate::state::{Moment, State};
 use crate::vector::{Cut, Lineage, VectorTime};
 use bytes::Bytes;
+use std::borrow::Borrow;
 
 /// A mirror of one feed.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Mirror<S> {
     past: Lineage,
     state: S,
     log: Log,
+    /// The packets that a new origin would need.
+    needed: Needed,
     streams: Vec<(Name, u64)>,
     rules_version: u32,
     /// Events of the packet that is being applied.
@@ -56,6 +61,14 @@ pub enum MirrorError {
         expected: u64,
         /// The packet's first position.
         given: u64,
+    },
+    /// The mirror has promised a later epoch to another origin, and takes no packet of this one.
+    #[error("a newer origin (epoch {promised}) takes over; this one is of epoch {known}")]
+    Promised {
+        /// The promised epoch.
+        promised: u32,
+        /// The mirror's epoch.
+        known: u32,
     },
     /// The packet is of another origin. The mirror needs a snapshot of the new one, or ignores the old one.
     #[error("the packet is of epoch {given}, this mirror of epoch {known}")]
@@ -125,18 +138,43 @@ impl ResumeError {
     }
 }
 
+/// The number up to which the stream with this index is decided.
+fn decided(streams: &[(Name, u64)], stream: usize) -> u64 {
+    streams.get(stream).map_or(0, |&(_, decided)| decided)
+}
+
+/// Events of a batch that their streams do not count as decided, although they are mirrored: for each the index of its
+/// stream, and its number. Sources may repeat these events.
+fn undecided<E: Borrow<Event>>(
+    streams: &[(Name, u64)],
+    events: impl Iterator<Item = E>,
+) -> impl Iterator<Item = (usize, u64)> {
+    events.filter_map(|event| {
+        let event = event.borrow();
+        let stream = streams.iter().position(|(name, _)| *name == event.stream)?;
+        (event.number > streams[stream].1).then_some((stream, event.number))
+    })
+}
+
 impl<S: State> Mirror<S> {
     /// Starts with a state at a cut: an empty one at the feed's beginning, or a restored snapshot.
     pub fn new(snapshot: Snapshot<S>, limits: &MirrorLimits) -> Self {
-        let Snapshot { cut, past, rules_version, streams, state } = snapshot;
-        let log = Log::new(cut.position, limits.resume_bytes_max);
-        Self { cut, past, state, log, streams, rules_version, events: Vec::new() }
+        let Snapshot { cut, past, rules_version, streams, recent, state } = snapshot;
+        let batches: Vec<_> =
+            recent.iter().filter_map(|packet| Some((packet, batch_of(packet).ok()?))).collect();
+        let before = batches.first().map_or(cut.position, |(_, batch)| batch.head.first.position - 1);
+        let (mut log, mut needed) = (Log::new(before, limits.resume_bytes_max), Needed::at_mirror(before));
+        for (packet, batch) in batches {
+            log.push(batch.head.first.position, batch.last(), packet.clone());
+            needed.push(batch.last(), packet.len(), undecided(&batch.head.streams, batch.events().flatten()));
+        }
+        Self { cut, past, state, log, needed, streams, rules_version, events: Vec::new() }
     }
 
     /// Goes on in a later epoch, which has the events that are applied here as its first ones. Returns false, and
-    /// changes nothing, if it has not.
-    pub fn continue_in(&mut self, epoch: u32, past: &Lineage) -> bool {
-        if epoch < self.cut.epoch || !past.has(self.cut, epoch) {
+    /// changes nothing, if it has not. `adopted` is the epoch of the applied events.
+    pub fn continue_in(&mut self, adopted: u32, epoch: u32, past: &Lineage) -> bool {
+        if epoch < self.cut.epoch || !past.has(Cut { epoch: adopted, ..self.cut }, epoch) {
             return false;
         }
         self.cut.epoch = epoch;
@@ -157,6 +195,7 @@ impl<S: State> Mirror<S> {
             Down::Checkpoint(checkpoint) => return Ok(Taken::Asked(checkpoint)),
             Down::Commit { position } => {
                 self.log.commit(position);
+                self.trim();
                 return Ok(Taken::Committed(self.log.committed()));
             }
         };
@@ -173,6 +212,11 @@ impl<S: State> Mirror<S> {
             self.events.push(event.map_err(PacketError::from)?);
         }
         let known = (expected - first.position) as usize;
+        let is_new = batch.last() > self.cut.position;
+        if is_new {
+            let undecided = undecided(&batch.head.streams, self.events.iter());
+            self.needed.push(batch.last(), packet.len(), undecided);
+        }
         let (mut applied, mut derived, mut followed) = (0, Vec::new(), Vec::new());
         for event in self.events.drain(..).skip(known) {
             self.cut.position += 1;
@@ -185,8 +229,20 @@ impl<S: State> Mirror<S> {
             self.log.push(expected, self.cut.position, packet.clone());
             self.rules_version = batch.head.rules_version;
             self.streams = batch.head.streams;
+            self.trim();
         }
         Ok(Taken::Applied { events: applied, derived })
+    }
+
+    /// Lets the log forget packets that a new origin would not need.
+    fn trim(&mut self) {
+        let streams = &self.streams;
+        self.log.keep_after(self.needed.trim(self.log.committed(), |stream| decided(streams, stream)));
+    }
+
+    /// The epochs before that of the cut which the feed continues.
+    pub fn past(&self) -> &Lineage {
+        &self.past
     }
 
     /// The monitored values. `pending_requests` is the number of readers' requests that wait here.
@@ -233,7 +289,11 @@ impl<S: State> Mirror<S> {
     /// The state as it is now, for a mirror or a reader that joins.
     pub fn snapshot(&self) -> Snapshot<S::Frozen> {
         let (past, streams, state) = (self.past.clone(), self.streams.clone(), self.state.freeze());
-        Snapshot { cut: self.cut, past, rules_version: self.rules_version, streams, state }
+        let repeated = self.needed.repeated_after(|stream| decided(&self.streams, stream));
+        let needless = repeated.max(self.log.oldest() - 1);
+        // The log begins at this position or before it.
+        let recent = self.log.after(needless).map(|packets| packets.cloned().collect()).unwrap_or_default();
+        Snapshot { cut: self.cut, past, rules_version: self.rules_version, streams, recent, state }
     }
 
     /// Checks that the events after a cut are those that follow for a reader who has all up to the cut.

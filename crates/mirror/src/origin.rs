@@ -15,20 +15,22 @@
 
 mod ready;
 mod refusal;
+mod set;
 mod streams;
 
-use self::ready::Ready;
+use self::ready::{Boundary, Ready};
 pub use self::refusal::Refusal;
+pub use self::set::Applied;
+use self::set::Settings;
 pub use self::streams::Numbers;
 use self::streams::Streams;
 use crate::acknowledge::Acknowledging;
-use crate::adapt::next_mode;
 use crate::batch::{BatchHead, BatchWriter};
 use crate::checkpoint::Checkpoints;
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::Log;
-use crate::packet::{BATCH, Down, Monitored, Vote};
+use crate::packet::{BATCH, Checkpoint, Down, Monitored, Vote};
 use crate::recovery::{Needed, Recovered, Recovery};
 use crate::rules::coalesce::coalesce;
 use crate::rules::{Coalesce, Mode, RuleFile, RuleKind};
@@ -52,7 +54,7 @@ pub struct Origin {
     acknowledging: Acknowledging,
     ready: Ready,
     cut: Cut,
-    rules_version: u32,
+    settings: Settings,
     writer: BatchWriter,
     log: Log,
     needed: Needed,
@@ -60,8 +62,9 @@ pub struct Origin {
     waiting: VecDeque<Outgoing>,
     /// Number of the first checkpoint after the log was last sent again.
     rewound: u64,
+    /// Mirrors have come since the log was last sent again.
+    has_new_mirrors: bool,
     limits: MirrorLimits,
-    seed: u64,
 }
 
 /// A packet to send to all mirrors.
@@ -100,24 +103,26 @@ impl Origin {
             acknowledging: Acknowledging::new(0),
             ready: Ready::default(),
             cut,
-            rules_version: 1,
+            settings: Settings::begin(1),
             writer: BatchWriter::default(),
             log: Log::new(cut.position, limits.resume_bytes_max),
             needed: Needed::new(cut.position),
             waiting: VecDeque::new(),
             rewound: 0,
+            has_new_mirrors: false,
             limits,
-            seed,
         })
     }
 
     /// Starts an origin after one that died, with the packets of its journal. Sources repeat their events from the
-    /// first one that was not acknowledged.
+    /// first one that was not acknowledged. `held` is a position that all mirrors have which are to go on with their
+    /// state; they are sent the packets after it.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn recover(
         recovery: Recovery,
+        held: u64,
         rules: Arc<RuleFile>,
         functions: Functions,
         limits: MirrorLimits,
@@ -126,7 +131,7 @@ impl Origin {
         let base = Cut { position: recovery.base(), ..recovery.cut() };
         let mut origin = Self::new(base, rules, functions, limits, seed)?;
         origin.streams = Streams::recovered(&recovery);
-        origin.rules_version = recovery.rules_version() + 1;
+        origin.settings = Settings::begin(recovery.rules_version() + 1);
         origin.cut = recovery.cut();
         for event in recovery.events() {
             origin.selector.recall(&event);
@@ -134,18 +139,21 @@ impl Origin {
         for Recovered { first, last, packet, numbers } in recovery.into_packets() {
             origin.log.push(first, last, packet.clone());
             origin.needed.push(last, packet.len(), numbers.into_iter());
-            origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+            if last > held {
+                origin.waiting.push_back(Outgoing { packet, events: Some((first, last)) });
+            }
         }
         origin.acknowledging.set_durable(origin.cut.position);
         origin.mark_progress();
         Ok(origin)
     }
 
-    /// Sets the number of mirrors that must have an event before it is acknowledged. Default: 0, with which the
+    /// Sets the number of mirrors that must have an event before it is acknowledged or committed. Default: 0, with which the
     /// death of the origin's disk loses acknowledged events.
     #[must_use]
     pub fn with_copies(mut self, copies: u32) -> Self {
         self.acknowledging.set_copies(copies);
+        self.checkpoints.set_copies(copies);
         self
     }
 
@@ -161,7 +169,15 @@ impl Origin {
     ///
     /// # Errors
     /// As [`offer`](Self::offer).
-    pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
+    pub fn offer_numbered(
+        &mut self,
+        now: Instant,
+        mut event: Event,
+        numbers: Numbers,
+    ) -> Result<(), Refusal> {
+        if numbers == Numbers::Received {
+            event.number = self.streams.next_number(&event.stream);
+        }
         event.check(&self.limits)?;
         self.selector.rules().check_event(&event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });
@@ -208,10 +224,7 @@ impl Origin {
         if let Some(outgoing) = self.waiting.pop_front() {
             return Some(outgoing);
         }
-        while self.ready.boundaries.front().is_some_and(|&boundary| boundary <= self.ready.left) {
-            self.ready.boundaries.pop_front();
-            self.rules_version += 1;
-        }
+        self.pass_boundaries();
         let mut events = self.take_ready(now);
         if events.is_empty() {
             self.note_progress();
@@ -235,7 +248,7 @@ impl Origin {
             Mode::Loaded => checkpointing.every_events_loaded.unwrap_or(checkpointing.every_events),
         };
         if let Some(checkpoint) = self.checkpoints.begin(now, every, self.cut.position) {
-            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
+            self.wait_to_ask(checkpoint);
         }
         Some(Outgoing { packet, events: Some((first, self.cut.position)) })
     }
@@ -253,7 +266,7 @@ impl Origin {
         let first = Cut { position: self.cut.position + 1, ..self.cut };
         let streams = self.streams.iter().map(|stream| (stream.name.clone(), stream.decided));
         let head =
-            BatchHead { first, rules_version: self.rules_version, sent_ms, streams: streams.collect() };
+            BatchHead { first, rules_version: self.settings.version, sent_ms, streams: streams.collect() };
         let mut packet = vec![BATCH];
         self.writer.finish(&head, &mut packet);
         (packet.into(), numbers)
@@ -270,22 +283,30 @@ impl Origin {
     /// that lacks events then knows of it, also if no further event comes.
     pub fn handle_mirrors(&mut self, now: Instant, mirrors: impl IntoIterator<Item = u32>) {
         self.checkpoints.seat(now, mirrors);
+        self.has_new_mirrors = true;
         self.request_votes(now);
     }
 
     /// Asks all mirrors for their votes with the next packet.
     pub fn request_votes(&mut self, now: Instant) {
         if let Some(checkpoint) = self.checkpoints.begin(now, 0, self.cut.position) {
-            self.waiting.push_back(Down::write_checkpoint(checkpoint).into());
+            self.wait_to_ask(checkpoint);
+        }
+    }
+
+    /// Queues a checkpoint. It replaces one that waits at the end, so that a stream which takes nothing holds one.
+    fn wait_to_ask(&mut self, checkpoint: Checkpoint) {
+        let packet = Outgoing::from(Down::write_checkpoint(checkpoint));
+        match self.waiting.back_mut().filter(|last| Down::is_checkpoint(&last.packet)) {
+            Some(last) => *last = packet,
+            None => self.waiting.push_back(packet),
         }
     }
 
     /// Takes the folded vote of the mirrors that answered a checkpoint, and the mirrors that did not.
     pub fn handle_votes(&mut self, now: Instant, vote: &Vote, missing: &[u32]) {
-        if let Some(position) = self.checkpoints.take_votes(now, vote, missing) {
-            self.log.commit(position);
-            self.waiting.push_back(Down::write_commit(position).into());
-        }
+        let committed = self.checkpoints.take_votes(now, vote, missing);
+        self.commit(committed);
         let was_asked = (self.rewound..=self.checkpoints.last().0.number).contains(&vote.number);
         let is_waiting = self.waiting.iter().any(|outgoing| outgoing.events.is_some());
         if self.checkpoints.all_join() && was_asked && !is_waiting {
@@ -296,17 +317,31 @@ impl Origin {
             backup_queue: vote.monitored.backup_queue.max(self.log.uncommitted()),
             pending_requests: vote.monitored.pending_requests,
         };
-        let mode = next_mode(&self.selector.rules().adapt, self.mode(), seen);
-        if mode != self.mode() {
-            self.selector.set_mode(mode);
-            self.ready.boundaries.push_back(self.ready.entered);
+        self.adapt(seen);
+    }
+
+    /// Notes the mirrors that did not answer a checkpoint to which no readable vote came.
+    pub fn handle_silence(&mut self, now: Instant, missing: &[u32]) {
+        let committed = self.checkpoints.take_silence(now, missing);
+        self.commit(committed);
+    }
+
+    fn commit(&mut self, position: Option<u64>) {
+        if let Some(position) = position {
+            self.log.commit(position);
+            self.waiting.push_back(Down::write_commit(position).into());
         }
     }
 
-    /// Sends the whole log again, if it begins with the feed's first event: no mirror has a state, so none can get
-    /// one from another.
+    /// Sends the whole log again: no mirror can get a snapshot from another one. Any mirror can use a log that begins
+    /// with the feed's first event. A later one helps mirrors that have the events before it, so it is sent again
+    /// only for mirrors that may be such.
     fn rewind(&mut self, now: Instant) {
-        let Ok(packets) = self.log.packets_after(0) else { return };
+        let oldest = self.log.oldest();
+        if oldest > 1 && !std::mem::take(&mut self.has_new_mirrors) {
+            return;
+        }
+        let Ok(packets) = self.log.packets_after(oldest - 1) else { return };
         self.waiting.extend(packets.map(|(first, last, packet)| {
             let packet = packet.clone();
             Outgoing { packet, events: Some((first, last)) }
@@ -340,23 +375,6 @@ impl Origin {
         self.needed.trim(committed, |stream| acknowledging.number(stream))
     }
 
-    /// Replaces the rules. Events that the former rules hold back are sent first.
-    ///
-    /// # Errors
-    /// If a rule needs a function that is not in `functions`; the former rules stay.
-    pub fn set_rules(
-        &mut self,
-        now: Instant,
-        rules: Arc<RuleFile>,
-        functions: Functions,
-    ) -> Result<(), UnknownFunction> {
-        let selector = Selector::new(rules, functions, &self.limits, self.seed)?;
-        self.release_all(now);
-        self.ready.boundaries.push_back(self.ready.entered);
-        self.selector = selector;
-        Ok(())
-    }
-
     /// The place after the last event sent.
     pub fn cut(&self) -> Cut {
         self.cut
@@ -364,7 +382,7 @@ impl Origin {
 
     /// The version of the rules that chose the last event sent.
     pub fn rules_version(&self) -> u32 {
-        self.rules_version
+        self.settings.version
     }
 
     /// The present mode.
@@ -425,7 +443,8 @@ impl Origin {
     /// Takes the events of the next batch off the ready queue.
     fn take_ready(&mut self, now: Instant) -> Vec<Event> {
         let boundary = self.ready.boundaries.front().copied();
-        let until_boundary = boundary.map_or(usize::MAX, |boundary| (boundary - self.ready.left) as usize);
+        let until_boundary =
+            boundary.map_or(usize::MAX, |boundary| (boundary.count - self.ready.left) as usize);
         let waiting = self.ready.events.len();
         let most = match self.coalescing() {
             None => usize::MAX,

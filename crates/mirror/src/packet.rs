@@ -2,7 +2,7 @@
 //!
 //! The stream keeps packets in order and loses none, so a packet says nothing about its place among others.
 
-use crate::batch::{Batch, BatchError, number};
+use crate::batch::{Batch, BatchError, number, position};
 use crate::follow::MIRRORS_MAX;
 use bytes::Bytes;
 use treefold_core::encoding::numbers::put_number;
@@ -98,10 +98,10 @@ impl Down {
             BATCH => return Ok(Self::Batch(Batch::read(&bytes.slice(1..))?)),
             CHECKPOINT => {
                 let (number, position) =
-                    (number(&mut rest, "a checkpoint")?, number(&mut rest, "a checkpoint")?);
+                    (number(&mut rest, "a checkpoint")?, position(&mut rest, "a checkpoint")?);
                 Self::Checkpoint(Checkpoint { number, position })
             }
-            COMMIT => Self::Commit { position: number(&mut rest, "a commit")? },
+            COMMIT => Self::Commit { position: position(&mut rest, "a commit")? },
             kind => return Err(PacketError::Kind(kind)),
         };
         if rest.is_empty() { Ok(packet) } else { Err(BatchError::Trailing(rest.len()).into()) }
@@ -112,6 +112,10 @@ impl Down {
         put_number(&mut out, checkpoint.number);
         put_number(&mut out, checkpoint.position);
         out.into()
+    }
+
+    pub(crate) fn is_checkpoint(packet: &[u8]) -> bool {
+        packet.first() == Some(&CHECKPOINT)
     }
 
     pub(crate) fn write_commit(position: u64) -> Bytes {
@@ -133,6 +137,11 @@ impl Vote {
             Holding::Has(position) => limited(position),
         };
         Self { number, monitored, held }
+    }
+
+    /// The number of mirrors that the feed may have.
+    pub fn total(&self) -> u32 {
+        self.held.len() as u32
     }
 
     /// The answers of the mirrors that have answered, by their numbers.

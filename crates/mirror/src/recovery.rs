@@ -16,6 +16,7 @@
 use crate::batch::{Batch, BatchError};
 use crate::event::{Event, Name};
 use crate::packet::{BATCH, Down, PacketError};
+use crate::promotion::{Elected, PledgedLog};
 use crate::rules::{RuleFile, RuleKind};
 use crate::vector::{Cut, Lineage};
 use bytes::Bytes;
@@ -27,6 +28,8 @@ const ENTRY_BYTES: usize = 1 << 20;
 /// Most entries of [`Needed`]. Above it, the journal forgets committed events although their source may repeat them:
 /// a source that stays away must not make a journal grow without end.
 const ENTRIES_MAX: usize = 1_024;
+/// The same at a mirror, which keeps the packets in memory: 64 MiB.
+const MIRROR_ENTRIES_MAX: usize = 64;
 
 /// The packets of a journal, as a new origin reads them.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub struct Recovery {
     /// The position before the first packet.
     base: u64,
     batches: Vec<Batch>,
+    /// The streams and the version of the rules behind the last packet, where they are known without it.
+    known: (Vec<(Name, u64)>, u32),
 }
 
 /// The reason why an origin cannot continue after a journal.
@@ -56,7 +61,14 @@ pub enum RecoveryError {
 impl Recovery {
     /// Begins epoch `epoch`, which continues the epochs of `past`, after `base`.
     pub fn new(epoch: u32, past: Lineage, base: u64) -> Self {
-        Self { past, epoch, base, batches: Vec::new() }
+        Self { past, epoch, base, batches: Vec::new(), known: Default::default() }
+    }
+
+    /// Begins an epoch that continues the log of a mirror, of which the packets follow. The mirror has forgotten the
+    /// packets before them; it knows how far the streams are decided without these.
+    pub fn of_mirror(epoch: u32, elected: &Elected) -> Self {
+        let PledgedLog { base, rules_version, ref streams, .. } = elected.log;
+        Self { known: (streams.clone(), rules_version), ..Self::new(epoch, elected.past(), base) }
     }
 
     /// Takes the packet with the events from `first` to `last`. Packets come in order, without a gap.
@@ -78,6 +90,19 @@ impl Recovery {
         }
         self.batches.push(batch);
         Ok(())
+    }
+
+    /// Takes a packet of a mirror's log, as [`take`](Self::take) does.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn take_packet(&mut self, packet: &Bytes) -> Result<(), RecoveryError> {
+        let places = Down::read(packet).ok().and_then(|packet| match packet {
+            Down::Batch(batch) => Some((batch.head.first.position, batch.last())),
+            Down::Checkpoint(_) | Down::Commit { .. } => None,
+        });
+        let (first, last) = places.unwrap_or((self.position().saturating_add(1), self.position()));
+        self.take(first, last, packet)
     }
 
     /// The last position.
@@ -102,12 +127,12 @@ impl Recovery {
 
     /// The version of the rules after which the new origin counts.
     pub(crate) fn rules_version(&self) -> u32 {
-        self.batches.last().map_or(0, |batch| batch.head.rules_version)
+        self.batches.last().map_or(self.known.1, |batch| batch.head.rules_version)
     }
 
     /// The incoming streams, each with the number up to which it was decided.
     pub(crate) fn streams(&self) -> &[(Name, u64)] {
-        self.batches.last().map_or(&[], |batch| &batch.head.streams)
+        self.batches.last().map_or(&self.known.0, |batch| &batch.head.streams)
     }
 
     /// All events, in order.
@@ -159,6 +184,11 @@ impl Mirrored {
         self.by_key.entry(key).or_default().push((event.number, event.kind.clone()));
     }
 
+    /// The greatest number.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// True if a repeated event must not be sent again.
     pub(crate) fn covers(&self, event: &Event, rules: &RuleFile) -> bool {
         let Some(mirrored) = self.by_key.get(&event.key).filter(|_| event.number <= self.last) else {
@@ -180,11 +210,12 @@ impl Mirrored {
     }
 }
 
-/// The packets that a journal must keep for a recovery: those that are not committed, and those with events that
-/// sources may repeat.
-#[derive(Debug, Default)]
+/// The packets that a journal or a mirror must keep for a recovery: those that are not committed, and those with events
+/// that sources may repeat.
+#[derive(Debug)]
 pub(crate) struct Needed {
     entries: VecDeque<Entry>,
+    entries_max: usize,
     /// The last position that is not needed.
     trimmed: u64,
 }
@@ -199,7 +230,12 @@ struct Entry {
 
 impl Needed {
     pub(crate) fn new(position: u64) -> Self {
-        Self { entries: VecDeque::new(), trimmed: position }
+        Self { entries: VecDeque::new(), entries_max: ENTRIES_MAX, trimmed: position }
+    }
+
+    /// Those of a mirror.
+    pub(crate) fn at_mirror(position: u64) -> Self {
+        Self { entries_max: MIRROR_ENTRIES_MAX, ..Self::new(position) }
     }
 
     /// Notes a packet with its last position and its events: each with the index of its stream, and its number.
@@ -217,17 +253,26 @@ impl Needed {
 
     /// The last position that is not needed, given the committed one and the acknowledged number of each stream.
     pub(crate) fn trim(&mut self, committed: u64, acknowledged: impl Fn(usize) -> u64) -> u64 {
-        let is_acknowledged = |entry: &Entry| {
-            entry.highest.iter().enumerate().all(|(stream, &number)| number <= acknowledged(stream))
-        };
         while let Some(entry) = self.entries.front()
             && entry.last <= committed
-            && (is_acknowledged(entry) || self.entries.len() > ENTRIES_MAX)
+            && (entry.is_acknowledged(&acknowledged) || self.entries.len() > self.entries_max)
         {
             self.trimmed = entry.last;
             self.entries.pop_front();
         }
         self.trimmed
+    }
+
+    /// The position after which sources may repeat events, given the acknowledged number of each stream.
+    pub(crate) fn repeated_after(&self, acknowledged: impl Fn(usize) -> u64) -> u64 {
+        let needless = self.entries.iter().take_while(|entry| entry.is_acknowledged(&acknowledged)).last();
+        needless.map_or(self.trimmed, |entry| entry.last)
+    }
+}
+
+impl Entry {
+    fn is_acknowledged(&self, acknowledged: impl Fn(usize) -> u64) -> bool {
+        self.highest.iter().enumerate().all(|(stream, &number)| number <= acknowledged(stream))
     }
 }
 

@@ -1,11 +1,13 @@
 //! Snapshots: a state at a cut, for mirrors and readers that join.
 //!
 //! An encoded snapshot is a batch without events, which says the place, the version of the rules and the streams;
-//! then the epochs that the feed continues; and then the pieces of the state. Each has its length before it.
+//! then the epochs that the feed continues; then the recent packets that a new origin would need; and then the pieces of
+//! the state. Each has its length before it.
 
 use crate::batch::{Batch, BatchError, BatchHead, BatchWriter, number, part};
 use crate::event::Name;
 use crate::keyed::{KeyedState, RestoreError};
+use crate::packet::Down;
 use crate::state::Frozen;
 use crate::vector::{Cut, EPOCHS_MAX, Lineage};
 use bytes::Bytes;
@@ -22,6 +24,8 @@ pub struct Snapshot<F> {
     pub rules_version: u32,
     /// The incoming streams, each with the number of its last decided event.
     pub streams: Vec<(Name, u64)>,
+    /// The last packets before the place, as far as a new origin would need them: sources may repeat their events.
+    pub recent: Vec<Bytes>,
     /// The state.
     pub state: F,
 }
@@ -38,10 +42,14 @@ impl<F: Frozen> Snapshot<F> {
         let mut place = Vec::new();
         BatchWriter::default().finish(&head, &mut place);
         let past = write_lineage(&self.past);
+        let recent = write_parts(&self.recent);
         let pieces = self.pieces(piece_bytes);
-        let bytes = place.len() + past.len() + pieces.iter().map(Bytes::len).sum::<usize>() + 64;
+        let bytes =
+            place.len() + past.len() + recent.len() + pieces.iter().map(Bytes::len).sum::<usize>() + 64;
         let mut out = Vec::with_capacity(bytes);
-        for part in [place.as_slice(), &past].into_iter().chain(pieces.iter().map(|piece| &piece[..])) {
+        for part in
+            [place.as_slice(), &past, &recent].into_iter().chain(pieces.iter().map(|piece| &piece[..]))
+        {
             put_number(&mut out, part.len() as u64);
             out.extend_from_slice(part);
         }
@@ -57,13 +65,15 @@ impl<F: Frozen> Snapshot<F> {
 impl<F> Snapshot<F> {
     /// A state at a place of which nothing else is known: that of a mirror which has applied no event.
     pub fn beginning(cut: Cut, state: F) -> Self {
-        Self { cut, past: Lineage::default(), rules_version: 0, streams: Vec::new(), state }
+        let (streams, recent) = (Vec::new(), Vec::new());
+        Self { cut, past: Lineage::default(), rules_version: 0, streams, recent, state }
     }
 
     /// The same place with another form of the state, for instance a restored one.
     pub fn with_state<T>(&self, state: T) -> Snapshot<T> {
-        let (cut, rules_version) = (self.cut, self.rules_version);
-        Snapshot { cut, past: self.past.clone(), rules_version, streams: self.streams.clone(), state }
+        let Self { cut, rules_version, .. } = *self;
+        let (past, streams, recent) = (self.past.clone(), self.streams.clone(), self.recent.clone());
+        Snapshot { cut, past, rules_version, streams, recent, state }
     }
 }
 
@@ -80,11 +90,13 @@ impl Snapshot<KeyedState> {
             return Err(BatchError::Trailing(place.count() as usize).into());
         }
         let past = read_lineage(part(&mut rest, "the epochs of a snapshot")?)?;
+        let recent = bytes.slice_ref(part(&mut rest, "the recent packets of a snapshot")?);
+        let recent = read_recent(&recent, place.head.first.position)?;
         while !rest.is_empty() {
             state.restore(&bytes.slice_ref(part(&mut rest, "a piece of a snapshot")?))?;
         }
         let BatchHead { first: cut, rules_version, streams, .. } = place.head;
-        Ok(Self { cut, past, rules_version, streams, state })
+        Ok(Self { cut, past, rules_version, streams, recent, state })
     }
 }
 
@@ -95,6 +107,35 @@ fn write_lineage(past: &Lineage) -> Vec<u8> {
         put_number(&mut out, end.position);
     }
     out
+}
+
+fn write_parts(parts: &[Bytes]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(parts.iter().map(|part| part.len() + 4).sum());
+    for part in parts {
+        put_number(&mut out, part.len() as u64);
+        out.extend_from_slice(part);
+    }
+    out
+}
+
+/// Reads packets of events that follow each other, up to a position.
+fn read_recent(bytes: &Bytes, position: u64) -> Result<Vec<Bytes>, BatchError> {
+    const RECENT: &str = "the recent packets of a snapshot";
+    let (mut rest, mut recent, mut last) = (&bytes[..], Vec::new(), None);
+    while !rest.is_empty() {
+        // A copy, because the snapshot's bytes are large.
+        let packet = Bytes::copy_from_slice(part(&mut rest, RECENT)?);
+        let Ok(Down::Batch(batch)) = Down::read(&packet) else { return Err(BatchError::Cut(RECENT)) };
+        for event in batch.events() {
+            event?;
+        }
+        if last.is_some_and(|last| batch.head.first.position != last + 1) {
+            return Err(BatchError::Cut(RECENT));
+        }
+        last = Some(batch.last());
+        recent.push(packet);
+    }
+    if last.is_some_and(|last| last != position) { Err(BatchError::Cut(RECENT)) } else { Ok(recent) }
 }
 
 fn read_lineage(mut bytes: &[u8]) -> Result<Lineage, BatchError> {
@@ -130,7 +171,8 @@ mod tests {
         }
         let streams = vec![(Name::new("s").unwrap(), keys)];
         let past = Lineage::default().ended(Cut { epoch: 2, position: 0 });
-        Snapshot { cut: Cut { epoch: 3, position: keys }, past, rules_version: 2, streams, state }
+        let (cut, recent) = (Cut { epoch: 3, position: keys }, Vec::new());
+        Snapshot { cut, past, rules_version: 2, streams, recent, state }
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct Cut {
     pub position: u64,
 }
 
+/// The greatest position. A packet or a message beyond it is refused, so positions can be counted on without overflow.
+pub const POSITION_MAX: u64 = 1 << 62;
+
 /// Most earlier epochs that a [`Lineage`] remembers. A mirror or reader of an older one takes a snapshot.
 pub const EPOCHS_MAX: usize = 64;
 

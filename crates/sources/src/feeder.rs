@@ -123,16 +123,21 @@ impl<I: Intake> Feeder<I> {
         let mut noted = 0;
         while !events.is_empty() {
             let offered = self.intake.offer_all(events, numbers).await;
+            if matches!(offered, Err(OfferError::Ended)) {
+                // It may have taken some of them, but nobody will ever know.
+                return Err(HandError::Ended);
+            }
             let taken = total - events.len();
-            batch.note(noted..taken, reached);
+            if numbers != Numbers::Received {
+                batch.note(noted..taken, reached);
+            }
             self.tally.offered.fetch_add((taken - noted) as u64, Ordering::Relaxed);
             if taken > noted {
                 give_up_at = None;
             }
             noted = taken;
             match offered {
-                Ok(()) => {}
-                Err(OfferError::Ended) => return Err(HandError::Ended),
+                Ok(()) | Err(OfferError::Ended) => {}
                 Err(OfferError::Refused(Refusal::Busy { .. })) => {
                     let now = Instant::now();
                     let give_up_at = *give_up_at.get_or_insert(busy_within.map(|within| now + within));

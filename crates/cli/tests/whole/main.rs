@@ -10,6 +10,7 @@ mod calls;
 mod contradictions;
 mod demo;
 mod faults;
+mod flights;
 mod mirror;
 #[cfg(feature = "wasm")]
 mod nodes;

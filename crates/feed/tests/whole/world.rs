@@ -5,7 +5,7 @@ use treefold::{Client, Node};
 use treefold_feed::{Mirror, MirrorOptions, Origin, OriginOptions, mirror};
 use treefold_mirror::keyed::KeyValue;
 use treefold_mirror::rules::RuleFile;
-use treefold_mirror::{Cut, Event, MirrorLimits};
+use treefold_mirror::{Event, MirrorLimits};
 
 const LOOKS_MAX: u32 = 2_000;
 
@@ -36,7 +36,7 @@ pub async fn start_origin(client: &Client, rules: &str) -> Origin {
 
 pub async fn start_origin_of(epoch: u32, client: &Client, rules: &str) -> Origin {
     let mut options = OriginOptions::new(RuleFile::read(rules).unwrap());
-    options.after = Cut { epoch, position: 0 };
+    options.epoch = epoch;
     Origin::start(client, "flights", options).await.unwrap()
 }
 

@@ -23,7 +23,7 @@ fn follower(number: u32) -> Follower<KeyedState> {
 
 fn opening(stream: u64, epoch: u32, past: &[Cut]) -> Opening {
     let past = Lineage::new(past.to_vec()).unwrap();
-    Opening { stream: StreamId { origin: 1, sequence: stream }, epoch, past }
+    Opening { stream: StreamId { origin: 1, sequence: stream }, epoch, past, candidate: None }
 }
 
 fn origin(epoch: u32) -> Origin {
@@ -148,7 +148,7 @@ fn snapshot_that_is_too_old_is_not_used() {
 fn mirror_takes_part_in_one_stream_an_epoch() {
     let mut mirror = follower(0);
     mirror.begin(&opening(1, 2, &[]), empty).unwrap();
-    let refused = |given| Err(OldEpoch { known: 2, given });
+    let refused = |given| Err(BeginError::Old { known: 2, given });
     assert_eq!(mirror.begin(&opening(2, 1, &[]), empty), refused(1));
     assert_eq!(mirror.begin(&opening(2, 2, &[]), empty), refused(2));
     mirror.begin(&opening(1, 2, &[]), empty).unwrap();

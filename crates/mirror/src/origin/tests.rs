@@ -48,6 +48,7 @@ fn packets(origin: &mut Origin, now: u64) -> Vec<Bytes> {
 /// Gives packets to mirrors, and the folded votes back to the origin, until nothing moves.
 fn exchange(origin: &mut Origin, mirrors: &mut [Mirror<KeyedState>], now: u64) {
     let total = mirrors.len() as u32;
+    origin.checkpoints.seat(at(now), 0..total);
     while let Some(Outgoing { packet, .. }) = origin.poll_packet(at(now), now) {
         let mut votes = Vec::new();
         for (number, mirror) in (0..).zip(mirrors.iter_mut()) {
@@ -77,6 +78,40 @@ fn events_reach_mirrors_and_are_committed() {
 }
 
 #[test]
+fn requests_for_votes_that_cannot_be_sent_do_not_pile_up() {
+    let mut origin = origin("", LIMITS);
+    for _ in 0..1_000 {
+        origin.request_votes(at(0));
+    }
+    assert_eq!(origin.waiting.len(), 1);
+    let Some(Ok(Down::Checkpoint(checkpoint))) =
+        origin.poll_packet(at(0), 0).map(|one| Down::read(&one.packet))
+    else {
+        panic!("it asks")
+    };
+    assert_eq!(checkpoint.number, 1_000, "the newest one");
+}
+
+#[test]
+fn origin_without_its_copies_neither_commits_nor_acknowledges() {
+    let mut origin = origin("[checkpoint]\nevery_events=1", LIMITS).with_copies(2);
+    origin.handle_mirrors(at(0), 0..3);
+    let mut alone = mirror(&LIMITS);
+    for now in 1..=10 {
+        origin.offer(at(now * 1_000), event("s", now, 1, "t")).unwrap();
+        for packet in packets(&mut origin, now * 1_000) {
+            if let Taken::Asked(checkpoint) = alone.take(&packet).unwrap() {
+                origin.handle_votes(at(now * 1_000), &vote(0, 3, checkpoint, now, 0), &[1, 2]);
+            }
+        }
+        origin.advance_acknowledged();
+    }
+    assert_eq!((origin.log().committed(), origin.acknowledged().count()), (0, 0));
+    assert_eq!((alone.cut().position, alone.log().committed()), (10, 0));
+    assert_eq!(origin.checkpoints().shortage().map(|shortage| (shortage.has, shortage.needs)), Some((1, 2)));
+}
+
+#[test]
 fn numbers_that_go_back_or_jump_are_refused() {
     let mut origin = origin("", LIMITS);
     let stream = Name::new("s").unwrap();
@@ -96,6 +131,7 @@ fn full_queues_refuse_events_until_they_have_room() {
         "[checkpoint]\nevery_events=1",
         MirrorLimits { ready_bytes_max: 1_000, backup_bytes_max: 50, ..LIMITS },
     );
+    origin.handle_mirrors(at(0), [0]);
     let mut number = 1;
     while origin.offer(at(0), event("s", number, 1, "t")).is_ok() {
         number += 1;
@@ -333,4 +369,15 @@ fn gaps_in_growing_numbers_are_no_jump_and_numbers_still_never_go_back() {
     assert!(matches!(jump, Err(Refusal::Jump { expected: 10, .. })), "{jump:?}");
     packets(&mut origin, 1);
     assert_eq!(origin.decided("log"), Some(9));
+}
+
+#[test]
+fn unnumbered_events_get_the_number_after_the_last_one_of_their_stream() {
+    let mut origin = origin("", LIMITS);
+    origin.offer(at(1), event("log", 4, 1, "t")).unwrap();
+    for stream in ["log", "other", "log"] {
+        origin.offer_numbered(at(1), event(stream, 1, 1, "t"), Numbers::Received).unwrap();
+    }
+    packets(&mut origin, 1);
+    assert_eq!((origin.decided("log"), origin.decided("other")), (Some(6), Some(1)));
 }

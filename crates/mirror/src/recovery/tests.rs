@@ -75,7 +75,7 @@ impl Writing {
 }
 
 fn recovered(recovery: Recovery, rules: &Arc<RuleFile>) -> Origin {
-    Origin::recover(recovery, Arc::clone(rules), Functions::new(), LIMITS, 7).unwrap()
+    Origin::recover(recovery, 0, Arc::clone(rules), Functions::new(), LIMITS, 7).unwrap()
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn journal_keeps_events_that_a_source_may_repeat() {
         "2 is held, 3 is mirrored"
     );
     // All is committed, but the source will repeat 2 and 3.
-    writing.origin.request_votes(at(0));
+    writing.origin.handle_mirrors(at(0), [0]);
     writing.write(0);
     let vote = crate::packet::Vote::of(0, 1, 1, crate::packet::Holding::Has(2), Default::default());
     writing.origin.handle_votes(at(0), &vote, &[]);
@@ -138,6 +138,27 @@ fn journal_keeps_events_that_a_source_may_repeat() {
     }
     let sent = next.poll_packet(at(0), 0).unwrap();
     assert_eq!(sent.events, Some((3, 3)), "3 is not sent again: {sent:?}");
+}
+
+#[test]
+fn packets_that_mirrors_have_are_sent_again_only_if_no_mirror_can_go_on() {
+    let mut writing = Writing::new(&rules(""));
+    for number in 1..=5 {
+        writing.origin.offer(at(0), event("s", number, 1, 0)).unwrap();
+        writing.write(0);
+    }
+    let mut next = Origin::recover(writing.recovery(5), 3, rules(""), Functions::new(), LIMITS, 7).unwrap();
+    let sent = |next: &mut Origin| -> Vec<_> {
+        std::iter::from_fn(|| next.poll_packet(at(0), 0)).filter_map(|one| one.events).collect()
+    };
+    assert_eq!(sent(&mut next), [(4, 4), (5, 5)]);
+    // All mirrors have died meanwhile, and came back without a state.
+    next.handle_mirrors(at(0), [0]);
+    assert_eq!(sent(&mut next), []);
+    let number = next.checkpoints().last().0.number;
+    let joins = crate::packet::Vote::of(0, 1, number, crate::packet::Holding::Joins, Default::default());
+    next.handle_votes(at(0), &joins, &[]);
+    assert_eq!(sent(&mut next).len(), 5);
 }
 
 fn values(state: &KeyedState) -> Vec<String> {
@@ -199,7 +220,7 @@ proptest! {
 
         let mut mirror = Follower::new(0, 1, Mirror::new(Snapshot::beginning(Cut::default(), empty()), &LIMITS), &LIMITS);
         let anew = |_: Cut| panic!("the feed continues");
-        let opening = |epoch, past| Opening { stream: StreamId { origin: 1, sequence: u64::from(epoch) }, epoch, past };
+        let opening = |epoch, past| Opening { stream: StreamId { origin: 1, sequence: u64::from(epoch) }, epoch, past, candidate: None };
         mirror.begin(&opening(1, Lineage::default()), anew).unwrap();
         for (_, _, packet) in &writing.records {
             mirror.take(packet, 0).unwrap();
@@ -244,4 +265,20 @@ proptest! {
         prop_assert_eq!(mirror.mirror().cut(), next.cut());
         prop_assert_eq!(mirror.joins_at(), None);
     }
+}
+
+#[test]
+fn unnumbered_events_go_on_behind_all_that_the_last_origin_has_mirrored() {
+    let held = rules(
+        "[[rule]]\nname = 'r'\n[rule.tuple]\nof = [{ type = 't1' }, { type = 't2' }]\nwithin_ms = 1000\nbecomes = 'd'",
+    );
+    let mut first = Writing::new(&held);
+    // Event 1 is a part of a tuple and is held back; event 2 is mirrored.
+    first.origin.offer(at(1), event("s", 1, 1, 1)).unwrap();
+    first.origin.offer(at(1), event("s", 2, 2, 3)).unwrap();
+    first.write(1);
+    let mut second = recovered(first.recovery(1), &held);
+    second.offer_numbered(at(1), event("s", 1, 3, 3), crate::origin::Numbers::Received).unwrap();
+    let repeated = second.offer(at(1), event("s", 3, 4, 3));
+    assert!(matches!(repeated, Err(Refusal::Repeated { last: 3, .. })), "{repeated:?}");
 }

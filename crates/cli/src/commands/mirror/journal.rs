@@ -34,18 +34,18 @@ pub(super) struct JournalArgs {
 }
 
 impl JournalArgs {
-    /// Opens the journal, and reports a torn record.
-    pub(super) fn apply(self, options: &mut OriginOptions) -> Result<(), Failure> {
+    /// Opens the journal, and reports torn records.
+    pub(super) fn apply(&self, options: &mut OriginOptions) -> Result<(), Failure> {
         options.copies = self.copies;
-        let Some(directory) = self.journal else { return Ok(()) };
+        let Some(directory) = &self.journal else { return Ok(()) };
         let settings = Options { sync: self.sync, segment_bytes: SEGMENT_BYTES, ..Options::default() };
         let failed = |error: JournalError| Failure::failed(format!("the journal: {error}"));
-        let Opened { journal, torn } =
-            Segments::open(&directory, options.after.position, settings).map_err(failed)?;
+        let Opened { journal, torn } = Segments::open(directory, 0, settings).map_err(failed)?;
         if let Some(torn) = torn {
-            let (segment, offset, bytes) = (torn.segment.display(), torn.offset, torn.bytes);
+            let (segment, kept) = (torn.segment.display(), torn.kept.display());
             eprintln!(
-                "treefold: {segment}: the last {bytes} bytes, from byte {offset} on, were torn and are cut off"
+                "treefold: {segment}: a crash has torn the last {} bytes, from byte {} on; they are cut off, and kept in {kept}",
+                torn.bytes, torn.offset
             );
         }
         options.journal = Some(Box::new(journal));

@@ -2,16 +2,20 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal. [`watch`] is a reader of one, and [`status`] shows its
-//!   mirrors.
+//! - [`feed`]: is the origin of a feed, on a node of its own ([`origin_node`]); [`sources`]: its sources; [`journal`]: its
+//!   journal; [`report`]: its state while it runs. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
+//!   [`status`] shows its mirrors and its origin.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
 mod feed;
 mod flights;
 mod journal;
+mod origin_node;
 mod replay;
+pub(crate) mod report;
 mod rules;
+mod set;
 mod sources;
 mod status;
 mod trace;
@@ -35,6 +39,7 @@ enum What {
     Replay(replay::Replay),
     Flights(flights::FlightsArgs),
     Feed(feed::Feed),
+    Set(set::Set),
     Watch(watch::Watch),
     Status(status::Status),
 }
@@ -46,6 +51,7 @@ impl MirrorArgs {
             What::Replay(replay) => replay.run(format),
             What::Flights(flights) => flights.run(),
             What::Feed(feed) => on_runtime(feed.run(format)),
+            What::Set(set) => on_runtime(set.run(format)),
             What::Watch(watch) => on_runtime(watch.run(format)),
             What::Status(status) => on_runtime(status.run(format)),
         }

@@ -26,7 +26,7 @@ impl Rules {
     /// The rules, for a command that needs valid ones.
     pub(super) fn valid(self) -> Result<RuleFile, Failure> {
         self.read.map_err(|problems| {
-            let (line, column) = place(&self.text, &problems[0]);
+            let (line, column) = problems[0].place(&self.text);
             let first = &problems[0].message;
             let name = &self.name;
             Failure::failed(format!(
@@ -34,13 +34,6 @@ impl Rules {
             ))
         })
     }
-}
-
-/// Line and column of a problem, from 1, in characters.
-pub(super) fn place(text: &str, problem: &Problem) -> (usize, usize) {
-    let before = &text[..problem.span.start.min(text.len())];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (1 + before.matches('\n').count(), 1 + before[line_start..].chars().count())
 }
 
 /// Shows each problem with its line and a mark below the place.

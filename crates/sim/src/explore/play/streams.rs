@@ -78,8 +78,10 @@ impl Stage<'_> {
     /// is lost, and that closed streams leave nothing.
     pub(super) fn recover_streams(&mut self) -> Result<(), Found> {
         let has_lasting_cuts = !self.world.network().lasting().is_empty();
-        if !self.opened.is_empty() {
+        if !self.opened.is_empty() || self.scenario.feed.is_some() {
             self.restart_hung();
+        }
+        if !self.opened.is_empty() {
             for opened in self.opened.values().copied().collect::<Vec<_>>() {
                 let at_once = Some(Duration::ZERO);
                 self.world.pace_reader(opened.front, opened.request, at_once, &mut self.watch);
@@ -89,11 +91,14 @@ impl Stage<'_> {
             }
         }
         self.world.mend_lasting();
-        if self.opened.is_empty() {
+        self.recover_feed()?;
+        if self.opened.is_empty() && self.scenario.feed.is_none() {
             return Ok(());
         }
-        self.all_are_back()?;
-        self.all_is_settled()?;
+        if !self.opened.is_empty() {
+            self.all_are_back()?;
+            self.all_is_settled()?;
+        }
         for number in 0..self.scenario.streams.len() {
             self.close(number);
         }
@@ -118,7 +123,7 @@ impl Stage<'_> {
     ///
     /// An endpoint is left out if a node that holds it has a link that is cut for good, even if another node
     /// holds it as well, because the front-end may seat it behind the cut.
-    fn living_endpoints(&mut self) -> PartitionSet {
+    pub(super) fn living_endpoints(&mut self) -> PartitionSet {
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
         let (mut living, mut behind_cuts) = (PartitionSet::new(), PartitionSet::new());
         for at in self.running(false) {

@@ -146,6 +146,7 @@ impl World {
             self.note(10, wave.tag ^ (wave.contributors.len() as u64) << 48);
         }
         let Some(front) = self.streams.fronts.get_mut(&(to, request)) else { return };
+        let play = front.play;
         match event {
             StreamEvent::Opened { stream, .. } => front.stream = Some(*stream),
             StreamEvent::Wave(_) => {
@@ -163,5 +164,6 @@ impl World {
             StreamEvent::Taken { bytes } => front.down_bytes = front.down_bytes.saturating_sub(*bytes),
             StreamEvent::Closed(_) => front.is_over = true,
         }
+        self.tell_opener(at, play, event, inline);
     }
 }

@@ -45,8 +45,8 @@ pub type SeatKey = (NodeId, StreamId, u32);
 pub struct StreamPlan {
     /// The rule by which a wave is complete.
     pub synchronisation: Synchronisation,
-    /// `sum` folds a wave's packets into one. `lag` does the same and gives each wave with the next. An empty
-    /// name means no filter, and `op:` with an operator's id names an operator. Nodes know no other names.
+    /// `sum` folds a wave's packets into one, and `votes` folds the votes of a feed's mirrors, too. `lag` folds as `sum`
+    /// does, and gives each wave with the next. An empty name means no filter, and `op:` with an operator's id names an operator. Nodes know no other names.
     pub up_filter: Arc<str>,
     /// The filter for packets on their way down. `sum` and `lag` leave them unchanged.
     pub down_filter: Arc<str>,
@@ -162,6 +162,7 @@ impl World {
         self.streams.hanging.retain(|(node, _)| *node != id);
         self.streams.operators.retain(|(place, _), _| *place != at);
         self.streams.fronts.retain(|(node, _), _| *node != id);
+        self.lose_feed_at(at);
     }
 
     /// Tells whether the process with this id is still at its place.
