@@ -26,9 +26,31 @@ pub(super) fn function_file(text: &str) -> Result<FunctionFile, CallError> {
 /// The way in which this program makes functions of modules. `None` if it was built without WebAssembly.
 pub(super) fn loader() -> Option<FunctionLoader> {
     #[cfg(feature = "wasm")]
-    return Some(crate::foreign::functions());
+    return Some(modules::loader());
     #[cfg(not(feature = "wasm"))]
     None
+}
+
+#[cfg(feature = "wasm")]
+mod modules {
+    use std::sync::{Arc, LazyLock};
+    use treefold_feed::operating::FunctionLoader;
+    use treefold_mirror::MirrorLimits;
+    use treefold_mirror::rules::Function;
+    use treefold_wasm::{Engine, Limits, Modules, WasmError};
+
+    /// Modules of functions have an engine of their own, because their limits are narrower than those of operators.
+    static MODULES: LazyLock<Result<Modules, WasmError>> =
+        LazyLock::new(|| Engine::new(Limits::FUNCTIONS).map(Modules::new));
+
+    pub(super) fn loader() -> FunctionLoader {
+        Arc::new(|bytes| {
+            let modules = MODULES.as_ref().map_err(ToString::to_string)?;
+            let module = modules.compile(bytes.clone()).map_err(|error| error.to_string())?;
+            let function = module.function(MirrorLimits::DEFAULT).map_err(|error| error.to_string())?;
+            Ok(Box::new(function) as Box<dyn Function>)
+        })
+    }
 }
 
 /// Reads the modules, to send them to an origin.
