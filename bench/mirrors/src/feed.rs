@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use treefold::{Client, ClusterOptions, Limits, Node};
@@ -23,7 +24,7 @@ use treefold_feed::{
 use treefold_mirror::origin::{Numbers, Refusal};
 use treefold_mirror::{Event, Fields, MirrorLimits, Name};
 
-const FEED: &str = "bench";
+pub(crate) const FEED: &str = "bench";
 /// Time limit until all mirrors take part.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Events that the source hands over together.
@@ -99,7 +100,9 @@ pub(crate) struct Feeder {
 
 impl Feeder {
     pub(crate) fn start(args: &SystemArgs, has_rules: bool) -> Result<Self, Problem> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        // The source's thread runs the origin too, as in a program with one runtime. The origin therefore runs whenever an
+        // event is due.
+        let runtime = one_thread()?;
         let (node, origin) = runtime.block_on(async {
             let node = Node::builder().cluster(cluster()).join([&args.at]).start().await?;
             if !node.members_at_least(args.mirrors as usize + 1, START_TIMEOUT).await {
@@ -171,7 +174,7 @@ impl Sink for Feeder {
     }
 }
 
-async fn connect(at: &str) -> Result<Client, Problem> {
+pub(crate) async fn connect(at: &str) -> Result<Client, Problem> {
     Ok(Client::builder().cluster(cluster()).at([at]).direct(true).connect().await?)
 }
 
@@ -202,21 +205,41 @@ pub(crate) fn follow(at: &str, counter: &Counter, ready: impl FnOnce()) -> Resul
     })
 }
 
-/// Joins once over a stream, and returns the number of rows.
+/// Joins once over a stream with a client of its own, as a program that starts. Returns the number of rows.
 pub(crate) fn join(at: &str) -> Result<u64, Problem> {
     one_thread()?.block_on(async {
         let client = connect(at).await?;
-        let mut reader = Reader::connect(&client, FEED).start().await?;
-        let mut rows = 0;
-        loop {
-            match reader.next().await? {
-                Update::Begins(_) => rows = 0,
-                Update::Row(_) => rows += 1,
-                Update::Complete(_) => return Ok(rows),
-                _ => {}
-            }
-        }
+        snapshot(&client).await
     })
+}
+
+/// Joins once over a stream with the client that all readers of this program share.
+pub(crate) fn join_shared(at: &str) -> Result<u64, Problem> {
+    static CLIENT: Mutex<Option<Client>> = Mutex::new(None);
+    one_thread()?.block_on(async {
+        let known = CLIENT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = match known {
+            Some(client) => client,
+            None => {
+                let client = connect(at).await?;
+                CLIENT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(client).clone()
+            }
+        };
+        snapshot(&client).await
+    })
+}
+
+async fn snapshot(client: &Client) -> Result<u64, Problem> {
+    let mut reader = Reader::connect(client, FEED).start().await?;
+    let mut rows = 0;
+    loop {
+        match reader.next().await? {
+            Update::Begins(_) => rows = 0,
+            Update::Row(_) => rows += 1,
+            Update::Complete(_) => return Ok(rows),
+            _ => {}
+        }
+    }
 }
 
 /// Joins once over HTTP, and returns the number of rows.

@@ -10,19 +10,23 @@
 //! open loop, and their delay counts from the time at which they were due. Peers have bare clients, which do nothing but read and
 //! write the protocol, so no client library slows them.
 //!
-//! - [`joins`]: rates and joins, side by side.
+//! - [`joins`]: rates and joins, side by side. [`memory`]: stopped readers, and memory. [`overhead`]: the paper's experiments.
 //! - [`trial`]: a stage. [`part`]: a process of it. [`report`]: tables.
-//! - [`work`]: events and rules. [`system`]: the systems. [`source`], [`reader`]: the parts of all systems.
+//! - [`work`]: events and rules. [`system`]: the systems. [`source`], [`reader`]: the parts of all systems. [`still`]: readers that
+//!   stand still.
 //! - [`feed`], [`redis`], [`nats`]: the systems' own parts. [`wire`]: reads a connection. [`tally`]: counts.
 
 mod feed;
 mod joins;
+mod memory;
 mod nats;
+mod overhead;
 mod part;
 mod reader;
 mod redis;
 mod report;
 mod source;
+mod still;
 mod system;
 mod tally;
 mod trial;
@@ -48,6 +52,10 @@ struct Cli {
 enum Mode {
     Joins(joins::JoinsArgs),
     Rate(joins::RateArgs),
+    Slow(memory::SlowArgs),
+    Memory(memory::MemoryArgs),
+    Overhead(overhead::OverheadArgs),
+    Requests(overhead::RequestsArgs),
     #[command(hide = true)]
     Mirror(feed::MirrorArgs),
     #[command(hide = true)]
@@ -56,6 +64,8 @@ enum Mode {
     Reader(PartArgs),
     #[command(hide = true)]
     Joiner(PartArgs),
+    #[command(hide = true)]
+    Still(StillArgs),
 }
 
 /// The words of a part.
@@ -67,16 +77,37 @@ struct PartArgs {
     work: Work,
     #[arg(long)]
     keeps_state: bool,
+    /// Time of business logic for an event, in microseconds
+    #[arg(long)]
+    work_us: Option<f64>,
+}
+
+/// The words of readers that stand still.
+#[derive(Debug, clap::Args)]
+struct StillArgs {
+    #[command(flatten)]
+    part: PartArgs,
+    #[arg(long)]
+    way: still::Way,
+    #[arg(long)]
+    count: usize,
+    #[arg(long)]
+    has_key: bool,
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().mode {
         Mode::Joins(args) => bench(|| joins::run_joins(&args)),
         Mode::Rate(args) => bench(|| joins::run_rate(&args)),
+        Mode::Slow(args) => bench(|| memory::run_slow(&args)),
+        Mode::Memory(args) => bench(|| memory::run_memory(&args)),
+        Mode::Overhead(args) => bench(|| overhead::run_overhead(&args)),
+        Mode::Requests(args) => bench(|| overhead::run_requests(&args)),
         Mode::Mirror(args) => feed::run_mirror(&args),
-        Mode::Source(args) => source::run(&args.system, args.work),
+        Mode::Source(args) => source::run(&args.system, args.work, args.work_us),
         Mode::Reader(args) => reader::run(&args.system, args.keeps_state),
         Mode::Joiner(args) => reader::run_joiner(&args.system, args.work),
+        Mode::Still(args) => still::run(&args.part.system, args.way, args.count, args.has_key),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

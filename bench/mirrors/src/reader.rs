@@ -65,7 +65,7 @@ fn follow(
         }
     };
     match args.system.base {
-        Base::Treefold | Base::TreefoldHttp => feed::follow(&args.at, counter, ready),
+        Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp => feed::follow(&args.at, counter, ready),
         Base::Redis | Base::RedisScan => {
             let subscriber = redis::Subscriber::connect(args.port()?)?;
             ready();
@@ -79,6 +79,7 @@ fn follow(
 fn join(args: &SystemArgs) -> Result<u64, Problem> {
     match args.system.base {
         Base::Treefold => feed::join(&args.at),
+        Base::TreefoldShared => feed::join_shared(&args.at),
         Base::TreefoldHttp => feed::join_http(args.http.as_deref().ok_or("no address for HTTP")?),
         Base::Redis | Base::RedisScan => {
             let scans = args.system.base == Base::RedisScan;

@@ -14,7 +14,10 @@ use std::time::Instant as Clock;
 use treefold_bench_down::clock::{cpu_time, now_ns};
 use treefold_bench_down::pace::Pace;
 use treefold_core::time::Instant;
+use treefold_mirror::keyed::KeyedState;
+use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::select::{Functions, Selector};
+use treefold_mirror::state::{Moment, State};
 use treefold_mirror::{Event, Fields, MirrorLimits, Name};
 
 /// Takes events of the source.
@@ -93,10 +96,74 @@ impl<S: Sink> Sink for Ruled<S> {
     }
 }
 
+/// Applies each event to a state of the source's own, and works for a while, before another sink gets it.
+struct Business {
+    sink: Box<dyn Sink>,
+    state: KeyedState,
+    names: (Name, Name),
+    work_ns: u64,
+    position: u64,
+}
+
+impl Business {
+    fn new(sink: Box<dyn Sink>, work_us: f64) -> Result<Self, Problem> {
+        let state = KeyedState::new(StateOptions::default(), &MirrorLimits::DEFAULT, 7);
+        let names = (Name::new(STREAM)?, Name::new(KIND)?);
+        Ok(Self { sink, state, names, work_ns: (work_us * 1e3) as u64, position: 0 })
+    }
+}
+
+impl Sink for Business {
+    fn put(&mut self, key: &ByteString, number: u64, body: &[u8]) -> Result<(), Problem> {
+        let until = now_ns() + self.work_ns;
+        let (stream, kind) = self.names.clone();
+        let copied = bytes::Bytes::copy_from_slice(body);
+        let event = Event { stream, number, key: key.clone(), kind, fields: Fields::default(), body: copied };
+        self.position += 1;
+        self.state.apply(Moment { position: self.position, sent_ms: 0 }, &event, &mut Vec::new());
+        while now_ns() < until {
+            std::hint::spin_loop();
+        }
+        self.sink.put(key, number, body)
+    }
+
+    fn flush(&mut self) -> Result<(), Problem> {
+        self.sink.flush()
+    }
+
+    fn settle(&mut self) -> Result<(), Problem> {
+        self.sink.settle()
+    }
+
+    fn sent(&mut self) -> Result<Option<u64>, Problem> {
+        self.sink.sent()
+    }
+}
+
+/// The sink of a source without mirrors.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn put(&mut self, _: &ByteString, _: u64, _: &[u8]) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+}
+
 fn connect(args: &SystemArgs, work: Work) -> Result<Box<dyn Sink>, Problem> {
+    if args.mirrors == 0 {
+        return Ok(Box::new(Nowhere));
+    }
     let is_ruled = args.system.has_rules;
     Ok(match args.system.base {
-        Base::Treefold | Base::TreefoldHttp => Box::new(feed::Feeder::start(args, is_ruled)?),
+        Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp => Box::new(feed::Feeder::start(args, is_ruled)?),
         Base::Redis | Base::RedisScan => ruled(redis::Publisher::connect(args.port()?, work)?, is_ruled)?,
         Base::Nats => ruled(nats::Publisher::connect(args.port()?, false)?, is_ruled)?,
         Base::Jetstream | Base::JetstreamAlways => {
@@ -145,8 +212,13 @@ impl Shared {
 type Sending = Option<JoinHandle<Result<(), String>>>;
 
 /// Runs the source.
-pub(crate) fn run(args: &SystemArgs, work: Work) -> Result<(), Problem> {
-    let parts = Mutex::new((connect(args, work)?, Events::new(work)));
+pub(crate) fn run(args: &SystemArgs, work: Work, work_us: Option<f64>) -> Result<(), Problem> {
+    let sink = connect(args, work)?;
+    let sink = match work_us {
+        Some(work_us) => Box::new(Business::new(sink, work_us)?),
+        None => sink,
+    };
+    let parts = Mutex::new((sink, Events::new(work)));
     let shared = Arc::new(Shared { parts, stop: AtomicBool::new(false), offered: AtomicU64::new(0) });
     let mut sending: Sending = None;
     serve(&json!({}), |words| match *words {

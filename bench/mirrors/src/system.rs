@@ -16,6 +16,8 @@ pub(crate) struct System {
 pub(crate) enum Base {
     /// Readers over streams.
     Treefold,
+    /// The same; joiners share their program's client.
+    TreefoldShared,
     /// Joiners over HTTP, lines of JSON.
     TreefoldHttp,
     Nats,
@@ -27,8 +29,9 @@ pub(crate) enum Base {
     RedisScan,
 }
 
-const NAMES: [(Base, &str); 7] = [
+const NAMES: [(Base, &str); 8] = [
     (Base::Treefold, "treefold"),
+    (Base::TreefoldShared, "treefold-shared"),
     (Base::TreefoldHttp, "treefold-http"),
     (Base::Nats, "nats"),
     (Base::Jetstream, "jetstream"),
@@ -39,7 +42,7 @@ const NAMES: [(Base, &str); 7] = [
 
 impl System {
     pub(crate) fn is_treefold(self) -> bool {
-        matches!(self.base, Base::Treefold | Base::TreefoldHttp)
+        matches!(self.base, Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp)
     }
 
     /// True if a reader that joins can get a consistent snapshot.

@@ -66,6 +66,8 @@ pub(crate) struct Plan {
     pub(crate) every_events: Option<u64>,
     /// Further words for the source.
     pub(crate) source_words: Vec<String>,
+    /// The source fills the keys before readers start.
+    pub(crate) fills: bool,
 }
 
 impl Plan {
@@ -79,6 +81,7 @@ impl Plan {
             has_joiner: false,
             every_events: None,
             source_words: Vec::new(),
+            fills: true,
         }
     }
 }
@@ -151,7 +154,7 @@ impl Stage {
         let args =
             |at: String| SystemArgs { system, at, http: None, mirrors, every_events: plan.every_events };
         let (servers, args) = match system.base {
-            Base::Treefold | Base::TreefoldHttp => {
+            Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp => {
                 let (parts, node, http) = start_mirrors(mirrors)?;
                 (Servers::Mirrors(parts), SystemArgs { http: Some(http), ..args(node) })
             }
@@ -176,7 +179,9 @@ impl Stage {
             servers,
             args,
         };
-        stage.source.tell("fill")?;
+        if plan.fills {
+            stage.source.tell("fill")?;
+        }
         if system.base == Base::JetstreamAlways
             && let Servers::Nats(nats) = &mut stage.servers
         {
@@ -219,9 +224,22 @@ impl Stage {
     /// Begins a load.
     pub(crate) fn begin(&mut self, load: Load) -> Result<(), Problem> {
         self.source.tell(&format!("rate {}", word(load.rate)))?;
+        self.join(load.joins)
+    }
+
+    /// Begins joins.
+    pub(crate) fn join(&mut self, joins: Option<f64>) -> Result<(), Problem> {
         match &mut self.joiner {
-            Some(joiner) => joiner.tell(&format!("join {}", word(load.joins))),
+            Some(joiner) => joiner.tell(&format!("join {}", word(joins))),
             None => Ok(()),
+        }
+    }
+
+    /// The process of the first mirror.
+    pub(crate) fn mirror_id(&self) -> Result<u32, Problem> {
+        match &self.servers {
+            Servers::Mirrors(mirrors) => Ok(mirrors.first().ok_or("no mirror")?.id()),
+            Servers::Redis(_) | Servers::Nats(_) => Err("no mirror".into()),
         }
     }
 
@@ -337,6 +355,7 @@ fn start_mirrors(count: u32) -> Result<(Vec<Part>, String, String), Problem> {
         first.get_or_insert_with(|| (text("node"), text("http")));
         parts.push(part);
     }
-    let (node, http) = first.ok_or("expected at least one mirror")?;
+    // Without mirrors, the source works alone.
+    let (node, http) = first.unwrap_or_default();
     Ok((parts, node, http))
 }

@@ -101,11 +101,6 @@ pub(crate) fn due_ns(body: &[u8]) -> u64 {
     hex(body.get(..16).unwrap_or_default())
 }
 
-/// The number of an event, from its body. 0 if it has none.
-pub(crate) fn number(body: &[u8]) -> u64 {
-    hex(body.get(16..HEAD_BYTES).unwrap_or_default())
-}
-
 fn hex(digits: &[u8]) -> u64 {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => digit - b'0',
@@ -125,11 +120,11 @@ mod tests {
         for count in 1..=100 {
             let made = events.next(0x0123_4567_89ab_cdef - count);
             assert_eq!(due_ns(made.body), 0x0123_4567_89ab_cdef - count);
-            assert_eq!((number(made.body), made.number, made.body.len()), (count, count, 100));
+            assert_eq!((hex(&made.body[16..HEAD_BYTES]), made.number, made.body.len()), (count, count, 100));
         }
         let made = events.of_key(7, 5);
         assert_eq!((&**made.key, due_ns(made.body)), ("k000007", 5));
-        assert_eq!((due_ns(b""), number(b"short")), (0, 0));
+        assert_eq!(due_ns(b""), 0);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Version {
     pub version: u32,
 }
 
-/// Who chooses the mode.
+/// The way in which the mode is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModeChoice {

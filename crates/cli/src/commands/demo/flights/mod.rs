@@ -80,6 +80,9 @@ within_ms = 600000
 becomes = "arrived"
 fields = { status = "arrived" }
 
+[adapt]
+ready_queue = { primary = 5000, secondary = 4000 }
+
 [checkpoint]
 every_events = 25
 "#;

@@ -87,6 +87,10 @@ impl Tally {
                 let (delays, during) = Default::default();
                 self.storm = Some(Stormy { now: news, readers, before, delays, during, is_over: false });
             }
+            (Some(storm), Storm::Over) => {
+                storm.is_over = true;
+                storm.during = quantile(&mut storm.delays, 0.99);
+            }
             (Some(storm), _) => {
                 storm.now = news;
                 storm.during = quantile(&mut storm.delays, 0.99);
