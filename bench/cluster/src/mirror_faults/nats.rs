@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::{self, stream};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -88,7 +88,7 @@ impl Nats {
     }
 }
 
-fn spawn(program: &PathBuf, config: &PathBuf) -> Result<Child, Failure> {
+fn spawn(program: &Path, config: &Path) -> Result<Child, Failure> {
     let mut command = Command::new(program);
     command.arg("-c").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let spawned = command.kill_on_drop(true).spawn();
