@@ -13,9 +13,14 @@
 //! - Every display has seen the last value of every key, each mirrored event once and in its place, and each key's
 //!   events in their order, also those displays that moved to another mirror or were started again.
 //!
-//! [`source`] writes events, [`display`] reads them, [`parts`] starts and kills the processes.
+//! With `--nats`, the sources publish to a JetStream stream instead, an event is acknowledged when JetStream has stored it,
+//! and the server is killed too. All else must hold as before: the origin takes each stored event once and in order.
+//!
+//! [`source`] writes events, [`display`] reads them, [`parts`] starts and kills the processes, and [`nats`]
+//! the server.
 
 mod display;
+mod nats;
 mod parts;
 mod source;
 
@@ -23,6 +28,7 @@ use super::faults::drawn_seed;
 use super::judged;
 use clap::Args;
 use display::Seen;
+use nats::Nats;
 use parts::{Feed, Part};
 use serde::{Deserialize, Serialize};
 use source::Sources;
@@ -54,6 +60,11 @@ pub(crate) struct BenchMirrorFaults {
     #[arg(long, value_name = "POLICY", default_value = "always")]
     sync: String,
 
+    /// Take the events from a JetStream stream, and kill its server too. The program is nats-server, or the one that
+    /// TREEFOLD_NATS_SERVER names
+    #[arg(long)]
+    nats: bool,
+
     /// Seed of the faults. If it is left out, a seed is drawn and printed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -61,7 +72,7 @@ pub(crate) struct BenchMirrorFaults {
 
 const EXAMPLES: &str = "\
 With -o json, one line:
-  {rounds, seed, kills: {origin, mirror, display}, acknowledged, mirrored, seen, moved, snapshots,
+  {rounds, seed, kills: {origin, mirror, display, nats}, acknowledged, mirrored, seen, moved, snapshots,
    resumed_ms_p50, resumed_ms_p99, resumed_ms_max, seconds, problems: [...]}
 acknowledged counts events, mirrored those that the rules chose, seen those that displays got, snapshots those that
 displays got after their start. resumed_ms is the time from a fault until an event sent after it was acknowledged.
@@ -69,6 +80,7 @@ Exit code 1 if an acknowledged event was lost, or a display missed, repeated or 
 
 Examples:
   bench-cluster mirror-faults --rounds 1000 --seed 7
+  bench-cluster mirror-faults --rounds 200 --nats
   bench-cluster mirror-faults --rounds 20 --sync none";
 
 /// Rules that keep last values, so that all states can be compared at rest.
@@ -93,6 +105,7 @@ struct Kills {
     origin: u32,
     mirror: u32,
     display: u32,
+    nats: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -161,9 +174,10 @@ struct Trial {
 
 impl Trial {
     async fn start(args: &BenchMirrorFaults) -> Result<Self, Failure> {
-        let feed = Feed::start(args.mirrors, args.displays, &args.sync, RULES).await?;
+        let nats = if args.nats { Some(Nats::start().await?) } else { None };
+        let feed = Feed::start(args.mirrors, args.displays, &args.sync, RULES, nats).await?;
         let client = feed.connect().await?;
-        let sources = Sources::start(feed.source_addr());
+        let sources = Sources::start(feed.source_addr(), feed.nats_addr().as_deref());
         Ok(Self {
             feed,
             sources,
@@ -194,7 +208,9 @@ impl Trial {
         let mut broken = Vec::new();
         // Two of the same kind would leave a pair of mirrors without a state between them.
         for _ in 0..1 + random.below(2) {
-            let part = match random.below(3) {
+            let kinds = if self.feed.nats_addr().is_some() { 4 } else { 3 };
+            let part = match random.below(kinds) {
+                3 => Part::Nats,
                 0 => Part::Origin,
                 1 => Part::Mirror(random.below(self.mirrors as usize)),
                 _ => Part::Display(random.below(self.feed.displays().len())),
@@ -205,6 +221,7 @@ impl Trial {
                     Part::Origin => self.kills.origin += 1,
                     Part::Mirror(_) => self.kills.mirror += 1,
                     Part::Display(_) => self.kills.display += 1,
+                    Part::Nats => self.kills.nats += 1,
                 }
                 broken.push(part);
                 pause(random, AWAY_MS / 4).await;
@@ -212,6 +229,8 @@ impl Trial {
         }
         let (sent, broke_at) = (self.sources.sent(), Instant::now());
         pause(random, AWAY_MS).await;
+        // An origin needs its source at its start.
+        broken.sort_by_key(|part| *part != Part::Nats);
         for part in broken {
             self.feed.restart(part).await?;
         }
@@ -314,9 +333,9 @@ async fn pause(random: &mut Random, ms_max: usize) {
 }
 
 fn render(figures: &Figures) -> String {
-    let Kills { origin, mirror, display } = &figures.kills;
+    let Kills { origin, mirror, display, nats } = &figures.kills;
     format!(
-        "{} rounds in {:.0} s: {origin} origins, {mirror} mirrors and {display} displays were killed (seed {})\n\
+        "{} rounds in {:.0} s: {origin} origins, {mirror} mirrors, {display} displays and {nats} brokers were killed (seed {})\n\
          {} events acknowledged, {} mirrored, {} seen by displays, which moved {} times and took {} further snapshots\n\
          events were acknowledged again {:.0} ms after a fault (median; p99 {:.0} ms, at most {:.0} ms)\n\
          {} problems",

@@ -21,15 +21,19 @@
 //!
 //! The methods of a journal wait for the network. The client runs on a thread of its own, so they can be called anywhere.
 
+mod marks;
+mod reading;
 mod remote;
+mod thread;
 
 use crate::Server;
 use bytes::Bytes;
-use remote::{Found, Remote, Written};
+use marks::Marks;
+use reading::Record;
+use remote::{Found, Refused, Remote, Written};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use thread::Thread;
 use treefold_journal::epochs::EPOCHS_MAX;
 use treefold_journal::{Epoch, Journal, JournalError, Stored, Sync};
 
@@ -39,13 +43,6 @@ pub const IN_FLIGHT_MAX: usize = 256;
 pub const PENDING_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a record's payload.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
-/// Bytes of records after which the next place follows at which the journal can be trimmed.
-const MARK_BYTES: usize = 1 << 20;
-/// Records after which such a place follows.
-const MARK_RECORDS: u64 = 4_096;
-/// Most such places. Above it, every second one is forgotten.
-const MARKS_MAX: usize = 4_096;
-
 /// The stream of a journal.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
@@ -57,7 +54,7 @@ pub struct StreamOptions {
     pub replicas: usize,
 }
 
-/// A journal in a JetStream stream.
+/// A journal in a JetStream stream. It has many fields, because it knows both its records here and their places there.
 #[derive(Debug)]
 pub struct StreamJournal {
     remote: Arc<Remote>,
@@ -86,67 +83,6 @@ pub struct StreamJournal {
 enum Failed {
     Fenced(u32),
     Lost(u64),
-}
-
-/// Places at which the journal can be trimmed: the last position of a record, and its sequence.
-#[derive(Debug, Default)]
-struct Marks {
-    places: VecDeque<(u64, u64)>,
-    bytes: usize,
-    records: u64,
-}
-
-impl Marks {
-    fn push(&mut self, last: u64, sequence: u64, bytes: usize) {
-        self.bytes += bytes;
-        self.records += 1;
-        if self.bytes < MARK_BYTES && self.records < MARK_RECORDS {
-            return;
-        }
-        (self.bytes, self.records) = (0, 0);
-        if self.places.len() >= MARKS_MAX {
-            let mut index = 0;
-            self.places.retain(|_| {
-                index += 1;
-                index % 2 == 0
-            });
-        }
-        self.places.push_back((last, sequence));
-    }
-}
-
-/// The thread of the client. It ends when this is dropped.
-#[derive(Debug)]
-struct Thread {
-    handle: Handle,
-    _end: oneshot::Sender<()>,
-}
-
-impl Thread {
-    fn start() -> Self {
-        let (end, ended) = oneshot::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.expect("invariant: the system has a file descriptor for each runtime");
-            // The other side waits for it.
-            let _ = tell.send(runtime.handle().clone());
-            // An error means that the journal is dropped.
-            let _ = runtime.block_on(ended);
-        });
-        let handle = told.recv().expect("invariant: the thread tells its handle first");
-        Self { handle, _end: end }
-    }
-
-    /// Runs a future on the thread, and waits for its end.
-    fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
-        let (tell, told) = std::sync::mpsc::channel();
-        self.handle.spawn(async move {
-            // The other side waits for it.
-            let _ = tell.send(future.await);
-        });
-        told.recv().expect("invariant: the thread runs as long as the journal lives")
-    }
 }
 
 impl StreamJournal {
@@ -211,12 +147,7 @@ impl StreamJournal {
     }
 
     /// Reads the records from a sequence on; without payloads if `heads_only`. Returns the last sequence.
-    fn read(
-        &self,
-        from: u64,
-        heads_only: bool,
-        take: &mut dyn FnMut(remote::Record),
-    ) -> Result<u64, JournalError> {
+    fn read(&self, from: u64, heads_only: bool, take: &mut dyn FnMut(Record)) -> Result<u64, JournalError> {
         let remote = Arc::clone(&self.remote);
         let mut reading = self.thread.wait(async move { remote.read(from, heads_only).await })?;
         loop {
@@ -359,8 +290,8 @@ impl Journal for StreamJournal {
                 self.marks.push(last, sequence, bytes);
             }
             match refused {
-                Some(remote::Refused::Other(problem)) => return Err(self.remote.away(problem)),
-                Some(remote::Refused::Sequence) | None => {}
+                Some(Refused::Other(problem)) => return Err(self.remote.away(problem)),
+                Some(Refused::Sequence) | None => {}
             }
         }
         if self.pending.is_empty() {

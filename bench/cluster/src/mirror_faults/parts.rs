@@ -1,6 +1,7 @@
 //! The processes of a feed: started, killed and started again.
 
 use super::display::Seen;
+use super::nats::{Nats, STREAM};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ pub(super) enum Part {
     Origin,
     Mirror(usize),
     Display(usize),
+    Nats,
 }
 
 impl Part {
@@ -46,6 +48,8 @@ pub(super) struct Feed {
     displays: Vec<Display>,
     seen: Vec<Seen>,
     source_addr: SocketAddr,
+    /// The server with the events, if they come from JetStream.
+    nats: Option<Nats>,
     sync: String,
     /// Origins that were started.
     origins: u32,
@@ -54,7 +58,13 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Starts all processes. `sync` is the journal's policy, or none.
-    pub(super) async fn start(mirrors: u32, displays: u32, sync: &str, rules: &str) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        mirrors: u32,
+        displays: u32,
+        sync: &str,
+        rules: &str,
+        nats: Option<Nats>,
+    ) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::failed(format!("can't prepare the feed: {error}"));
         let directory = tempfile::tempdir().map_err(failed)?;
         std::fs::write(directory.path().join("rules.toml"), rules).map_err(failed)?;
@@ -66,13 +76,14 @@ impl Feed {
         let source_addr =
             TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?;
         let sync = sync.to_owned();
-        let origin = start_origin(&fleet, &directory, source_addr, &sync, 1)?;
+        let origin = start_origin(&fleet, &directory, &source(source_addr, nats.as_ref()), &sync, 1)?;
         let mut feed = Self {
             mirrors: fleet,
             origin,
             displays: Vec::new(),
             seen: (0..displays).map(|_| Seen::default()).collect(),
             source_addr,
+            nats,
             sync,
             origins: 1,
             directory,
@@ -96,19 +107,28 @@ impl Feed {
         self.source_addr
     }
 
+    /// The address of the server with the events.
+    pub(super) fn nats_addr(&self) -> Option<String> {
+        self.nats.as_ref().map(Nats::addr)
+    }
+
     pub(super) fn displays(&self) -> &[Seen] {
         &self.seen
     }
 
     /// Kills a part; its process has ended when this returns.
     pub(super) async fn kill(&mut self, part: Part) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::failed(format!("can't kill {part:?}: {error}"));
         let child = match part {
             Part::Mirror(at) => return self.mirrors.kill(at).await,
+            Part::Nats => {
+                let nats = self.nats.as_mut().expect("invariant: only a server that was started is chosen");
+                return nats.kill().await.map_err(failed);
+            }
             Part::Origin => &mut self.origin,
             Part::Display(at) => &mut self.displays[at].child,
         };
-        let killed = child.kill().await;
-        killed.map_err(|error| Failure::failed(format!("can't kill {part:?}: {error}")))?;
+        child.kill().await.map_err(failed)?;
         if let Part::Display(at) = part {
             // The next process resumes behind all that this one has printed.
             let read = (&mut self.displays[at].reading).await;
@@ -121,14 +141,18 @@ impl Feed {
     pub(super) async fn restart(&mut self, part: Part) -> Result<(), Failure> {
         match part {
             Part::Mirror(at) => self.mirrors.restart(at).await?,
+            Part::Nats => {
+                let nats = self.nats.as_mut().expect("invariant: only a server that was started is chosen");
+                nats.restart().await?;
+            }
             Part::Origin => {
                 let give_up_at = Instant::now() + RESTART_TIMEOUT;
                 // A node may still be told of the connection that broke.
                 loop {
                     self.origins += 1;
                     let (directory, sync) = (&self.directory, &self.sync);
-                    self.origin =
-                        start_origin(&self.mirrors, directory, self.source_addr, sync, self.origins)?;
+                    let source = source(self.source_addr, self.nats.as_ref());
+                    self.origin = start_origin(&self.mirrors, directory, &source, sync, self.origins)?;
                     tokio::time::sleep(RESTART_INTERVAL).await;
                     let ended = self.origin.try_wait().map_err(|error| Failure::failed(error.to_string()))?;
                     match ended {
@@ -176,16 +200,21 @@ impl Feed {
     }
 }
 
+/// The source of the origin's events.
+fn source(addr: SocketAddr, nats: Option<&Nats>) -> String {
+    nats.map_or_else(|| format!("tcp:{addr}"), |nats| format!("jetstream:{}/{STREAM}", nats.addr()))
+}
+
 fn start_origin(
     mirrors: &Fleet,
     directory: &TempDir,
-    source_addr: SocketAddr,
+    source: &str,
     sync: &str,
     epoch: u32,
 ) -> Result<Child, Failure> {
     let file = |name: &str| directory.path().join(name).display().to_string();
     let mut words = vec!["mirror".to_owned(), "feed".to_owned(), "flights".to_owned()];
-    words.extend([format!("tcp:{source_addr}"), "--rules".to_owned(), file("rules.toml")]);
+    words.extend([source.to_owned(), "--rules".to_owned(), file("rules.toml")]);
     if sync == "none" {
         // Without a journal nobody else tells the origin its epoch.
         words.extend(["--epoch".to_owned(), epoch.to_string()]);

@@ -1,5 +1,6 @@
 //! Sources that repeat, after each break, the events that were not acknowledged.
 
+use super::nats::SUBJECT;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,6 +20,8 @@ const AT_ONCE: u64 = 10;
 const PACE: Duration = Duration::from_millis(5);
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(20);
+/// Time after which an event is published again whose answer did not come.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// Events that may be unacknowledged. Above it, a source waits.
 const UNACKNOWLEDGED_MAX: u64 = 5_000;
 
@@ -39,11 +42,15 @@ struct Sent {
 }
 
 impl Sources {
-    pub(super) fn start(origin: SocketAddr) -> Self {
+    /// The sources send to the origin, or to the JetStream server at `nats`.
+    pub(super) fn start(origin: SocketAddr, nats: Option<&str>) -> Self {
         let sources: Vec<_> = (0..SOURCES).map(|_| Arc::default()).collect();
         let running = sources.iter().enumerate().map(|(at, sent)| {
             let source = Source { name: format!("s{at}"), origin, sent: Arc::clone(sent) };
-            tokio::spawn(source.run())
+            match nats {
+                None => tokio::spawn(source.run()),
+                Some(addr) => tokio::spawn(source.publish_all(addr.to_owned())),
+            }
         });
         Self { running: running.collect(), sources }
     }
@@ -120,6 +127,50 @@ impl Source {
         }
     }
 
+    /// Publishes events to JetStream, each when the one before is stored. An event is acknowledged when it is stored.
+    async fn publish_all(self, addr: String) {
+        let options = || async_nats::ConnectOptions::new().reconnect_delay_callback(|_| RETRY);
+        let mut client = options().connect(addr.clone()).await;
+        while client.is_err() {
+            tokio::time::sleep(RETRY).await;
+            client = options().connect(addr.clone()).await;
+        }
+        let Ok(client) = client else { return };
+        let mut context = async_nats::jetstream::new(client);
+        context.set_timeout(ANSWER_WITHIN);
+        loop {
+            let next = {
+                let sent = lock(&self.sent);
+                (!sent.is_paused || sent.acknowledged < sent.last).then_some(sent.acknowledged + 1)
+            };
+            let Some(number) = next else {
+                tokio::time::sleep(PACE).await;
+                continue;
+            };
+            lock(&self.sent).last = number;
+            let message = async_nats::jetstream::message::PublishMessage::build()
+                .payload(self.event(number).into())
+                // The server drops a repeated message whose answer was lost.
+                .message_id(format!("{}-{number}", self.name));
+            let answered = match context.send_publish(SUBJECT, message).await {
+                Ok(answer) => answer.await,
+                Err(error) => Err(error),
+            };
+            match answered {
+                Ok(_) => lock(&self.sent).acknowledged = number,
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
+    }
+
+    fn event(&self, number: u64) -> String {
+        let event = json!({
+            "stream": self.name, "number": number, "key": key(&self.name, number), "type": "position",
+            "fields": { "n": number },
+        });
+        event.to_string()
+    }
+
     async fn feed(&self, stream: TcpStream) -> std::io::Result<()> {
         let (reading, mut writing) = stream.into_split();
         let mut answers = BufReader::new(reading).lines();
@@ -142,11 +193,7 @@ impl Source {
         let most = (sent.last + new).min(*next + 10 * AT_ONCE - 1);
         let mut lines = String::new();
         for number in *next..=most {
-            let event = json!({
-                "stream": self.name, "number": number, "key": key(&self.name, number), "type": "position",
-                "fields": { "n": number },
-            });
-            lines.push_str(&event.to_string());
+            lines.push_str(&self.event(number));
             lines.push('\n');
         }
         *next = (*next).max(most + 1);

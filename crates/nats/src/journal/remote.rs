@@ -1,7 +1,9 @@
 //! The messages of a journal: how they are written, read and removed.
 
+use super::reading::{Head, RECORD, Reading};
 use super::{IN_FLIGHT_MAX, StreamOptions};
-use async_nats::HeaderMap;
+use async_nats::Client;
+use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{GetStreamErrorKind, PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
@@ -9,8 +11,6 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, Stream,
 };
 use async_nats::jetstream::{self, Context, ErrorCode};
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::time::Duration;
@@ -18,21 +18,18 @@ use treefold_journal::epochs;
 use treefold_journal::{Epoch, JournalError, Stored};
 
 /// Time that the server has to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Messages that are read at a time.
-const READ_MESSAGES: usize = 256;
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Time between two looks whether the connection is there.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Bytes of a message beside the payload: its headers.
 const HEADER_BYTES: usize = 512;
-/// The header of a record: first and last position, index of this part, and `end` in the last part.
-const RECORD: &str = "Treefold-Record";
-/// The header by which the server tells the bytes of a payload that it leaves out.
-const SIZE: &str = "Nats-Msg-Size";
 /// The header of a message about epochs: the number of the epoch.
 const EPOCH: &str = "Treefold-Epoch";
 
 /// The server's side of a journal.
 #[derive(Debug)]
 pub(super) struct Remote {
+    client: Client,
     context: Context,
     stream: Stream,
     place: String,
@@ -63,14 +60,6 @@ pub(super) struct Written {
     pub(super) is_certain: bool,
 }
 
-/// A record as it was read.
-pub(super) struct Record {
-    pub(super) stored: Stored,
-    /// Sequence of its last message.
-    pub(super) sequence: u64,
-    pub(super) bytes: usize,
-}
-
 /// The reason why a record was not stored.
 pub(super) enum Refused {
     /// Another message was written, or an answer was lost.
@@ -91,7 +80,7 @@ impl Remote {
         };
         let client = server.connect().await.map_err(|error| fail(&error))?;
         let part_bytes_max = client.server_info().max_payload.saturating_sub(HEADER_BYTES).max(1);
-        let mut context = jetstream::new(client);
+        let mut context = jetstream::new(client.clone());
         context.set_timeout(ANSWER_WITHIN);
         let subject = |of: &str| format!("treefold.journal.{name}.{of}");
         let wanted = Config {
@@ -128,7 +117,7 @@ impl Remote {
             ));
         }
         let (epochs, records) = (subject("epochs"), subject("records.*"));
-        Ok(Self { context, stream, place, epochs, records, part_bytes_max })
+        Ok(Self { client, context, stream, place, epochs, records, part_bytes_max })
     }
 
     /// The subject of an epoch's records.
@@ -233,20 +222,38 @@ impl Remote {
                 }
             }
             let Some((answer, end)) = in_flight.pop_front() else { break };
-            match answer.await {
-                Ok(answer) if refused.is_none() => {
+            let answered = tokio::select! {
+                biased;
+                answered = answer.into_future() => answered,
+                () = self.lost() => {
+                    refused = Some(Refused::Other("the connection is lost".to_owned()));
+                    break;
+                }
+            };
+            match answered {
+                Ok(answer) => {
                     (writing.sequence, writing.record) = (answer.sequence, answer.sequence);
                     stored.extend(end);
                 }
-                Ok(_) => {}
-                Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {
-                    refused = refused.or(Some(Refused::Sequence));
+                // The answers behind it would say the same, or not come for as long as this one.
+                Err(error) => {
+                    refused = Some(match error.kind() {
+                        PublishErrorKind::WrongLastSequence => Refused::Sequence,
+                        _ => Refused::Other(error.to_string()),
+                    });
+                    break;
                 }
-                Err(error) => refused = refused.or_else(|| Some(Refused::Other(error.to_string()))),
             }
         }
         writing.is_certain = refused.is_none();
         (writing, stored, refused)
+    }
+
+    /// Waits until the connection is lost.
+    async fn lost(&self) {
+        while self.client.connection_state() == State::Connected {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// The messages of a record, and its last position and bytes with the last of them.
@@ -296,116 +303,10 @@ impl Remote {
         };
         let consumer: PullConsumer =
             self.stream.create_consumer(config).await.map_err(|error| self.away(error.to_string()))?;
-        let left = consumer.cached_info().num_pending;
-        Ok(Reading {
-            consumer,
-            left,
-            place: self.place.clone(),
-            part: Part::default(),
-            seen: from.saturating_sub(1),
-        })
+        Ok(Reading::new(consumer, self.place.clone(), from))
     }
 }
 
 fn epoch_message(number: u32, epochs: &[Epoch]) -> PublishMessage {
     PublishMessage::build().payload(epochs::to_text(epochs).into()).header(EPOCH, number.to_string())
-}
-
-/// The head of a record's message.
-struct Head {
-    first: u64,
-    last: u64,
-    index: u64,
-    is_end: bool,
-}
-
-impl Head {
-    fn read(headers: &HeaderMap) -> Option<Self> {
-        let mut words = headers.get(RECORD)?.as_str().split(' ');
-        let mut number = || words.next()?.parse().ok();
-        let (first, last, index) = (number()?, number()?, number()?);
-        let is_end = words.next() == Some("end");
-        (1..=last).contains(&first).then_some(Self { first, last, index, is_end })
-    }
-}
-
-/// The parts of a record that were read.
-#[derive(Default)]
-struct Part {
-    first: u64,
-    next: u64,
-    bytes: BytesMut,
-}
-
-/// Records that are being read.
-pub(super) struct Reading {
-    consumer: PullConsumer,
-    /// Messages that were there when the reading began.
-    left: u64,
-    place: String,
-    part: Part,
-    /// Sequence of the last message.
-    pub(super) seen: u64,
-}
-
-impl Reading {
-    /// The next records. `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Record>>, JournalError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        let place = self.place.clone();
-        let away = move |problem: &dyn Display| JournalError::Unavailable {
-            place: place.clone(),
-            problem: problem.to_string(),
-        };
-        let count = READ_MESSAGES.min(usize::try_from(self.left).unwrap_or(READ_MESSAGES));
-        let batch = self.consumer.batch().max_messages(count).expires(ANSWER_WITHIN).messages().await;
-        let mut messages = batch.map_err(|error| away(&error))?;
-        let mut records = Vec::new();
-        let before = self.left;
-        while let Some(message) = messages.next().await {
-            let message = message.map_err(|error| away(&error))?;
-            let sequence = message.info().map_err(|error| away(&error))?.stream_sequence;
-            self.left = self.left.saturating_sub(1);
-            self.seen = sequence;
-            let head = message.headers.as_ref().and_then(Head::read);
-            let head = head.ok_or_else(|| JournalError::Remote {
-                place: self.place.clone(),
-                problem: format!("message {sequence} is no record"),
-            })?;
-            let size = message.headers.as_ref().and_then(|headers| headers.get(SIZE));
-            let size = size.and_then(|size| size.as_str().parse().ok());
-            let record = self.take(&head, sequence, &message.payload);
-            records.extend(record.map(|record| Record { bytes: size.unwrap_or(record.bytes), ..record }));
-        }
-        if self.left == before {
-            return Err(away(&"it does not send its records"));
-        }
-        Ok(Some(records))
-    }
-
-    /// Takes a part. Returns the record that it completes. The parts of a record that a dead writer began are left out.
-    fn take(&mut self, head: &Head, sequence: u64, payload: &Bytes) -> Option<Record> {
-        if head.index == 0 {
-            self.part = Part { first: head.first, ..Part::default() };
-        }
-        let part = &mut self.part;
-        if (part.first, part.next) != (head.first, head.index) {
-            return None;
-        }
-        part.next += 1;
-        // A record of one message is not copied.
-        let payload = if head.index == 0 && head.is_end {
-            payload.clone()
-        } else {
-            part.bytes.extend_from_slice(payload);
-            if !head.is_end {
-                return None;
-            }
-            std::mem::take(&mut part.bytes).freeze()
-        };
-        let (first, last, bytes) = (head.first, head.last, payload.len());
-        Some(Record { stored: Stored { first, last, payload }, sequence, bytes })
-    }
 }
