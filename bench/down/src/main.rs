@@ -4,7 +4,7 @@
 //!
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-down -- --endpoints 1,4,8 --bytes 100,1000 --redis
-//! $ cargo run --profile lean -p treefold-bench-down -- --endpoints 8 --bytes 1000 --rate 5000 --fault stop
+//! $ cargo run --profile lean -p treefold-bench-down -- --endpoints 8 --bytes 1000 --rate 5000 --fault stop --lag-bytes 524288
 //! ```
 //!
 //! A *trial* is one run of one system, in processes of its own. Trials of all systems and sizes alternate, round by

@@ -18,7 +18,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use treefold::{Client, ClusterOptions, Limits, Node};
 use treefold_bench_down::clock::now_ns;
-use treefold_feed::{HttpOptions, Mirror, MirrorOptions, OfferError, Origin, OriginOptions, Reader, Update, mirror};
+use treefold_feed::{
+    HttpOptions, Mirror, MirrorOptions, OfferError, Origin, OriginOptions, Reader, Update, mirror,
+};
 use treefold_mirror::origin::{Numbers, Refusal};
 use treefold_mirror::{Event, Fields, MirrorLimits, Name};
 
@@ -124,7 +126,14 @@ impl Sink for Feeder {
     fn put(&mut self, key: &ByteString, number: u64, body: &[u8]) -> Result<(), Problem> {
         let (stream, kind) = self.names.clone();
         let body = Bytes::copy_from_slice(body);
-        self.batch.push_back(Event { stream, number, key: key.clone(), kind, fields: Fields::default(), body });
+        self.batch.push_back(Event {
+            stream,
+            number,
+            key: key.clone(),
+            kind,
+            fields: Fields::default(),
+            body,
+        });
         if self.batch.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 

@@ -25,7 +25,11 @@ pub(crate) struct Rounds {
 #[derive(Debug, Args)]
 pub(crate) struct JoinsArgs {
     /// Systems, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "treefold,treefold-http,redis,redis-scan,jetstream,jetstream-always,nats")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "treefold,treefold-http,redis,redis-scan,jetstream,jetstream-always,nats"
+    )]
     systems: Vec<System>,
     /// Numbers of keys
     #[arg(long, value_delimiter = ',', default_values_t = [6_000, 100_000])]
@@ -92,7 +96,8 @@ pub(crate) fn run_joins(args: &JoinsArgs) -> Result<(), Problem> {
     let loads: Vec<Load> =
         rates.iter().flat_map(|&rate| args.joins.iter().map(move |&joins| Load { rate, joins })).collect();
     rounds(&cases, &args.rounds, |&(system, work)| {
-        let plan = Plan { readers: args.readers, has_joiner: system.has_snapshots(), ..Plan::new(system, work) };
+        let plan =
+            Plan { readers: args.readers, has_joiner: system.has_snapshots(), ..Plan::new(system, work) };
         let mut stage = Stage::start(&plan)?;
         let mut rows = Vec::new();
         for &load in &loads {

@@ -174,7 +174,8 @@ impl Connection {
             return Err(invalid("a message"));
         };
         let bytes = decimal(words.next_back().unwrap_or_default().as_bytes())?;
-        let headers = if has_headers { decimal(words.next_back().unwrap_or_default().as_bytes())? } else { 0 };
+        let headers =
+            if has_headers { decimal(words.next_back().unwrap_or_default().as_bytes())? } else { 0 };
         let reply = words.next();
         let number = decimal(number.as_bytes())?;
         let (payload, read_ns) = self.wire.timed_part(bytes)?;
@@ -188,7 +189,8 @@ impl Connection {
         let inbox = format!("_I.{}", unique());
         self.subscribe(&inbox, ANSWERS)?;
         let wishes = wishes.to_string();
-        self.stream.write_all(format!("PUB {subject} {inbox} {}\r\n{wishes}\r\n", wishes.len()).as_bytes())?;
+        self.stream
+            .write_all(format!("PUB {subject} {inbox} {}\r\n{wishes}\r\n", wishes.len()).as_bytes())?;
         loop {
             let message = self.next()?;
             if message.number != ANSWERS {

@@ -178,4 +178,3 @@ impl Queue {
         self.changed.notify_all();
     }
 }
-

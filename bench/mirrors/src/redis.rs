@@ -36,7 +36,16 @@ impl Redis {
         let folder = tempfile::tempdir()?;
         let port = free_port()?;
         let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
         command.args(["--client-output-buffer-limit", "pubsub 0 0 0"]).current_dir(folder.path());
         let mut server = Server::start(&mut command)?;
         await_port(port, &mut server)?;

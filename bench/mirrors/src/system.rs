@@ -98,9 +98,8 @@ impl SystemArgs {
     }
 
     pub(crate) fn words(&self) -> Vec<String> {
-        let mut words: Vec<String> = ["--system", &self.system.to_string(), "--at", &self.at, "--mirrors"]
-            .map(str::to_owned)
-            .to_vec();
+        let mut words: Vec<String> =
+            ["--system", &self.system.to_string(), "--at", &self.at, "--mirrors"].map(str::to_owned).to_vec();
         words.push(self.mirrors.to_string());
         if let Some(http) = &self.http {
             words.extend(["--http".to_owned(), http.clone()]);

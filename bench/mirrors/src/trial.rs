@@ -151,13 +151,8 @@ impl Stage {
     /// Starts all processes, and fills the keys.
     pub(crate) fn start(plan: &Plan) -> Result<Self, Problem> {
         let Plan { system, work, mirrors, .. } = *plan;
-        let args = |at: String| SystemArgs {
-            system,
-            at,
-            http: None,
-            mirrors,
-            every_events: plan.every_events,
-        };
+        let args =
+            |at: String| SystemArgs { system, at, http: None, mirrors, every_events: plan.every_events };
         let (servers, args) = match system.base {
             Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp => {
                 let (parts, node, http) = start_mirrors(mirrors)?;
@@ -195,7 +190,8 @@ impl Stage {
             stage.source = start_part("source", &stage.args, work, &plan.source_words)?;
         }
         for _ in 0..plan.readers {
-            let keeps: Vec<String> = plan.keeps_state.then(|| "--keeps-state".to_owned()).into_iter().collect();
+            let keeps: Vec<String> =
+                plan.keeps_state.then(|| "--keeps-state".to_owned()).into_iter().collect();
             let reader = start_part("reader", &stage.args, work, &keeps)?;
             stage.readers.push(reader);
         }
@@ -302,7 +298,8 @@ impl Stage {
         }
         let moved = positions.iter().zip(&positions_after).map(|(from, to)| to.position - from.position);
         let at_mirrors = moved.map(|events| events as f64 / elapsed).fold(f64::INFINITY, f64::min);
-        let at_readers = counts.iter().map(|count| count.events as f64 / count.seconds).fold(f64::INFINITY, f64::min);
+        let at_readers =
+            counts.iter().map(|count| count.events as f64 / count.seconds).fold(f64::INFINITY, f64::min);
         let worst = |figure: fn(&Count) -> f64| counts.iter().map(figure).fold(0.0, f64::max);
         let events_per_s = if counts.is_empty() { at_mirrors } else { at_readers };
         Ok(Point {
@@ -347,8 +344,9 @@ pub(crate) fn start_part(
 fn start_mirrors(count: u32) -> Result<(Vec<Part>, String, String), Problem> {
     let (mut parts, mut first) = (Vec::new(), None::<(String, String)>);
     for number in 0..count {
-        let mut words: Vec<String> =
-            ["mirror", "--of", &count.to_string(), "--number", &number.to_string()].map(str::to_owned).to_vec();
+        let mut words: Vec<String> = ["mirror", "--of", &count.to_string(), "--number", &number.to_string()]
+            .map(str::to_owned)
+            .to_vec();
         if let Some((node, _)) = &first {
             words.extend(["--join".to_owned(), node.clone()]);
         }

@@ -39,7 +39,7 @@ pub fn origin_service_name(feed: &str) -> String {
 pub type FunctionLoader = Arc<dyn Fn(&Bytes) -> std::result::Result<Box<dyn Function>, String> + Send + Sync>;
 
 /// Returns the service by which a feed's origin is asked and set, for the node in the origin's process, and the desk
-/// at which the origin then answers. Whoever may call the cluster's services may change the rules.
+/// at which the origin then answers. Any client that may call the cluster's services may change the rules.
 ///
 /// Without a loader, the origin refuses functions that are sent to it.
 pub fn origin_service(feed: &str, loader: Option<FunctionLoader>) -> (Service, OriginDesk) {
@@ -201,7 +201,7 @@ pub struct OriginReport {
     pub mirrors: Vec<u32>,
     /// The mode of the rules.
     pub mode: Mode,
-    /// Who chooses the mode.
+    /// The way in which the mode is chosen.
     pub mode_choice: ModeChoice,
     /// The version of the rules for the next event.
     pub rules_version: u32,

@@ -191,6 +191,7 @@ impl Origin {
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
         let OriginOptions { rules, functions, limits, epoch, copies, journal, seed } = options;
+        let mirror_lag_bytes_max = limits.mirror_lag_bytes_max as u64;
         let (deciding, past, journal) = match journal {
             None => {
                 let begin = Cut { epoch, position: 0 };
@@ -198,7 +199,12 @@ impl Origin {
                 (deciding, Lineage::default(), None)
             }
             Some(mut journal) => {
-                let recovery = recover(&mut *journal, epoch)?;
+                // Reading a journal may take long, and its disk or server may wait.
+                let recovering = tokio::task::spawn_blocking(move || {
+                    let recovery = recover(&mut *journal, epoch)?;
+                    Ok::<_, StartError>((recovery, journal))
+                });
+                let (recovery, journal) = recovering.await.expect("invariant: recovery does not panic")?;
                 let past = recovery.past().clone();
                 let held = held_by_mirrors(client, feed, &recovery).await;
                 let deciding =
@@ -213,6 +219,7 @@ impl Origin {
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
             .params(&params)
+            .lag_bytes_max(mirror_lag_bytes_max)
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);

@@ -28,10 +28,10 @@
 //!   dropped the pages that it could not write.
 //!
 //! Modules: [`journal`] is the interface; [`segments`] is the journal in files; `scan` reads
-//! segments; `record` encodes records; `epochs` keeps the epochs; `files` names and locks files.
+//! segments; `record` encodes records; [`epochs`] keeps the epochs; `files` names and locks files.
 #![forbid(unsafe_code)]
 
-mod epochs;
+pub mod epochs;
 mod files;
 pub mod journal;
 mod record;

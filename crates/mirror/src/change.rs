@@ -37,7 +37,7 @@ pub struct Version {
     pub version: u32,
 }
 
-/// Who chooses the mode.
+/// The way in which the mode is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModeChoice {
@@ -114,7 +114,7 @@ pub enum ChangeError {
         epoch: u32,
     },
     /// The rules have problems.
-    #[error("{} problems in the rules; the first: {}", .0.len(), first(.0))]
+    #[error("{}", summary(.0))]
     Problems(Vec<Problem>),
     /// Two rules have this parameter, each in one mode.
     #[error("rules `{}` and `{}` both {kind}, in different modes; give a whole file of rules", rules[0], rules[1])]
@@ -146,8 +146,12 @@ pub enum ChangeError {
 /// Most changes of rules or of the mode that may wait until the events before them are sent.
 pub const CHANGES_WAITING_MAX: usize = 16;
 
-fn first(problems: &[Problem]) -> &str {
-    problems.first().map_or("", |problem| &problem.message)
+fn summary(problems: &[Problem]) -> String {
+    let first = problems.first().map_or("", |problem| &problem.message);
+    match problems.len() {
+        0 | 1 => first.to_owned(),
+        count => format!("{first} (and {} more)", count - 1),
+    }
 }
 
 impl Change {

@@ -131,9 +131,10 @@ impl Filter {
         let next_key = self.keys.range::<str, _>((Bound::Included(first), Bound::Unbounded)).next();
         // The keys with a prefix follow each other, and the prefix would be the first of them.
         next_key.is_some_and(|key| is_below_end(key))
-            || self.prefixes.iter().any(|prefix| {
-                first.starts_with(&**prefix) || (&**prefix >= first && is_below_end(prefix))
-            })
+            || self
+                .prefixes
+                .iter()
+                .any(|prefix| first.starts_with(&**prefix) || (&**prefix >= first && is_below_end(prefix)))
     }
 
     /// True if the filter selects an event. Events of types in `deletes` remove their key.
@@ -206,7 +207,9 @@ mod tests {
         let may = |first, end| filter.may_take_between(first, end);
         assert!(may("a", Some("n")) && may("m", Some("n")) && may("a", None));
         assert!(!may("a", Some("m")) && !may("ma", None));
-        assert!(may("T", Some("UA1")) && may("UA17", Some("UA2")) && may("UAz", None) && may("UA", Some("UA0")));
+        assert!(
+            may("T", Some("UA1")) && may("UA17", Some("UA2")) && may("UAz", None) && may("UA", Some("UA0"))
+        );
         assert!(!may("T", Some("UA")) && !may("UB", Some("a")));
     }
 

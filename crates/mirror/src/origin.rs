@@ -420,13 +420,14 @@ impl Origin {
             .map(|checkpoint| Down::write_checkpoint(checkpoint).into())
     }
 
-    /// The time at which to ask for votes that acknowledgements wait for.
+    /// The time at which to ask for votes that acknowledgements wait for, or the room of a full backup queue: no event
+    /// comes that would begin a checkpoint then.
     fn ask_again_at(&self) -> Option<Instant> {
-        let waiting = self.acknowledging.waiting()?;
         let copies = self.acknowledging.copies();
-        if copies == 0 || self.checkpoints.held_by(copies).is_some_and(|held| held >= waiting) {
-            return None;
-        }
+        let is_held = |waiting: &u64| self.checkpoints.held_by(copies).is_some_and(|held| held >= *waiting);
+        let unheld = self.acknowledging.waiting().filter(|waiting| copies > 0 && !is_held(waiting));
+        let is_full = self.log.uncommitted_bytes() > self.limits.backup_bytes_max;
+        let waiting = if is_full { self.cut.position } else { unheld? };
         let (last, asked_at) = self.checkpoints.last();
         let is_new = last.position < waiting && !self.checkpoints.is_unanswered();
         Some(if is_new { asked_at } else { asked_at + ASK_AGAIN })

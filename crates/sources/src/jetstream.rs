@@ -22,7 +22,7 @@ use crate::feeder::{Feeder, HandError, Refused};
 use crate::intake::{Intake, Reached};
 use crate::limits::SourceLimits;
 use crate::message::Key;
-use crate::nats::{NatsError, Server, back_off};
+use crate::nats::{NatsError, Server};
 use async_nats::Client;
 use async_nats::connection::State;
 use async_nats::jetstream::Message;
@@ -36,6 +36,7 @@ use treefold_feed::Acknowledged;
 use treefold_mirror::Event;
 use treefold_mirror::event::Defaults;
 use treefold_mirror::origin::{Numbers, Refusal};
+use treefold_nats::server::back_off;
 use unacknowledged::Unacknowledged;
 
 /// Time after which a source that waits says so again.

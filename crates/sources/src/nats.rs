@@ -8,43 +8,23 @@ use crate::feeder::{Feeder, HandError, Refused};
 use crate::intake::{Intake, Reached};
 use crate::limits::SourceLimits;
 use crate::message::Key;
-use async_nats::{Client, ConnectOptions, Event as NatsEvent, Message, Subject};
+use async_nats::{Client, Message, Subject};
 use futures_util::{FutureExt, StreamExt};
 use std::collections::VecDeque;
-use std::path::PathBuf;
-use std::time::Duration;
 use treefold_mirror::Event;
 use treefold_mirror::event::Defaults;
 use treefold_mirror::origin::{Numbers, Refusal};
+use treefold_nats::ConnectError;
+pub use treefold_nats::Server;
 
-/// Messages that the client has received and this source has not looked at. The client drops messages above it, and says
-/// so. It only fills while this process does something else.
-const MESSAGES_MAX: usize = 4096;
 /// Bytes of messages that wait for a busy origin. Further messages are lost.
 const WAITING_BYTES_MAX: usize = 32 << 20;
-/// Longest time between two attempts to connect.
-const RECONNECT_MAX: Duration = Duration::from_secs(4);
-
-/// A server, and the way to log in.
-#[derive(Clone, Debug, Default)]
-pub struct Server {
-    /// Addresses, separated by commas, as in `nats://127.0.0.1:4222`.
-    pub url: String,
-    /// File with a user's credentials.
-    pub credentials: Option<PathBuf>,
-}
-
 /// The reason why a NATS source can't start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
     /// The server's address is invalid, or it refuses this client.
-    #[error("can't connect to {url}: {problem}")]
-    Connect {
-        /// The address.
-        url: String,
-        /// The problem.
-        problem: String,
-    },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The server refuses a request.
     #[error("{subject}: {problem}")]
     Request {
@@ -56,48 +36,6 @@ pub enum NatsError {
     /// The origin has ended.
     #[error(transparent)]
     Origin(#[from] HandError),
-}
-
-impl Server {
-    /// Connects, and connects again whenever the connection is lost.
-    ///
-    /// # Errors
-    /// [`NatsError::Connect`].
-    pub async fn connect(&self) -> Result<Client, NatsError> {
-        let fail = |problem: String| NatsError::Connect { url: self.url.clone(), problem };
-        let url = self.url.clone();
-        let options = ConnectOptions::new()
-            .name("treefold")
-            .subscription_capacity(MESSAGES_MAX)
-            .reconnect_delay_callback(back_off)
-            .event_callback(move |event| {
-                let url = url.clone();
-                async move { log(&url, &event) }
-            });
-        let options = match &self.credentials {
-            None => options,
-            Some(file) => {
-                let read = options.credentials_file(file).await;
-                read.map_err(|error| fail(format!("{}: {error}", file.display())))?
-            }
-        };
-        let servers: Vec<&str> = self.url.split(',').collect();
-        options.connect(servers).await.map_err(|error| fail(error.to_string()))
-    }
-}
-
-/// The wait before an attempt to connect, which doubles up to a limit.
-pub(crate) fn back_off(attempts: usize) -> Duration {
-    let doublings = attempts.saturating_sub(1).min(10) as u32;
-    (Duration::from_millis(50) * 2_u32.pow(doublings)).min(RECONNECT_MAX)
-}
-
-fn log(url: &str, event: &NatsEvent) {
-    match event {
-        NatsEvent::Connected => tracing::info!(url, "connected"),
-        NatsEvent::SlowConsumer(_) => tracing::warn!(url, "messages were lost, because the origin is busy"),
-        event => tracing::warn!(url, %event, "NATS"),
-    }
 }
 
 /// Settings of a NATS source.

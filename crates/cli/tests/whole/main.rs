@@ -12,6 +12,7 @@ mod demo;
 mod faults;
 mod flights;
 mod mirror;
+mod mirror_set;
 #[cfg(feature = "wasm")]
 mod nodes;
 #[cfg(feature = "wasm")]

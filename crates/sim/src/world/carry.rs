@@ -20,6 +20,8 @@ const POLL: u8 = 1;
 const SABOTAGED_FOLD: u64 = 100;
 /// With sabotage, one in this many cancels is dropped.
 const SABOTAGED_CANCEL: u64 = 10;
+/// With sabotage, one in this many messages about missed packets is dropped.
+const SABOTAGED_MISSED: u64 = 3;
 /// With sabotage, one in this many packets on their way up is dropped.
 const SABOTAGED_PACKET: u64 = 100;
 
@@ -213,6 +215,11 @@ impl World {
                 if matches!(**message, StreamMessage::Up(_)) =>
             {
                 SABOTAGED_PACKET
+            }
+            (Some(Sabotage::StreamDropMissed), Message::Stream(message))
+                if matches!(**message, StreamMessage::Missed { .. }) =>
+            {
+                SABOTAGED_MISSED
             }
             _ => return false,
         };

@@ -143,6 +143,8 @@ pub enum Sabotage {
     MirrorSnapshotAhead,
     /// A reader resumes one event too far.
     MirrorResumeSkips,
+    /// A third of the news that packets passed over a node is dropped by its sender.
+    StreamDropMissed,
 }
 
 /// A planned event.

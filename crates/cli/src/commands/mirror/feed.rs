@@ -1,5 +1,6 @@
 //! `treefold mirror feed`: the origin of a feed, with its sources.
 
+use super::functions::{self, FunctionFile, function_file};
 use super::journal::JournalArgs;
 use super::origin_node::{self, GOODBYE};
 use super::report::Reports;
@@ -55,6 +56,10 @@ pub(crate) struct Feed {
     /// File of rules [default: every event is mirrored]
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
+
+    /// Function that rules name, as a WebAssembly module; may be repeated
+    #[arg(long = "function", value_name = "NAME=FILE", value_parser = function_file)]
+    functions: Vec<FunctionFile>,
 
     /// Epoch of this origin. A journal that has events counts on from its last epoch
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
@@ -115,9 +120,16 @@ impl Feed {
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
         options.epoch = self.epoch;
-        self.keeping.apply(&mut options)?;
-        let (node, desk) =
-            origin_node::start(&self.feed, &self.at, &self.cluster, self.listen.as_deref(), None).await?;
+        options.functions = functions::load(&self.functions, &options.rules)?;
+        self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
+        let (node, desk) = origin_node::start(
+            &self.feed,
+            &self.at,
+            &self.cluster,
+            self.listen.as_deref(),
+            functions::loader(),
+        )
+        .await?;
         let fed = self.feed_from(&node, desk, options, format, &mut endings).await;
         node.shutdown(GOODBYE).await;
         let fed = fed?;
@@ -156,7 +168,11 @@ impl Feed {
         let (names, settings) = (self.sources, self.settings);
         let mut sources = Sources::new(&self.feed, settings, types, Arc::clone(&origin), stop);
         for name in &names {
-            sources.start(name).await?;
+            tokio::select! {
+                started = sources.start(name) => started?,
+                // A server may not answer.
+                () = endings.next() => return Err(Failure::failed("stopped before all sources had started")),
+            }
         }
         let mut reports = Reports::every(self.report, format);
         run_all(&mut sources, &stopper, &origin, endings, &mut reports).await?;

@@ -1,6 +1,7 @@
 //! `treefold mirror`: rules for mirrored event streams, and their effect on a recorded trace.
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
+//! - [`functions`]: the functions that rules name.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
 //! - [`feed`]: is the origin of a feed, on a node of its own ([`origin_node`]); [`sources`]: its sources; [`journal`]: its
 //!   journal; [`report`]: its state while it runs. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
@@ -10,12 +11,13 @@
 mod check;
 mod feed;
 mod flights;
+mod functions;
 mod journal;
 mod origin_node;
 mod replay;
 pub(crate) mod report;
 mod rules;
-mod set;
+pub(crate) mod set;
 mod sources;
 mod status;
 mod trace;

@@ -47,7 +47,7 @@ impl OriginReport {
             committed: status.committed,
             mode: status.mode,
             rules_version: status.rules_version,
-            mirrors: status.mirrors.len() as usize,
+            mirrors: status.mirrors.len(),
             offered: sum(|one| one.counts.offered),
             repeated: sum(|one| one.counts.repeated),
             refused: sum(|one| one.counts.refused),

@@ -63,7 +63,7 @@ mod tests {
     fn problem_is_shown_with_its_line_and_the_related_one() {
         let text = "[[rule]]\nname = \"drop\"\ndiscard = { type = \"pos\" }\n\n[[rule]]\nname = \"run\"\noverwrite = { type = \"pos\", run = 20 }\n";
         let problems = RuleFile::read(text).unwrap_err();
-        assert_eq!(place(text, &problems[0]), (6, 8));
+        assert_eq!(problems[0].place(text), (6, 8));
         assert_eq!(
             excerpts(&problems, text, "rules.toml", 100),
             "error: rule `run`: it never applies: `drop` discards all of its `pos` events\n \

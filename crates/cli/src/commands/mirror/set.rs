@@ -1,5 +1,6 @@
 //! `treefold mirror set`: changes the rules of a running origin, and shows them.
 
+use super::functions::{self, FunctionFile, function_file};
 use super::rules::Rules;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
@@ -36,6 +37,10 @@ pub(crate) struct Set {
     /// File of rules in place of the present rules; - for standard input
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
+
+    /// New or replaced function that rules name, as a WebAssembly module; may be repeated
+    #[arg(long = "function", value_name = "NAME=FILE", value_parser = function_file)]
+    functions: Vec<FunctionFile>,
 
     /// Make a checkpoint after so many events, in normal mode
     #[arg(long, value_name = "N")]
@@ -98,6 +103,7 @@ Examples:
   treefold mirror set flights --at 127.0.0.1:7700 > rules.toml
   treefold mirror set flights --rules rules.toml --if-version 1 --at 127.0.0.1:7700
   treefold mirror set flights --overwrite position=40 --checkpoint-every 100 --at 127.0.0.1:7700
+  treefold mirror set flights --rules rules.toml --function even=even.wasm --at 127.0.0.1:7700
   treefold mirror set flights --adapt ready_queue=1000:400 --mode auto --at 127.0.0.1:7700
   treefold mirror set flights --mode loaded --at 127.0.0.1:7700 -o json | jq .rules_version";
 
@@ -143,8 +149,8 @@ impl Set {
             Format::Text => {
                 if answer.is_some() && refused.is_none() {
                     let held = match position {
-                        Some(position) => format!("hold from {epoch}.{position} on"),
-                        None => "hold as soon as the events before them are sent".to_owned(),
+                        Some(position) => format!("holds from {epoch}.{position} on"),
+                        None => "holds as soon as the events before it are sent".to_owned(),
                     };
                     // The rules themselves go to standard output alone, so that they can be written to a file.
                     let line = format!("rules version {epoch}.{rules_version} {held}");
@@ -184,7 +190,8 @@ impl Set {
             ModeName::Normal => ModeChoice::Normal,
             ModeName::Loaded => ModeChoice::Loaded,
         });
-        if rules.is_none() && parameters.is_empty() && mode.is_none() {
+        let functions = functions::read(&self.functions)?;
+        if rules.is_none() && parameters.is_empty() && functions.is_empty() && mode.is_none() {
             if self.if_version.is_some() {
                 return Err(Failure::usage("--if-version needs a change"));
             }
@@ -194,6 +201,7 @@ impl Set {
             if_version: self.if_version,
             rules,
             parameters,
+            functions,
             mode,
             ..SetRequest::numbered()
         }))
@@ -201,7 +209,7 @@ impl Set {
 }
 
 /// Asks the running origin of a feed.
-async fn ask<T: treefold::Body>(
+pub(crate) async fn ask<T: treefold::Body>(
     client: &Client,
     feed: &str,
     aggregation: &str,

@@ -4,7 +4,7 @@ use super::trace;
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use treefold_feed::Origin;
@@ -52,6 +52,13 @@ pub(super) struct SourceArgs {
     /// Read JetStream streams from their first message, instead of behind the last acknowledged one
     #[arg(long)]
     jetstream_from_start: bool,
+}
+
+impl SourceArgs {
+    /// The file with the credentials for NATS.
+    pub(super) fn nats_credentials(&self) -> Option<&Path> {
+        self.nats_credentials.as_deref()
+    }
 }
 
 fn name(text: &str) -> Result<Name, String> {

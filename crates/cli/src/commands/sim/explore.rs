@@ -89,6 +89,8 @@ enum Sabotage {
     MirrorSnapshotAhead,
     /// A reader resumes one event too far
     MirrorResumeSkips,
+    /// Drop a third of the news that packets passed over a node
+    StreamDropMissed,
 }
 
 impl Sabotage {
@@ -104,6 +106,7 @@ impl Sabotage {
             Self::MirrorRecoverAnew => world::Sabotage::MirrorRecoverAnew,
             Self::MirrorSnapshotAhead => world::Sabotage::MirrorSnapshotAhead,
             Self::MirrorResumeSkips => world::Sabotage::MirrorResumeSkips,
+            Self::StreamDropMissed => world::Sabotage::StreamDropMissed,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A mirror's position only grows, within an epoch and over epochs that continue. It begins anew only if the new epoch
-//! does not continue its own.
+//! does not continue its own, or after so many epochs that its own is forgotten.
 
 use super::Finding;
 use crate::world::feeds::{Feed, News};
 use treefold_mirror::Cut;
+use treefold_mirror::vector::EPOCHS_MAX;
 
 /// Checks the way of a mirror.
 pub fn of_news(feed: &Feed, news: &News) -> Finding {
@@ -27,6 +28,7 @@ fn began(feed: &Feed, mirror: u32, (before, after): (Cut, Cut), is_anew: bool) -
         return Err(format!("mirror {mirror} continued {before} at {after}"));
     }
     let is_kept = feed.history().is_of_feed(before)
+        && ((after.epoch - before.epoch) as usize) < EPOCHS_MAX
         && feed.end_of(before.epoch).is_none_or(|end| before.position <= end);
     if is_anew && is_kept {
         return Err(format!("mirror {mirror} began anew at {after}, although the feed continues {before}"));

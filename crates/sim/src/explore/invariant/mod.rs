@@ -30,6 +30,7 @@ pub mod stream_leaves_nothing;
 pub mod stream_nothing_lost;
 pub mod stream_partitioned;
 pub mod stream_tags;
+pub mod stream_unheld;
 pub mod stream_windows;
 pub mod streams;
 pub mod workers_heard;

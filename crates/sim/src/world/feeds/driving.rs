@@ -237,7 +237,9 @@ impl World {
             ..StreamOptions::default()
         };
         let up_filter = "votes".into();
-        let plan = StreamPlan { synchronisation, up_filter, down_filter: "".into(), options, play };
+        let lag_bytes_max = Some(feed.plan.limits.mirror_lag_bytes_max as u64);
+        let plan =
+            StreamPlan { synchronisation, up_filter, down_filter: "".into(), options, lag_bytes_max, play };
         let request = RequestId(self.next_request_number());
         self.tasks().origins[number].request = Some(request);
         self.open_role(at, role, content, plan, watch);
@@ -259,8 +261,8 @@ impl World {
         };
         let play = feed.play(Duration::ZERO, plan.reads_for);
         let synchronisation = Synchronisation::DoNotWait;
-        let plan =
-            StreamPlan { synchronisation, up_filter: "".into(), down_filter: "".into(), options, play };
+        let (up_filter, down_filter) = ("".into(), "".into());
+        let plan = StreamPlan { synchronisation, up_filter, down_filter, options, lag_bytes_max: None, play };
         self.open_role(at, Feed::reader_role(reader, serial), content, plan, watch);
         self.drain_feed(watch);
     }
@@ -434,6 +436,9 @@ impl World {
                     feed.take_content(mirror, stream, tag, payload.content);
                 }
             }
+            (EndpointEvent::Missed { .. }, Role::Origin(_)) => feed.mirror_of(mirror).follower.miss(),
+            // A reader's stream has no limit for its lag.
+            (EndpointEvent::Missed { .. }, Role::Reader(..)) => {}
             (EndpointEvent::Settled { .. }, Role::Reader(..)) => feed.out.push(Out::Pump(mirror, stream)),
             (EndpointEvent::Settled { .. }, Role::Origin(_)) => {}
             (EndpointEvent::Closed(_), _) => feed.mirror_closed(mirror, stream),
@@ -465,6 +470,7 @@ impl Feed {
             habit: Habit { answers: false, every: None, tags: Tags::Counted, packets_max: 0 },
             packet_bytes: FEED_PACKET_BYTES,
             takes_for,
+            slow: None,
             reads_for: Some(reads_for),
             filter_work: Duration::from_micros(20),
             filter_placement: Placement::Inline,

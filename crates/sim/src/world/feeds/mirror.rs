@@ -79,7 +79,7 @@ impl Feed {
             is_anew = true;
             empty
         };
-        let begun = task.follower.begin(&Opening { stream, epoch, past }, anew);
+        let begun = task.follower.begin(&Opening { stream, epoch, past, candidate: None }, anew);
         let after = task.follower.mirror().cut();
         if let Err(why) = begun {
             return self.leave(key, stream, &why.to_string());

@@ -10,8 +10,11 @@ use treefold_core::id::{NodeId, RequestId};
 use treefold_core::input::{Command, Input};
 use treefold_core::stream::{PACKET_BYTES, StreamEvent};
 use treefold_core::time::Instant;
+use treefold_mirror::change::Change;
 use treefold_mirror::origin::{Numbers, Origin, Outgoing, Refusal};
 use treefold_mirror::packet::Vote;
+use treefold_mirror::recovery::Recovery;
+use treefold_mirror::rules::RuleFile;
 use treefold_mirror::select::Functions;
 use treefold_mirror::{Cut, Event, Lineage, Name};
 
@@ -63,7 +66,8 @@ impl Feed {
             let deciding = if forgets {
                 Origin::new(cut, rules, Functions::new(), limits, 7)
             } else {
-                Origin::recover(recovery, rules, Functions::new(), limits, 7)
+                let held = self.held_by_mirrors(&recovery);
+                Origin::recover(recovery, held, rules, Functions::new(), limits, 7)
             };
             (cut.epoch, past, deciding)
         } else {
@@ -92,6 +96,19 @@ impl Feed {
             told: BTreeMap::new(),
         });
         self.origins.len() - 1
+    }
+
+    /// The least position of the current mirrors that answer and go on with their state. Some do not answer in time.
+    fn held_by_mirrors(&mut self, recovery: &Recovery) -> u64 {
+        let epoch = recovery.cut().epoch;
+        let mut least: Option<u64> = None;
+        for task in self.mirrors.values().filter(|task| task.follower.is_current()) {
+            let cut = task.follower.mirror().cut();
+            if recovery.past().has(cut, epoch) && self.random.below(4) > 0 {
+                least = Some(least.unwrap_or(u64::MAX).min(cut.position));
+            }
+        }
+        least.unwrap_or(0)
     }
 
     /// Ends an origin, because its node, its stream or its journal is lost. The last one is replaced.
@@ -153,6 +170,9 @@ impl Feed {
 
     fn origin_takes_votes(&mut self, clock: Instant, number: usize, votes: &[Vote], missing: &[Missing]) {
         let missing: Vec<u32> = missing.iter().flat_map(|missing| missing.partitions.iter()).collect();
+        if votes.is_empty() {
+            self.origins[number].deciding.handle_silence(clock, &missing);
+        }
         for vote in votes {
             self.origins[number].deciding.handle_votes(clock, vote, &missing);
         }
@@ -309,8 +329,9 @@ impl Feed {
         self.rules = rules % self.plan.rules.len();
         let rules = Arc::clone(&self.plan.rules[self.rules]);
         let Some(number) = self.serving_origin() else { return };
-        let changed = self.origins[number].deciding.set_rules(clock, rules, Functions::new());
-        changed.expect("invariant: no rule names a function");
+        let change = Change { rules: Some(RuleFile::clone(&rules)), ..Change::default() };
+        // An origin in which many changes wait refuses a further one.
+        let _ = self.origins[number].deciding.set(clock, change);
         self.send_next(now, clock, number);
     }
 

@@ -34,6 +34,10 @@ pub struct Seat {
     waiting: VecDeque<(u64, u64, u32)>,
     /// Whether its code has left the stream. The node may not know it yet.
     has_left: bool,
+    /// The packets that it was told it missed: the first and the last of each row.
+    pub missed: Vec<(u64, u64)>,
+    /// The time at which it has taken all packets that it got.
+    busy_until: Instant,
 }
 
 /// A packet that an endpoint sent.
@@ -51,6 +55,12 @@ impl Seat {
     /// Returns the number of packets that it has sent here.
     pub fn sent_count(&self) -> u64 {
         self.sent_before + self.sent.len() as u64
+    }
+
+    /// Returns the last packet that it got or was told it missed.
+    fn last_seen(&self) -> u64 {
+        let missed = self.missed.last().map_or(0, |&(_, last)| last);
+        missed.max(self.taken.last().copied().unwrap_or(0))
     }
 
     /// Tells whether it may send.
@@ -86,7 +96,7 @@ impl World {
         }
         let told = self.feed.is_some().then(|| event.clone());
         match event {
-            EndpointEvent::Opened { spec, window_bytes } => {
+            EndpointEvent::Opened { spec, window_bytes, .. } => {
                 let play = self.streams.play_of(&spec.params);
                 self.open_seat(key, play, window_bytes);
             }
@@ -96,6 +106,7 @@ impl World {
                     self.take_packet(key, sequence, tag, inline);
                 }
             }
+            EndpointEvent::Missed { first, last } => self.miss_packets(key, first, last),
             EndpointEvent::Settled { bytes } => {
                 let seat = self.open_seat_of(&key);
                 assert!(
@@ -159,6 +170,8 @@ impl World {
             sent: Vec::new(),
             sent_before,
             taken: Vec::new(),
+            missed: Vec::new(),
+            busy_until: self.now,
             waiting: VecDeque::new(),
             has_left: false,
         };
@@ -170,18 +183,31 @@ impl World {
         }
     }
 
+    fn miss_packets(&mut self, key: SeatKey, first: u64, last: u64) {
+        let seat = self.open_seat_of(&key);
+        let seen = seat.last_seen();
+        assert!(seen < first && first <= last, "{key:?}: missed {first} to {last} after packet {seen}");
+        seat.missed.push((first, last));
+    }
+
     fn take_packet(&mut self, key: SeatKey, sequence: u64, tag: u64, inline: &mut Vec<Input<Ink>>) {
         let (to, stream, endpoint) = key;
         let seat = self.open_seat_of(&key);
-        let last = seat.taken.last();
-        assert!(last < Some(&sequence), "{key:?}: got packet {sequence} after packet {last:?}");
+        let last = seat.last_seen();
+        assert!(last < sequence, "{key:?}: got packet {sequence} after packet {last}");
         seat.taken.push(sequence);
         let (play, has_room) = (seat.play, seat.has_room());
         let took = Input::Command(Command::EndpointTook { stream, endpoint, sequence });
-        let (takes_for, answers) = {
+        let (mut takes_for, slow, answers) = {
             let play = &self.streams.plays[play];
-            (play.takes_for, play.habit.answers)
+            (play.takes_for, play.slow, play.habit.answers)
         };
+        if let Some((_, each)) = slow.filter(|&(slow, _)| slow == endpoint) {
+            let now = self.now;
+            let seat = self.open_seat_of(&key);
+            seat.busy_until = seat.busy_until.max(now) + each;
+            takes_for = now.until(seat.busy_until);
+        }
         if takes_for.is_zero() {
             inline.push(took);
         } else {

@@ -52,6 +52,8 @@ pub struct StreamPlan {
     pub down_filter: Arc<str>,
     /// The options of the stream.
     pub options: StreamOptions,
+    /// Bytes by which an endpoint may lag with packets down.
+    pub lag_bytes_max: Option<u64>,
     /// The behaviour of its parts.
     pub play: Play,
 }
@@ -65,6 +67,8 @@ pub struct Play {
     pub packet_bytes: u32,
     /// Time that an endpoint takes for each packet that it gets.
     pub takes_for: Duration,
+    /// An endpoint that takes one packet after the other, each for this time.
+    pub slow: Option<(u32, Duration)>,
     /// Time that the front-end's user takes for each wave; `None` if it does not read.
     pub reads_for: Option<Duration>,
     /// Processor time of a filter's run.
@@ -132,6 +136,7 @@ impl World {
             filter_params: params.clone(),
             synchronisation: plan.synchronisation,
             params,
+            lag_bytes_max: plan.lag_bytes_max,
         }
     }
 
@@ -153,6 +158,13 @@ impl World {
     /// Stops the unasked packets of endpoints of the play `number`.
     pub fn quiet_down(&mut self, number: usize) {
         self.streams.quiet.insert(number);
+    }
+
+    /// Lets the slow endpoint of the play `number` take packets as the others do.
+    pub fn hurry_up(&mut self, number: usize) {
+        if let Some(play) = self.streams.plays.get_mut(number) {
+            play.slow = None;
+        }
     }
 
     /// Removes the filters and users of the process at `at`, because it is gone.

@@ -9,6 +9,7 @@ use crate::commands::mirror::report::OriginReport;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use treefold_feed::MirrorStatus;
+use treefold_mirror::rules::Mode;
 
 /// Lines of the diary that are kept.
 const DIARY_MAX: usize = 50;
@@ -84,6 +85,8 @@ pub(super) enum Action {
     /// Stop the selected process, or let it go on.
     Pause,
     Storm,
+    /// Switch the rules to their other mode.
+    Mode,
     /// Select the next process.
     Select,
     /// Scroll the flights by so many rows.
@@ -99,6 +102,8 @@ pub(super) enum Effect {
     Order(Order),
     /// Begin a storm of so many readers.
     Storm(usize),
+    /// Switch the rules to this mode.
+    Mode(Mode),
     End,
 }
 
@@ -168,7 +173,11 @@ impl Board {
                 }
             }
             Action::Storm if !self.reader.tally.is_stormy() => return Effect::Storm(STORM_READERS),
-            Action::Storm | Action::Redraw => {}
+            Action::Mode if self.origin.life == Life::Alive => {
+                let mode = self.origin.report.as_ref().map_or(Mode::Normal, |report| report.mode);
+                return Effect::Mode(if mode == Mode::Normal { Mode::Loaded } else { Mode::Normal });
+            }
+            Action::Storm | Action::Mode | Action::Redraw => {}
             Action::Select => self.chosen.selected = (self.chosen.selected + 1) % Self::parts().count(),
             Action::Scroll(rows) => {
                 let last = self.flights.len().saturating_sub(1);
@@ -199,7 +208,7 @@ impl Board {
                     self.write(now, line);
                 }
             }
-            News::Problem(problem) => self.write(now, problem),
+            News::Said(problem) => self.write(now, problem),
         }
     }
 
@@ -341,23 +350,25 @@ fn storm_line(board: &Board, storm: Storm) -> Option<String> {
         Storm::Begins(readers) => Some(format!("{readers} readers join at once")),
         Storm::Joined(_) => None,
         Storm::Ended { joined, failed, half, all } => {
-            let ms = |time: Duration| time.as_secs_f64() * 1e3;
-            let p99 = board
-                .reader
-                .tally
-                .last_storm()
-                .and_then(|storm| storm.during)
-                .map_or_else(String::new, |during| {
-                    format!("; 99 of 100 events reached the board within {:.0} ms", ms(during))
-                });
             let failed = if failed == 0 { String::new() } else { format!(", {failed} have none") };
             Some(format!(
-                "{joined} readers have a snapshot{failed}: half after {:.0} ms, all after {:.0} ms{p99}",
+                "{joined} readers have a snapshot{failed}: half after {:.0} ms, all after {:.0} ms",
                 ms(half),
                 ms(all)
             ))
         }
+        Storm::Over => {
+            let during = board.reader.tally.last_storm().and_then(|storm| storm.during)?;
+            Some(format!(
+                "they have left; meanwhile 99 of 100 events reached the board within {:.0} ms",
+                ms(during)
+            ))
+        }
     }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 const PAGE: isize = 10;
 
 /// Keys, their names in the foot line, and their descriptions in the help.
-pub(super) const KEYS: [(&str, &str, &str); 8] = [
+pub(super) const KEYS: [(&str, &str, &str); 9] = [
     ("o", "origin", "kill the origin; it returns after 2 s, or at once with o"),
     ("0 1 2", "mirror", "kill a mirror (kill -9), or start it again"),
     ("Tab", "select", "select a process"),
     ("p", "pause", "stop the selected process (SIGSTOP), or let it go on"),
     ("j", "storm", "let 200 readers join at once"),
+    ("r", "rules", "switch the rules to their loaded mode, which sends fewer positions, or back"),
     ("↑ ↓", "scroll", "scroll the flights; so do PgUp and PgDn"),
     ("?", "help", "show or hide this help"),
     ("q", "quit", "end everything; so does Ctrl-C"),
@@ -42,6 +43,7 @@ fn of_key(key: &KeyEvent) -> Option<Action> {
         }
         KeyCode::Char('p' | 'P' | ' ') => Action::Pause,
         KeyCode::Char('j' | 'J') => Action::Storm,
+        KeyCode::Char('r' | 'R') => Action::Mode,
         KeyCode::Tab => Action::Select,
         KeyCode::Up => Action::Scroll(-1),
         KeyCode::Down => Action::Scroll(1),

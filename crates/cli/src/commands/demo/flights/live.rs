@@ -6,7 +6,9 @@ use super::reader::{follow, on_thread};
 use super::source::Source;
 use super::stage::{Stage, watch_mirrors};
 use super::storm::storm;
-use super::{keys, view};
+use super::{FEED, keys, view};
+use crate::commands::mirror::report::word;
+use crate::commands::mirror::set::ask;
 use crate::commands::top::{Endings, Palette, Screen};
 use crate::exit::{Failure, Verdict};
 use crate::output::print;
@@ -15,12 +17,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
+use treefold::Client;
+use treefold_feed::operating::{SetAnswer, SetRequest};
 use treefold_flights::Options;
+use treefold_mirror::change::ModeChoice;
+use treefold_mirror::rules::Mode;
 
 /// Interval of the pictures.
 const FRAME: Duration = Duration::from_millis(100);
 /// Orders that may wait.
 const ORDERS_MAX: usize = 16;
+/// Time that the origin has to change its rules.
+const SET_WITHIN: Duration = Duration::from_secs(5);
 
 /// The running parts of a demo, without its board.
 pub(super) struct Show {
@@ -34,7 +42,7 @@ pub(super) struct Show {
     reader_ending: watch::Sender<bool>,
     at: Vec<String>,
     cluster: String,
-    pub(super) client: treefold::Client,
+    pub(super) client: Client,
 }
 
 impl Show {
@@ -67,6 +75,9 @@ impl Show {
                     // The stage takes orders as long as this sender lives. If it is busy, a key has no effect.
                     let _ = orders.try_send(order);
                 }
+            }
+            Effect::Mode(mode) => {
+                tokio::spawn(switch(self.client.clone(), mode, self.sender.clone()));
             }
             Effect::Storm(readers) => {
                 let storm = storm(self.at.clone(), self.cluster.clone(), readers, self.sender.clone());
@@ -101,6 +112,24 @@ impl Show {
             }
         }
     }
+}
+
+/// Switches the rules of the origin to a mode.
+async fn switch(client: Client, mode: Mode, news: mpsc::Sender<News>) {
+    let choice = match mode {
+        Mode::Normal => ModeChoice::Normal,
+        Mode::Loaded => ModeChoice::Loaded,
+    };
+    let request = SetRequest { mode: Some(choice), ..SetRequest::default() };
+    let line = match ask::<SetAnswer>(&client, FEED, "set", &request, SET_WITHIN).await {
+        Ok(SetAnswer { refused: Some(refusal), .. }) => {
+            format!("the origin refuses the mode: {}", refusal.message)
+        }
+        Ok(_) => format!("the rules switch to mode {}", word(mode)),
+        Err(failure) => failure.to_string(),
+    };
+    // Without a board, the demo is ending.
+    let _ = news.send(News::Said(line)).await;
 }
 
 /// Runs the demo until the user quits.

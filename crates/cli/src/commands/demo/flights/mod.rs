@@ -53,7 +53,13 @@ const SECONDS_DEFAULT: u64 = 10;
 const RULES: &str = r#"
 [[rule]]
 name = "positions"
+active = "normal"
 overwrite = { type = "position", run = 10, max_age_ms = 1000 }
+
+[[rule]]
+name = "fewer-positions"
+active = "loaded"
+overwrite = { type = "position", run = 40, max_age_ms = 4000 }
 
 [[rule]]
 name = "landed"
@@ -73,6 +79,9 @@ of = [
 within_ms = 600000
 becomes = "arrived"
 fields = { status = "arrived" }
+
+[adapt]
+ready_queue = { primary = 5000, secondary = 4000 }
 
 [checkpoint]
 every_events = 25

@@ -56,8 +56,8 @@ pub(super) enum News {
     Source(Sent),
     Read(Read),
     Storm(Storm),
-    /// A problem that is no fault of the user's.
-    Problem(String),
+    /// Another line for the diary.
+    Said(String),
 }
 
 /// Figures of the source.
@@ -102,4 +102,6 @@ pub(super) enum Storm {
     Joined(usize),
     /// Readers that have a snapshot, those that failed, and the times after which half and all of them had it.
     Ended { joined: usize, failed: usize, half: Duration, all: Duration },
+    /// They have followed the feed for a while, and have left.
+    Over,
 }

@@ -41,7 +41,7 @@ pub(super) async fn follow(
     };
     if let Err(failure) = followed {
         // Without a board, the demo is ending.
-        let _ = news.send(News::Problem(format!("the board has no reader: {failure}"))).await;
+        let _ = news.send(News::Said(format!("the board has no reader: {failure}"))).await;
     }
 }
 
@@ -62,7 +62,7 @@ async fn follow_feed(at: &[String], cluster: &str, news: &mpsc::Sender<News>) ->
             }
             // It keeps its place, and asking again continues the search.
             Err(error) => {
-                if news.send(News::Problem(error.to_string())).await.is_err() {
+                if news.send(News::Said(error.to_string())).await.is_err() {
                     return Ok(());
                 }
                 tokio::time::sleep(RETRY_AFTER).await;

@@ -79,7 +79,7 @@ impl Source {
                 _ = ticks.tick() => {
                     self.generate();
                     ticked = ticked.wrapping_add(1);
-                    if ticked % TICKS_A_REPORT == 0 {
+                    if ticked.is_multiple_of(TICKS_A_REPORT) {
                         self.report().await;
                     }
                 }

@@ -194,7 +194,7 @@ impl Stage {
     }
 
     async fn problem(&self, problem: String) {
-        let _ = self.news.send(News::Problem(problem)).await;
+        let _ = self.news.send(News::Said(problem)).await;
     }
 
     /// Tells the origin to take no further events. Returns true once all mirrors have confirmed all of them, and false if

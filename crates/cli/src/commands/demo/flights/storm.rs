@@ -22,7 +22,7 @@ pub(super) async fn storm(at: Vec<String>, cluster: String, count: usize, news: 
     let client = match front_end(&at, &cluster).await {
         Ok(client) => client,
         Err(failure) => {
-            let _ = news.send(News::Problem(format!("no storm: {failure}"))).await;
+            let _ = news.send(News::Said(format!("no storm: {failure}"))).await;
             return;
         }
     };
@@ -39,7 +39,7 @@ pub(super) async fn storm(at: Vec<String>, cluster: String, count: usize, news: 
     let mut took = Vec::with_capacity(count);
     while let Some(after) = joins.recv().await {
         took.push(after);
-        if took.len() % REPORT_EACH == 0 {
+        if took.len().is_multiple_of(REPORT_EACH) {
             let _ = tell(Storm::Joined(took.len())).await;
         }
     }
@@ -49,6 +49,7 @@ pub(super) async fn storm(at: Vec<String>, cluster: String, count: usize, news: 
     let ended = Storm::Ended { joined: took.len(), failed: count - took.len(), half, all };
     let _ = tell(ended).await;
     while readers.join_next().await.is_some() {}
+    let _ = tell(Storm::Over).await;
 }
 
 /// A reader that joins, and then follows the feed for a while.

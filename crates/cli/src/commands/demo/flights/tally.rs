@@ -33,6 +33,7 @@ struct Stormy {
     before: Option<Duration>,
     delays: Vec<Duration>,
     during: Option<Duration>,
+    is_over: bool,
 }
 
 /// A storm, as it is shown.
@@ -66,7 +67,7 @@ impl Tally {
             self.recent.pop_front();
         }
         if let Some(storm) = &mut self.storm
-            && !matches!(storm.now, Storm::Ended { .. })
+            && !storm.is_over
             && storm.delays.len() < DELAYS_MAX
         {
             storm.delays.push(delay);
@@ -83,7 +84,12 @@ impl Tally {
         match (&mut self.storm, news) {
             (_, Storm::Begins(readers)) => {
                 let before = self.delay().map(|(_, p99)| p99);
-                self.storm = Some(Stormy { now: news, readers, before, delays: Vec::new(), during: None });
+                let (delays, during) = Default::default();
+                self.storm = Some(Stormy { now: news, readers, before, delays, during, is_over: false });
+            }
+            (Some(storm), Storm::Over) => {
+                storm.is_over = true;
+                storm.during = quantile(&mut storm.delays, 0.99);
             }
             (Some(storm), _) => {
                 storm.now = news;
@@ -99,9 +105,9 @@ impl Tally {
         Some(StormFigures { now, readers, before, during })
     }
 
-    /// True while readers of a storm wait for their snapshots.
+    /// True while readers of a storm are there.
     pub(super) fn is_stormy(&self) -> bool {
-        self.storm.as_ref().is_some_and(|storm| !matches!(storm.now, Storm::Ended { .. }))
+        self.storm.as_ref().is_some_and(|storm| !storm.is_over)
     }
 }
 
@@ -139,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_in_a_storm_is_that_of_events_between_its_begin_and_its_end() {
+    fn delay_in_a_storm_is_that_of_events_while_its_readers_are_there() {
         let (mut tally, now) = (Tally::default(), Instant::now());
         let mut position = 0;
         let mut take = |tally: &mut Tally, ms| {
@@ -158,6 +164,7 @@ mod tests {
             all: Duration::from_millis(9),
         };
         tally.storm(ended);
+        tally.storm(Storm::Over);
         take(&mut tally, 500);
         let shown = tally.last_storm().unwrap();
         assert_eq!(

@@ -2,7 +2,6 @@
 
 use super::*;
 use treefold_mirror::Cut;
-use treefold_mirror::rules::Mode;
 
 pub(crate) fn report(epoch: u32, position: u64, offered: u64) -> OriginReport {
     OriginReport {
@@ -80,6 +79,7 @@ pub(crate) fn board(began: Instant) -> Board {
     observe(News::Storm(Storm::Begins(200)));
     observe(News::Read(Read::Event(cut(403), "DL101".to_owned(), values("boarding", 0), ms(20))));
     observe(News::Storm(Storm::Ended { joined: 200, failed: 0, half: ms(80), all: ms(140) }));
+    observe(News::Storm(Storm::Over));
     board
 }
 
@@ -127,6 +127,17 @@ fn second_storm_waits_for_the_first_one() {
     assert_eq!(board.apply(Action::Storm), Effect::Storm(STORM_READERS));
     board.observe(News::Storm(Storm::Begins(STORM_READERS)), Instant::now());
     assert_eq!(board.apply(Action::Storm), Effect::Nothing);
+}
+
+#[test]
+fn rules_are_switched_to_the_other_mode_of_a_living_origin() {
+    let mut board = board(Instant::now());
+    assert_eq!(board.apply(Action::Mode), Effect::Mode(Mode::Loaded));
+    let loaded = OriginReport { mode: Mode::Loaded, ..report(1, 510, 4_500) };
+    board.observe(News::Origin(loaded), Instant::now());
+    assert_eq!(board.apply(Action::Mode), Effect::Mode(Mode::Normal));
+    board.observe(News::Life(Part::Origin, Life::Dead), Instant::now());
+    assert_eq!(board.apply(Action::Mode), Effect::Nothing);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn life(life: Life, palette: Palette) -> Span<'static> {
 }
 
 /// The key and the name of a process, marked if it is selected.
-fn name(board: &Board, part: Part, key: String, palette: Palette) -> Vec<Span<'static>> {
+fn name(board: &Board, part: Part, key: &str, palette: Palette) -> Vec<Span<'static>> {
     let text = match part {
         Part::Origin => "origin".to_owned(),
         Part::Mirror(number) => format!("mirror {number}"),
@@ -50,7 +50,7 @@ fn name(board: &Board, part: Part, key: String, palette: Palette) -> Vec<Span<'s
 }
 
 fn origin(board: &Board, palette: Palette) -> Line<'static> {
-    let mut spans = name(board, Part::Origin, "o".to_owned(), palette);
+    let mut spans = name(board, Part::Origin, "o", palette);
     let Some(report) = &board.origin.report else { return Line::from(spans) };
     let rates = board.origin.rates();
     let rates =
@@ -77,7 +77,7 @@ fn of_mirror(
     furthest: u64,
     palette: Palette,
 ) -> Line<'static> {
-    let mut spans = name(board, Part::Mirror(number), number.to_string(), palette);
+    let mut spans = name(board, Part::Mirror(number), &number.to_string(), palette);
     match &mirror.status {
         Some(status) => {
             let behind = furthest.saturating_sub(status.position);
@@ -126,6 +126,7 @@ fn storm_line(storm: &StormFigures, palette: Palette) -> Line<'static> {
     spans.push(Span::raw(match now {
         Storm::Begins(_) => format!("{readers} readers join"),
         Storm::Joined(joined) => format!("{joined} of {readers} have a snapshot"),
+        Storm::Over => "over".to_owned(),
         Storm::Ended { joined, half, all, .. } => {
             format!("{joined} of {readers} got a snapshot in {} (half in {})", ms(all), ms(half))
         }
