@@ -120,7 +120,8 @@ pub(crate) fn run_overhead(args: &OverheadArgs) -> Result<(), Problem> {
 pub(crate) fn run_requests(args: &RequestsArgs) -> Result<(), Problem> {
     // The default is a checkpoint after 50 events.
     let modes = [("simple", false, None), ("selective", true, None), ("selective, half", true, Some(100))];
-    let cases: Vec<_> = args.requests.iter().flat_map(|&requests| modes.map(|mode| (requests, mode))).collect();
+    let cases: Vec<_> =
+        args.requests.iter().flat_map(|&requests| modes.map(|mode| (requests, mode))).collect();
     rounds(&cases, &args.rounds, |&(requests, (name, has_rules, every_events))| {
         let plan = Plan {
             mirrors: args.mirrors,
@@ -134,7 +135,8 @@ pub(crate) fn run_requests(args: &RequestsArgs) -> Result<(), Problem> {
         stage.join(Some(requests))?;
         let (seconds, cpu_us) = args.load.run(&mut stage)?;
         stage.end()?;
-        let point = stage.measure(Load { rate: Some(args.rate), joins: Some(requests) }, args.rounds.seconds)?;
+        let point =
+            stage.measure(Load { rate: Some(args.rate), joins: Some(requests) }, args.rounds.seconds)?;
         Ok(vec![Row {
             case: vec![("requests", requests.to_string()), ("function", name.to_owned())],
             figures: vec![

@@ -163,7 +163,9 @@ fn connect(args: &SystemArgs, work: Work) -> Result<Box<dyn Sink>, Problem> {
     }
     let is_ruled = args.system.has_rules;
     Ok(match args.system.base {
-        Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp => Box::new(feed::Feeder::start(args, is_ruled)?),
+        Base::Treefold | Base::TreefoldShared | Base::TreefoldHttp => {
+            Box::new(feed::Feeder::start(args, is_ruled)?)
+        }
         Base::Redis | Base::RedisScan => ruled(redis::Publisher::connect(args.port()?, work)?, is_ruled)?,
         Base::Nats => ruled(nats::Publisher::connect(args.port()?, false)?, is_ruled)?,
         Base::Jetstream | Base::JetstreamAlways => {
