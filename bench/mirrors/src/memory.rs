@@ -62,12 +62,15 @@ fn treefold() -> System {
     System { base: Base::Treefold, has_rules: false }
 }
 
-/// Lets time pass, and returns the most memory that a process had.
-fn watch(process: u32, seconds: f64) -> Result<u64, Problem> {
-    let (began, mut most) = (Instant::now(), 0);
-    while began.elapsed().as_secs_f64() < seconds {
-        pause(LOOK_INTERVAL)?;
-        most = most.max(resident_bytes(process)?);
+/// Lets time pass, and returns the most memory that a process had in the first half of it, and in the second.
+fn watch(process: u32, seconds: f64) -> Result<[u64; 2], Problem> {
+    let mut most = [0; 2];
+    for half in &mut most {
+        let began = Instant::now();
+        while began.elapsed().as_secs_f64() < seconds / 2.0 {
+            pause(LOOK_INTERVAL)?;
+            *half = (*half).max(resident_bytes(process)?);
+        }
     }
     Ok(most)
 }
@@ -83,13 +86,14 @@ pub(crate) fn run_slow(args: &SlowArgs) -> Result<(), Problem> {
     let mut phase = |stage: &mut Stage, name: &str, seconds: f64| -> Result<(), Problem> {
         eprintln!("{name}: {seconds} s");
         stage.mark()?;
-        let most = watch(stage.mirror_id()?, seconds)?;
+        let most = watch(stage.mirror_id()?, seconds)?.map(|bytes| bytes as f64 / f64::from(1 << 20));
         let counts = stage.counts()?;
         let worst = |figure: fn(&Count) -> f64| counts.iter().map(figure).fold(0.0, f64::max);
         rows.push(Row {
             case: vec![("phase", name.to_owned())],
             figures: vec![
-                ("mirror_mib_max", most as f64 / f64::from(1 << 20)),
+                ("mirror_mib_first_half", most[0]),
+                ("mirror_mib_second_half", most[1]),
                 ("delay_p50_us", worst(|count| count.delay_p50_us)),
                 ("delay_p99_us", worst(|count| count.delay_p99_us)),
                 ("pause_ms_max", worst(|count| count.pause_ms_max)),

@@ -72,11 +72,7 @@ pub(crate) struct Shared {
 /// If the number is not below the total, or the total is above [`MIRRORS_MAX`](treefold_mirror::follow::MIRRORS_MAX).
 pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
     let (accepting, acceptor) = accept();
-    let MirrorOptions { number, total, ref limits, .. } = options;
-    let follower = Follower::new(number, total, options.empty(Cut::default()), limits);
-    let serving = Serving::new(options.readers.clone());
-    let shared = Shared { held: Mutex::new(follower), serving, options };
-    let shared = Arc::new(shared);
+    let shared = Arc::new(Shared::new(options));
     let service = Service::new(shared.options.feed.as_str())
         .total(shared.options.total)
         .partition_arc(shared.options.number, Arc::clone(&shared) as _)
@@ -96,7 +92,7 @@ impl MirrorOptions {
         KeyedState::new(self.state.clone(), &self.limits, self.seed)
     }
 
-    fn empty(&self, cut: Cut) -> treefold_mirror::mirror::Mirror<KeyedState> {
+    pub(crate) fn empty(&self, cut: Cut) -> treefold_mirror::mirror::Mirror<KeyedState> {
         treefold_mirror::mirror::Mirror::new(Snapshot::beginning(cut, self.empty_state()), &self.limits)
     }
 }
@@ -200,6 +196,13 @@ impl Drop for Mirror {
 }
 
 impl Shared {
+    pub(crate) fn new(options: MirrorOptions) -> Self {
+        let MirrorOptions { number, total, ref limits, .. } = options;
+        let follower = Follower::new(number, total, options.empty(Cut::default()), limits);
+        let serving = Serving::new(options.readers.clone());
+        Self { held: Mutex::new(follower), serving, options }
+    }
+
     pub(crate) fn held(&self) -> MutexGuard<'_, Follower<KeyedState>> {
         // A panic while an event is applied is a defect of the state; the others go on with what is there.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)

@@ -20,6 +20,7 @@ use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
+mod files;
 
 /// Default address to listen at.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
@@ -175,6 +176,7 @@ impl NodeArgs {
         // Set before other threads start. If this fails, the allocator keeps its default.
         let limits = settings.file.limits.as_ref().unwrap_or(&Limits::DEFAULT);
         let _ = treefold::memory::keep_freed(limits.held_bytes_max);
+        let files = files::raise_limit();
         let services = tokio::select! {
             services = open_services(settings.serve.clone()) => services?,
             () = signals.next() => return Ok(Verdict::Full),
@@ -190,6 +192,7 @@ impl NodeArgs {
         for (unstarted, http) in mirrors.into_iter().flatten() {
             let mirror = unstarted.start(node.client());
             if let Some(http) = http {
+                files::warn(files, http.limits.connections_max);
                 let listener =
                     mirror.listen(http).await.map_err(|error| Failure::failed(error.to_string()))?;
                 listeners.push((mirror.feed().to_owned(), listener));

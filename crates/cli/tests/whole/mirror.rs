@@ -263,3 +263,28 @@ fn sources_that_cannot_start_are_told_with_their_names() {
         assert!(ended.stderr.contains(problem), "{source}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn node_raises_its_limit_of_open_files() {
+    let program = real::treefold();
+    let mut node = std::process::Command::new("sh")
+        .args(["-c", "ulimit -Hn 4000; ulimit -Sn 100; exec \"$0\" \"$@\""])
+        .arg(program.get_program())
+        .args(["node", "--listen", "127.0.0.1:0"])
+        .args(["--serve", "mirror=flights:partitions=0/1:http=127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("a shell can be started");
+    let mut line = String::new();
+    let mut lines = std::io::BufReader::new(node.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut lines, &mut line).expect("it prints its address");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.id())).expect("a process's limits");
+    node.kill().expect("it can be ended");
+    let said = node.wait_with_output().expect("it can be waited for");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("the limit");
+    let numbers: Vec<&str> = files.split_whitespace().skip(3).take(2).collect();
+    assert_eq!(numbers, ["4000", "4000"], "{files}");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("open 4000 files") && said.contains("10000 connections"), "{said}");
+}

@@ -302,3 +302,6 @@ fn begins(shared: &Shared, cut: Cut, rules_version: u32, because: Option<ResumeE
     let (deletes, retention_ms) = (state.deletes.clone(), state.retention_ms);
     Begins { cut, rules_version, deletes, retention_ms, because }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,12 @@ impl Shelf {
         }
     }
 
+    /// Number of messages.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.written.len()
+    }
+
     /// The channel of a filter.
     pub(crate) fn channel(&mut self, filter: Filter) -> Arc<Channel> {
         if let Some(known) = self.channels.get(&filter).and_then(Weak::upgrade) {
