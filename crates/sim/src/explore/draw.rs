@@ -111,6 +111,10 @@ pub fn draw(seed: u64) -> Scenario {
     scenario.pushing = draw_pushing(&scenario, span_us, is_stormy);
     scenario.streams = draw_streams(&scenario, span_us);
     scenario.feed = draw_feed(&scenario, span_us);
+    if scenario.feed.is_some() {
+        // Two processes of one mirror are no part of a feed.
+        scenario.replicas = 1;
+    }
     if is_stormy {
         scenario.faults.extend(draw_relay_faults(&scenario, span_us));
         scenario.faults.extend(draw_stream_faults(&scenario, span_us));

@@ -4,11 +4,13 @@
 //! for ever, or report errors that are no fault of core: for example, a link of one byte per second never
 //! becomes idle. Such a scenario is refused before it is played. The error names the field and its bounds.
 
+use super::feeding::PlannedFeed;
 use super::pushing::Pushing;
 use super::scenario::{Fault, Scenario, Weather};
 use super::streaming::{Mode, PlannedStream};
 use std::fmt::Display;
 use thiserror::Error;
+use treefold_mirror::rules::{RuleFile, RuleKind};
 
 /// Most members, and most observers.
 const NODES_MAX: u32 = 10_000;
@@ -27,6 +29,10 @@ const WORKERS_MAX: u32 = 1_024;
 const PIECES_MAX: usize = 1_024;
 /// Largest number of a planned request. The last requests of a play have larger numbers.
 const REQUEST_MAX: u64 = 999;
+/// Most files of rules, sources, and events of a source of a feed.
+const RULE_FILES_MAX: usize = 16;
+const SOURCES_MAX: usize = 16;
+const EVENTS_MAX: u32 = 100_000;
 const PERMILLE_MAX: u32 = 1_000;
 /// Largest factor of work times, of a call or of a node.
 const TIMES_MAX: u32 = 1_000;
@@ -92,6 +98,7 @@ impl Scenario {
         for (at, stream) in self.streams.iter().enumerate() {
             check_stream(at, stream)?;
         }
+        self.feed.as_ref().map_or(Ok(()), check_feed)?;
         self.pushing.as_ref().map_or(Ok(()), check_pushing)
     }
 }
@@ -111,6 +118,32 @@ fn check_stream(at: usize, stream: &PlannedStream) -> Result<(), UnplayableScena
         Mode::TimeOut(us) => within(field("mode.time_out"), us, 1, TIME_MAX_US),
         Mode::WaitForAll | Mode::DoNotWait => Ok(()),
     }
+}
+
+fn check_feed(feed: &PlannedFeed) -> Result<(), UnplayableScenario> {
+    within("feed.at_us", feed.at_us, 0, TIME_MAX_US)?;
+    within("feed.copies", feed.copies, 0, NODES_MAX)?;
+    within("feed.flush_us", feed.flush_us, 0, TIME_MAX_US)?;
+    within("feed.snapshot_within_us", feed.snapshot_within_us, 1, TIME_MAX_US)?;
+    within("feed.rules.number", feed.rules.len(), 1, RULE_FILES_MAX)?;
+    within("feed.sources.number", feed.sources.len(), 1, SOURCES_MAX)?;
+    for (at, text) in feed.rules.iter().enumerate() {
+        let wrong = |given: String| UnplayableScenario::Field {
+            field: format!("feed.rules[{at}]"),
+            given,
+            allowed: "a file of rules without functions".into(),
+        };
+        let file = RuleFile::read(text).map_err(|problems| wrong(format!("{problems:?}")))?;
+        if file.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Function(_))) {
+            return Err(wrong("one with a function".into()));
+        }
+    }
+    for (at, source) in feed.sources.iter().enumerate() {
+        within(format!("feed.sources[{at}].events"), source.events, 1, EVENTS_MAX)?;
+        within(format!("feed.sources[{at}].every_us"), source.every_us, 0, TIME_MAX_US)?;
+    }
+    let last = feed.mishaps.iter().map(|planned| planned.at_us).max().unwrap_or(0);
+    within("feed.mishaps.at_us.largest", last, 0, TIME_MAX_US)
 }
 
 fn check_pushing(pushing: &Pushing) -> Result<(), UnplayableScenario> {

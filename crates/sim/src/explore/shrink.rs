@@ -5,6 +5,7 @@
 //! is tried alone and is kept if the scenario still fails. This repeats until no change helps or the time is
 //! up. The result at that time fails like the original.
 
+use super::feeding::PlannedFeed;
 use super::pushing::Pushing;
 use super::scenario::{Scenario, Weather};
 use super::streaming::PlannedStream;
@@ -38,6 +39,7 @@ pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenar
             }
         }
         thin_out_pushing(&mut best, &mut keep);
+        thin_out_feed(&mut best, &mut keep);
         for simpler in simplifications() {
             let mut candidate = best.clone();
             simpler(&mut candidate);
@@ -84,6 +86,40 @@ fn thin_out_pushing(best: &mut Scenario, keep: &mut impl FnMut(&mut Scenario, Sc
         simpler(pushing_of(&mut candidate));
         keep(best, candidate);
     }
+}
+
+/// Removes the feed, or thins out its lists.
+fn thin_out_feed(best: &mut Scenario, keep: &mut impl FnMut(&mut Scenario, Scenario) -> bool) {
+    if best.feed.is_none() || keep(best, Scenario { feed: None, ..best.clone() }) {
+        return;
+    }
+    thin_out(best, |scenario| &mut feed_of(scenario).mishaps, keep);
+    thin_out(best, |scenario| &mut feed_of(scenario).readers, keep);
+    for simpler in feed_simplifications() {
+        let mut candidate = best.clone();
+        simpler(feed_of(&mut candidate));
+        keep(best, candidate);
+    }
+}
+
+fn feed_of(scenario: &mut Scenario) -> &mut PlannedFeed {
+    scenario.feed.as_mut().expect("invariant: the caller has checked that there is a feed")
+}
+
+/// Returns all ways to make a feed simpler.
+fn feed_simplifications() -> [fn(&mut PlannedFeed); 10] {
+    [
+        |f| f.sources.truncate((f.sources.len() / 2).max(1)),
+        |f| f.mirrors.truncate((f.mirrors.len() / 2).max(1)),
+        |f| f.sources.iter_mut().for_each(|source| source.events = (source.events / 2).max(1)),
+        |f| f.sources.iter_mut().for_each(|source| source.burst = 1),
+        |f| f.rules.truncate(1),
+        |f| f.origins.truncate(1),
+        |f| f.has_deletes = false,
+        |f| f.takes_for_us = 0,
+        |f| f.window_bytes = 1 << 20,
+        |f| f.limits.batch_bytes_max = 60 << 10,
+    ]
 }
 
 fn pushing_of(scenario: &mut Scenario) -> &mut Pushing {

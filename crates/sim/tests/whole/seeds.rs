@@ -146,10 +146,24 @@ fn sabotage_is_found() {
         (Sabotage::StreamMixWaves, "stream_counted_once"),
         (Sabotage::StreamDropPacket, "stream_nothing_lost"),
         (Sabotage::StreamDropMissed, "stream_down"),
+        (Sabotage::MirrorCountJoining, "mirror_acknowledged"),
+        (Sabotage::MirrorSendEarly, "mirror_state"),
+        (Sabotage::MirrorRecoverAnew, "mirror_checkpoints"),
+        (Sabotage::MirrorSnapshotAhead, "mirror_state"),
+        (Sabotage::MirrorResumeSkips, "mirror_readers"),
     ] {
         let broken = (1..=500).find_map(|seed| play(&draw(seed), Some(sabotage), None).violation);
         assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some(invariant), "{sabotage:?}");
     }
+}
+
+#[test]
+fn drawn_feeds_mirror_events() {
+    let scenario =
+        (1..).map(draw).find(|scenario| scenario.feed.is_some()).expect("every third scenario has a feed");
+    let played = play(&scenario, None, None);
+    assert_eq!(played.violation, None);
+    assert!(played.mirrored > 0, "{played:?}");
 }
 
 #[test]

@@ -71,6 +71,13 @@ impl Acknowledged {
             if left_out.contains(&event.kind) {
                 continue;
             }
+            // Its source will repeat a later event that leaves nothing of this one.
+            let is_later = |later: &&treefold_mirror::Event| {
+                later.key == event.key && later.kind == event.kind && later.replaces(event)
+            };
+            if source.events[*numbers.end() as usize..].iter().any(|e| is_later(&e)) {
+                continue;
+            }
             let effect = feed.history().iter().find(|(_, decided)| {
                 let found = &decided.event;
                 found.stream == event.stream
@@ -78,13 +85,6 @@ impl Acknowledged {
                     && found.key == event.key
                     && found.kind == event.kind
             });
-            // Its source will repeat a later event that leaves nothing of this one.
-            let is_later = |later: &&treefold_mirror::Event| {
-                later.key == event.key && later.kind == event.kind && later.replaces(event)
-            };
-            if effect.is_none() && source.events[*numbers.end() as usize..].iter().any(|e| is_later(&e)) {
-                continue;
-            }
             let Some((position, _)) = effect else {
                 let (kind, key, last) = (&event.kind, &event.key, feed.history().last());
                 return Err(format!(

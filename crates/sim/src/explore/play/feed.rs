@@ -53,9 +53,17 @@ impl Stage<'_> {
         self.run_until(self.world.now() + LOOK_EVERY)
     }
 
-    /// Tells whether the feed can recover: nodes refuse no work, and an origin has a place.
+    /// Tells whether the feed can recover: nodes refuse no work, an origin has a place, and no two processes have one
+    /// mirror, because an origin would feed one of them only.
     fn must_recover(&self) -> bool {
         let Some(feed) = self.world.mirrored() else { return false };
+        let holders = |mirror: u32| {
+            let holds = |at: &usize| self.world.place(*at).spec().partitions.contains(mirror);
+            (0..self.world.places()).filter(holds).count()
+        };
+        if feed.plan().mirrors.iter().any(|mirror| holders(mirror) > 1) {
+            return false;
+        }
         let can_start = |&at: &usize| self.life(at) == Life::Running && !self.leaving.contains(&at);
         let present = feed.present().is_none_or(|(at, ..)| can_start(&at));
         let is_refused = self.scenario.refuses_work() || self.scenario.refuses_streams();
