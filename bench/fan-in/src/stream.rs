@@ -195,7 +195,8 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     assert_eq!(root.asked, children, "the root must ask each of its children once");
     for &child in &in_order {
         let (joined, away) = (vec![(endpoint(child), 0)], Vec::new());
-        let news = StreamNews { stream: STREAM, place: 1, epoch: 1, received: 0, joined, away, hears_missed: false };
+        let news =
+            StreamNews { stream: STREAM, place: 1, epoch: 1, received: 0, joined, away, hears_missed: false };
         root.hear(FIRST_CHILD + child, StreamMessage::News(news));
     }
     let opening = clock.elapsed();

@@ -102,7 +102,11 @@ impl<P: Payload> StreamState<P> {
     /// the front-end never waits for packets that are taken.
     fn untold_bytes_max(&self) -> usize {
         let share = self.terms.window_bytes / (2 * (self.terms.levels as usize + 1));
-        if self.terms.spec.lag_bytes_max.is_some() { share.min(self.acknowledge_bytes() as usize) } else { share }
+        if self.terms.spec.lag_bytes_max.is_some() {
+            share.min(self.acknowledge_bytes() as usize)
+        } else {
+            share
+        }
     }
 
     /// Tells a new parent the last packet that everyone below has taken.

@@ -266,7 +266,11 @@ fn rest_of_a_run_that_was_received_in_part_is_passed_on_after_a_change_of_parent
     taken(&mut lone, 20, 5);
     take(&mut lone, 1, 6);
     pass(&mut lone, &[20], 300);
-    assert!(lone.said.iter().any(|(to, said)| {
-        *to == peer(2) && matches!(said, StreamMessage::Taken { upto: 3, .. })
-    }), "the second run is not taken as a whole: {:?}", lone.said);
+    assert!(
+        lone.said
+            .iter()
+            .any(|(to, said)| { *to == peer(2) && matches!(said, StreamMessage::Taken { upto: 3, .. }) }),
+        "the second run is not taken as a whole: {:?}",
+        lone.said
+    );
 }

@@ -190,7 +190,9 @@ pub fn endpoint_event(endpoint: u32, event: &EndpointEvent<Ink>) -> String {
         EndpointEvent::Packets(run) => {
             format!("endpoint {endpoint} is given packets {} to {}", run.first, run.last())
         }
-        EndpointEvent::Missed { first, last } => format!("endpoint {endpoint} missed packets {first} to {last}"),
+        EndpointEvent::Missed { first, last } => {
+            format!("endpoint {endpoint} missed packets {first} to {last}")
+        }
         EndpointEvent::Settled { bytes } => format!("endpoint {endpoint} has {bytes} bytes settled"),
         EndpointEvent::Closed(reason) => format!("endpoint {endpoint} is closed: {reason}"),
     }

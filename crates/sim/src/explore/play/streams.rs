@@ -4,8 +4,8 @@
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::streams::Heard;
 use crate::explore::invariant::{
-    stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost, stream_unheld,
-    stream_windows,
+    stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost,
+    stream_unheld, stream_windows,
 };
 use crate::explore::streaming::Mode;
 use crate::world::place::Life;

@@ -2,8 +2,8 @@
 
 use super::end::stream_error_of;
 use super::header::{
-    AheadHeader, DownHeader, MissedHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, RunHeader, SettledHeader,
-    TakenHeader, UpHeader,
+    AheadHeader, DownHeader, MissedHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, RunHeader,
+    SettledHeader, TakenHeader, UpHeader,
 };
 use super::run::run_of;
 use super::tags::TagSets;

@@ -2,8 +2,8 @@
 
 use super::end::close_header;
 use super::header::{
-    AheadHeader, DownHeader, MissedHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader,
-    TakenHeader, UpHeader,
+    AheadHeader, DownHeader, MissedHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader,
+    SettledHeader, TakenHeader, UpHeader,
 };
 use super::tags::put_tags;
 use super::{lane_within, lanes_max, names_within};
