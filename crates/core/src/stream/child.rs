@@ -23,6 +23,8 @@ impl<P> Default for Half<P> {
 }
 
 /// The state that a stream keeps for a child.
+///
+/// Eleven fields, because both directions need some: packets that come up in parts, and packets down that it must take.
 #[derive(Debug)]
 pub(crate) struct Flow<P> {
     pub(crate) source: u32,

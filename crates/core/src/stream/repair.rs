@@ -234,6 +234,7 @@ impl<P: Payload> StreamState<P> {
         }
         self.settle_taken(desk.cx);
         self.tell_taken(desk.cx);
+        self.repeat_taken(desk.cx);
         self.give_up_stuck_filter(desk.cx, now)?;
         self.look_after_operator_wants(desk, now)?;
         self.lose_silent(desk.cx, now);

@@ -156,11 +156,24 @@ impl<P: Payload> StreamState<P> {
     }
 
     /// All endpoints below that give nothing now, with reasons, as far as this node knows.
+    ///
+    /// If a child lags here and has itself lost endpoints, the loss counts: they do not come back when the child does.
     pub(crate) fn all_away(&self, losses_max: usize) -> Vec<Missing> {
-        let mut all = Vec::new();
-        self.roll.away.iter().for_each(|loss| note(&mut all, loss.clone(), losses_max));
-        for loss in self.seat.children.iter().flat_map(|child| &child.more.away) {
-            let partitions = loss.partitions.difference(&self.roll.away_set);
+        let below = || self.seat.children.iter().flat_map(|child| &child.more.away);
+        let mut lost_below = PartitionSet::new();
+        for loss in below().filter(|loss| loss.reason != Reason::Lagging) {
+            lost_below.union_with(&loss.partitions);
+        }
+        let (mut all, mut said) = (Vec::new(), PartitionSet::new());
+        for loss in &self.roll.away {
+            let lags = loss.reason == Reason::Lagging;
+            let partitions =
+                if lags { loss.partitions.difference(&lost_below) } else { loss.partitions.clone() };
+            said.union_with(&partitions);
+            note(&mut all, Missing { partitions, ..loss.clone() }, losses_max);
+        }
+        for loss in below() {
+            let partitions = loss.partitions.difference(&said);
             note(&mut all, Missing { partitions, ..loss.clone() }, losses_max);
         }
         all

@@ -118,6 +118,18 @@ impl<P: Payload> StreamState<P> {
         }
     }
 
+    /// Repeats the last acknowledgement, in a stream with a lag limit.
+    ///
+    /// A parent from which this node lags sends no packet whose acknowledgement could show that it has taken all.
+    pub(crate) fn repeat_taken(&mut self, cx: &mut Context<P>) {
+        if self.terms.spec.lag_bytes_max.is_some()
+            && self.order.orphan_since.is_none()
+            && !self.roll.is_opening
+        {
+            self.tell_taken_again(cx);
+        }
+    }
+
     /// Reports packets taken since the last report to the parent, or to the front-end's user.
     pub(crate) fn tell_taken(&mut self, cx: &mut Context<P>) {
         if self.down.untold_packets == 0 {

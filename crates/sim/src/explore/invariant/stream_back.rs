@@ -3,6 +3,7 @@
 
 use super::Finding;
 use super::streams::Heard;
+use treefold_core::error::Missing;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::Synchronisation;
 use treefold_core::time::Duration;
@@ -19,7 +20,9 @@ pub fn all_back(heard: &Heard, living: &PartitionSet, only_attend: bool) -> Find
     let wanted = heard.asked.intersection(living);
     let unsaid = wanted.difference(&heard.present);
     if !unsaid.is_empty() {
-        return Err(format!("endpoints {unsaid} run, but do not take part; these do: {}", heard.present));
+        let reason = |loss: &Missing| format!("{} {}", loss.partitions, loss.reason);
+        let away: Vec<String> = heard.away.iter().map(reason).collect();
+        return Err(format!("endpoints {unsaid} run, but do not take part; away: {}", away.join(", ")));
     }
     if only_attend {
         return Ok(());

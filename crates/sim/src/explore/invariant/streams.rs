@@ -6,6 +6,7 @@
 use super::{stream_counted_once, stream_partitioned, stream_tags};
 use crate::world::ink::Ink;
 use std::collections::BTreeMap;
+use treefold_core::error::Missing;
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamSpec, StreamWave, Synchronisation};
@@ -36,6 +37,8 @@ pub struct Heard {
     pub first: PartitionSet,
     /// The endpoints that take part, by the latest event.
     pub present: PartitionSet,
+    /// The endpoints that are away, by the latest event.
+    pub away: Vec<Missing>,
     /// If waves wait for endpoints: the contributors and the missing endpoints of each wave, by tag.
     pub waves: BTreeMap<u64, (PartitionSet, PartitionSet)>,
     /// In do-not-wait mode: the packets that came, by endpoint.
@@ -58,6 +61,7 @@ impl Heard {
             asked: PartitionSet::new(),
             first: PartitionSet::new(),
             present: PartitionSet::new(),
+            away: Vec::new(),
             waves: BTreeMap::new(),
             packets: BTreeMap::new(),
             losses: BTreeMap::new(),
@@ -122,11 +126,15 @@ impl Streams {
             StreamEvent::Opened { stream, endpoints, missing, .. } => {
                 heard.stream = Some(*stream);
                 heard.present.clone_from(endpoints);
+                heard.away.clone_from(missing);
                 heard.first.clone_from(endpoints);
                 heard.asked.clone_from(endpoints);
                 missing.iter().for_each(|loss| heard.asked.union_with(&loss.partitions));
             }
-            StreamEvent::Changed { endpoints, .. } => heard.present.clone_from(endpoints),
+            StreamEvent::Changed { endpoints, away, .. } => {
+                heard.present.clone_from(endpoints);
+                heard.away.clone_from(away);
+            }
             StreamEvent::Wave(wave) => {
                 self.waves += 1;
                 let Some(stream) = heard.stream else {
