@@ -11,13 +11,17 @@
 //! While packets wait for the journal, or for the stream's window, events gather in the origin's ready queue; if that
 //! is full too, the origin refuses events as busy.
 
+mod fence;
+
+use self::fence::{Fence, sign_is_due};
 use crate::journaling::{JournalState, Journaling, WRITES_MAX};
-use crate::reading::{MirrorStatus, STATUS};
+use crate::promotion::{TakeOver, TakeOverError, Won, mirrors_of, statuses, win};
+use crate::reading::MirrorStatus;
 use crate::{FeedParams, random_seed, unix_ms};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -39,9 +43,6 @@ use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 const ASKS_MAX: usize = 256;
 /// Time that a checkpoint waits for all mirrors. Later votes count too.
 const VOTES_WITHIN: Duration = Duration::from_millis(100);
-
-/// Time that mirrors have to tell how far they are, before an origin continues after a journal.
-const STATUS_WITHIN: Duration = Duration::from_millis(250);
 
 /// Settings of an origin.
 pub struct OriginOptions {
@@ -72,13 +73,31 @@ impl OriginOptions {
     }
 }
 
+impl OriginOptions {
+    fn check_empty_journal(&self) -> Result<(), StartError> {
+        match &self.journal {
+            Some(journal) if !journal.epochs().is_empty() => Err(StartError::JournalInUse),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// An origin of a feed. Dropping it ends the feed's stream; mirrors keep their state.
 #[derive(Debug)]
 pub struct Origin {
     asks: mpsc::Sender<Ask>,
     acknowledged: watch::Receiver<Acknowledged>,
     journal: Option<watch::Receiver<JournalState>>,
+    ended: Arc<OnceLock<Arc<EndError>>>,
     running: JoinHandle<()>,
+}
+
+/// An origin before it has a stream.
+struct Begun {
+    deciding: treefold_mirror::origin::Origin,
+    past: Lineage,
+    candidate: Option<u64>,
+    journal: Option<Box<dyn Journal>>,
 }
 
 /// For each incoming stream, the number up to which all its events are acknowledged: in the origin's journal, if it
@@ -139,11 +158,19 @@ pub enum OfferError {
 
 /// The reason why an origin has ended by itself.
 #[derive(Debug, thiserror::Error)]
-enum EndError {
+pub enum EndError {
+    /// The stream is over.
     #[error("the stream to the mirrors is over: {0}")]
     Stream(#[from] Error),
+    /// The journal has failed.
     #[error("the journal has failed: {0}")]
     Journal(Arc<str>),
+    /// Another origin has the mirrors' promises.
+    #[error("a newer origin (epoch {epoch}) has taken over")]
+    Fenced {
+        /// The epoch of the newer origin.
+        epoch: u32,
+    },
 }
 
 /// The reason why an origin cannot start.
@@ -158,6 +185,12 @@ pub enum StartError {
     /// The journal can't be read, or can't begin an epoch.
     #[error("the journal: {0}")]
     Journal(#[from] JournalError),
+    /// The origin could not take over.
+    #[error(transparent)]
+    TakeOver(#[from] TakeOverError),
+    /// A journal of another origin.
+    #[error("the journal has events of an earlier origin; an origin that takes over needs a new directory")]
+    JournalInUse,
     /// The feed has had as many epochs as can be counted.
     #[error("the journal is of epoch {}, the last one; begin a new feed with another name", u32::MAX)]
     Epochs,
@@ -199,8 +232,61 @@ impl Origin {
                 (deciding, past, Some(journal))
             }
         };
+        let deciding = deciding.with_copies(copies);
+        Self::open(client, feed, Begun { deciding, past, candidate: None, journal }).await
+    }
+
+    /// Takes over a feed whose origin has died: takes promises from its mirrors, and continues the log of the mirror that
+    /// is furthest. [`OriginOptions::copies`] must be that of the old origin. A journal must be empty; the feed goes on
+    /// in it.
+    ///
+    /// # Errors
+    /// [`StartError`]. Mirrors may have given a promise, and then no longer follow the old origin.
+    pub async fn take_over(
+        client: &Client,
+        feed: &str,
+        options: OriginOptions,
+        authority: TakeOver,
+    ) -> Result<Self, StartError> {
+        options.check_empty_journal()?;
+        let won = win(client, feed, options.copies, options.epoch, authority).await?;
+        Self::continue_from(client, feed, options, won).await
+    }
+
+    /// The second half of [`take_over`](Self::take_over), for a candidate that has won.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn continue_from(
+        client: &Client,
+        feed: &str,
+        options: OriginOptions,
+        won: Won,
+    ) -> Result<Self, StartError> {
+        options.check_empty_journal()?;
+        let OriginOptions { rules, functions, limits, copies, mut journal, seed, .. } = options;
+        let Won { recovery, elected, candidate } = won;
+        tracing::info!(feed, cut = %recovery.cut(), mirror = elected.mirror, "takes over");
+        let mut held = elected.held;
+        if let Some(journal) = &mut journal {
+            // All packets pass the journal once more.
+            held = elected.log.base;
+            journal.begin_after(held)?;
+            journal.begin_epoch(recovery.cut().epoch)?;
+        }
+        let past = recovery.past().clone();
+        let deciding =
+            treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
+        let deciding = deciding.with_copies(copies);
+        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal }).await
+    }
+
+    /// Opens the stream to the mirrors, and starts the task.
+    async fn open(client: &Client, feed: &str, begun: Begun) -> Result<Self, StartError> {
+        let Begun { deciding, past, candidate, journal } = begun;
         let mirrors = mirrors_of(client, feed).await?;
-        let params = FeedParams::Origin { epoch: deciding.cut().epoch, past: past.ends().to_vec(), mirrors };
+        let epoch = deciding.cut().epoch;
+        let params = FeedParams::Origin { epoch, past: past.ends().to_vec(), mirrors, candidate };
         let stream = client
             .stream(feed)
             .up_filter("min")
@@ -211,7 +297,7 @@ impl Origin {
         let (asks, received) = mpsc::channel(ASKS_MAX);
         let (telling, acknowledged) = watch::channel(Acknowledged::default());
         let task = Task {
-            deciding: deciding.with_copies(copies),
+            deciding,
             stream,
             journal: journal.map(Journaling::start),
             pending: VecDeque::new(),
@@ -220,15 +306,23 @@ impl Origin {
             mirrors,
             has_warned: false,
             sending: None,
+            fence: Fence::new(client.clone(), feed, epoch),
             began: std::time::Instant::now(),
         };
         let (feed, journal) = (feed.to_owned(), task.journal.as_ref().map(Journaling::watch));
+        let ended = Arc::new(OnceLock::new());
+        let telling = Arc::clone(&ended);
         let running = tokio::spawn(async move {
-            if let Err(error) = task.run().await {
+            if let Err(error) = task.run(&telling).await {
                 tracing::error!(%feed, %error, "the origin has ended");
             }
         });
-        Ok(Self { asks, acknowledged, journal, running })
+        Ok(Self { asks, acknowledged, journal, ended, running })
+    }
+
+    /// The reason why the origin has ended by itself.
+    pub fn end_reason(&self) -> Option<&EndError> {
+        self.ended.get().map(|error| &**error)
     }
 
     /// The acknowledged events. A source that dies repeats its events from the first one that is not acknowledged.
@@ -322,6 +416,8 @@ fn recover(journal: &mut dyn Journal, least: u32) -> Result<Recovery, StartError
 
 type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
 
+/// The task of an origin. It has eleven fields, because it connects the deciding origin with its stream, its journal and
+/// its sources.
 struct Task {
     deciding: treefold_mirror::origin::Origin,
     stream: Stream,
@@ -336,12 +432,25 @@ struct Task {
     has_warned: bool,
     /// The packet that waits for room in the stream's window.
     sending: Option<Sending>,
+    fence: Fence,
     began: std::time::Instant,
 }
 
 impl Task {
-    async fn run(mut self) -> Result<(), EndError> {
+    async fn run(self, telling: &OnceLock<Arc<EndError>>) -> Result<(), Arc<EndError>> {
+        // Sources see the end of the task when they can see its reason.
+        let acknowledged = self.acknowledged.clone();
+        let ended = self.follow().await.map_err(Arc::new);
+        if let Err(error) = &ended {
+            let _ = telling.set(Arc::clone(error));
+        }
+        drop(acknowledged);
+        ended
+    }
+
+    async fn follow(mut self) -> Result<(), EndError> {
         let seated = self.stream.endpoints().clone();
+        let mut sign_at = tokio::time::Instant::now();
         // A mirror that is behind learns it, although no event comes.
         self.deciding.handle_mirrors(self.now(), seated.iter());
         loop {
@@ -355,6 +464,8 @@ impl Task {
                     self.sending = None;
                 }
                 () = changed(&mut self.journal) => self.note_journal()?,
+                epoch = self.fence.fenced() => return Err(EndError::Fenced { epoch }),
+                () = sign_is_due(&mut sign_at) => self.give_sign(),
                 event = self.stream.next() => self.take(event?),
                 asked = self.asks.recv() => match asked {
                     Some(ask) => self.answer_all(ask),
@@ -412,6 +523,16 @@ impl Task {
         let needless = self.deciding.trim_journal();
         if let Some(journal) = &self.journal {
             journal.trim(needless);
+        }
+    }
+
+    /// Asks for votes although nothing has happened: mirrors hear that the origin lives. If it lacks mirrors, it asks
+    /// whether another origin has them.
+    fn give_sign(&mut self) {
+        self.deciding.request_votes(self.now());
+        let needs = self.deciding.copies().max(1) as usize;
+        if self.deciding.checkpoints().shortage().is_some() || self.stream.endpoints().len() < needs {
+            self.fence.look();
         }
     }
 
@@ -517,25 +638,13 @@ async fn changed(journal: &mut Option<Journaling>) {
 
 /// The position that all mirrors have which can go on with their state. 0 if none can.
 async fn held_by_mirrors(client: &Client, feed: &str, recovery: &Recovery) -> u64 {
-    let mirrors = client
-        .call::<Vec<MirrorStatus>>(&format!("{feed}/{STATUS}"), &())
-        .min_coverage(0.0)
-        .deadline(STATUS_WITHIN)
-        .await;
     // A mirror that does not answer, and is further behind, takes a snapshot of another one.
-    let mirrors = mirrors.ok().and_then(|reply| reply.value).unwrap_or_default();
+    let mirrors = statuses(client, feed).await;
     let goes_on = |mirror: &MirrorStatus| {
         let cut = Cut { epoch: mirror.epoch, position: mirror.position };
         mirror.is_current && recovery.past().has(cut, recovery.cut().epoch)
     };
     mirrors.iter().filter(|mirror| goes_on(mirror)).map(|mirror| mirror.position).min().unwrap_or(0)
-}
-
-/// The number of mirrors that the feed may have, as its mirrors declare it.
-async fn mirrors_of(client: &Client, feed: &str) -> Result<u32, Error> {
-    let totals = client.status().await?.totals;
-    // Nobody has a vote in a feed without mirrors; opening the stream tells the problem.
-    Ok(totals.iter().find(|known| known.service == feed).map_or(0, |known| known.agreed.total))
 }
 
 /// Takes the votes of a wave. Leases run on without a vote: mirrors whose votes can't be folded must not hold up the
@@ -573,55 +682,4 @@ fn read_vote(packet: &Bytes) -> Option<Vote> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
-    use super::*;
-    use treefold::operators::packet::Row;
-    use treefold_core::time::Duration;
-    use treefold_mirror::origin::LEASE_DEFAULT;
-    use treefold_mirror::packet::{Holding, Monitored};
-
-    fn wave(packets: Vec<Bytes>, missing: &[u32]) -> StreamWave<Bytes> {
-        let away = Missing {
-            partitions: PartitionSet::from_iter(missing.iter().copied()),
-            node: None,
-            reason: Reason::FilterFailed("arrays of 2 and 3 numbers".into()),
-        };
-        StreamWave { tag: 1, packets, contributors: PartitionSet::new(), missing: vec![away] }
-    }
-
-    fn vote(total: u32) -> Bytes {
-        let vote = Vote::of(0, total, 1, Holding::Has(0), Monitored::default());
-        let (numbers, held) = vote.to_numbers();
-        numbers.into_iter().fold(Row::new(), Row::i64).i64s(held).packet().into_bytes()
-    }
-
-    fn deciding() -> treefold_mirror::origin::Origin {
-        let (rules, begin) = (Arc::new(RuleFile::default()), Cut { epoch: 1, position: 0 });
-        let (functions, limits) = (Functions::new(), MirrorLimits::default());
-        let mut deciding = treefold_mirror::origin::Origin::new(begin, rules, functions, limits, 1).unwrap();
-        deciding.handle_mirrors(Instant::START, 0..2);
-        deciding
-    }
-
-    #[test]
-    fn leases_run_out_although_votes_cannot_be_folded() {
-        let mut deciding = deciding();
-        let late = Instant::START + LEASE_DEFAULT + Duration::from_secs(1);
-        assert!(!take_votes(&mut deciding, Instant::START, &wave(Vec::new(), &[0, 1]), 2));
-        assert_eq!(deciding.checkpoints().mirrors().count(), 2);
-        assert!(!take_votes(&mut deciding, late, &wave(Vec::new(), &[0, 1]), 2));
-        assert_eq!(deciding.checkpoints().mirrors().count(), 0);
-    }
-
-    #[test]
-    fn votes_of_another_number_of_mirrors_are_not_counted() {
-        let mut deciding = deciding();
-        assert!(!take_votes(&mut deciding, Instant::START, &wave(vec![vote(3)], &[]), 2));
-        assert_eq!(deciding.checkpoints().shortage(), None);
-        assert_eq!(deciding.checkpoints().mirrors().next(), Some((0, None)));
-        assert!(take_votes(&mut deciding, Instant::START, &wave(vec![vote(2)], &[]), 2));
-        assert_eq!(deciding.checkpoints().mirrors().next(), Some((0, Some(0))));
-    }
-}
+mod tests;

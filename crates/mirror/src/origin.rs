@@ -157,6 +157,11 @@ impl Origin {
         self
     }
 
+    /// The number of mirrors that must have an event before it is acknowledged.
+    pub fn copies(&self) -> u32 {
+        self.acknowledging.copies()
+    }
+
     /// Takes an event of a source. The first event of a stream may have any number.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod mirror;
 mod nodes;
 #[cfg(feature = "wasm")]
 mod operators;
+mod promotion;
 mod pseudo_terminal;
 mod pushes;
 mod real;

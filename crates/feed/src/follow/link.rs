@@ -155,6 +155,9 @@ mod tests {
             keys,
             rules_version,
             committed,
+            promised: 0,
+            keeps_promises: false,
+            silent_ms: None,
             readers,
             pending_requests,
         }

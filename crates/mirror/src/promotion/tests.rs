@@ -337,15 +337,16 @@ impl World {
         if follower.promised() != promise || follower.known() != promise.epoch {
             return None;
         }
+        let Standing { position, .. } = elected.log.standing;
+        if follower.pledged().is_none_or(|log| log.standing.position != position) {
+            // The mirror has restarted since its pledge.
+            return None;
+        }
         let mut recovery = Recovery::of_mirror(promise.epoch, &elected);
         for packet in follower.tail(elected.log.base).ok()? {
             recovery.take_packet(packet).unwrap();
         }
-        let Standing { position, .. } = elected.log.standing;
-        if recovery.position() != position {
-            // The mirror has restarted since its pledge, and has a state again.
-            return None;
-        }
+        assert_eq!(recovery.position(), position);
         self.elected.push((promise.epoch, self.step));
         let held = follower.standing_state();
         if let Some(lost) = self.acknowledged.iter().find(|key| held.value(key).is_none()) {

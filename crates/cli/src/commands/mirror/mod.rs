@@ -2,7 +2,8 @@
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal. [`watch`] is a reader of one, and [`status`] shows its
+//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal; [`take_over`]: how it takes
+//!   over from a dead one. [`watch`] is a reader of one, and [`status`] shows its
 //!   mirrors.
 //! - [`flights`]: writes a trace of an airline.
 
@@ -14,6 +15,7 @@ mod replay;
 mod rules;
 mod sources;
 mod status;
+mod take_over;
 mod trace;
 mod watch;
 
