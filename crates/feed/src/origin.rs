@@ -277,6 +277,7 @@ impl Origin {
         let past = recovery.past().clone();
         let deciding =
             treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
+        let deciding = if journal.is_none() { deciding.without_journal() } else { deciding };
         let deciding = deciding.with_copies(copies);
         Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal }).await
     }

@@ -12,14 +12,15 @@ use crate::reading::{MirrorStatus, STATUS};
 use std::time::Duration;
 use treefold::operators::Raw;
 use treefold::{Client, Error, PartitionSet};
-use treefold_mirror::Cut;
 use treefold_mirror::promotion::{
-    AUTOMATIC_LEAST, Elected, Election, NotElected, Promise, PromiseRefusal, Unelectable, pledges_needed,
+    AUTOMATIC_LEAST, Elected, Election, NotElected, Pledge, PledgedLog, Promise, PromiseRefusal, Standing,
+    Unelectable, pledges_needed,
 };
 use treefold_mirror::recovery::{Recovery, RecoveryError};
+use treefold_mirror::{Cut, Lineage};
 
 /// Time that mirrors have to tell their state.
-const STATUS_WITHIN: Duration = Duration::from_millis(250);
+const STATUS_WITHIN: Duration = Duration::from_millis(500);
 /// Time that mirrors have to promise: they write to their disks.
 const PROMISE_WITHIN: Duration = Duration::from_secs(2);
 /// Time that a mirror has for a part of its log.
@@ -191,13 +192,23 @@ pub async fn win(
     if authority == TakeOver::Automatic && total < AUTOMATIC_LEAST {
         return Err(TakeOverError::FewMirrors { total });
     }
-    let known = statuses(client, feed).await.iter().map(MirrorStatus::known).max().unwrap_or(0);
+    let mirrors = statuses(client, feed).await;
+    let known = mirrors.iter().map(MirrorStatus::known).max().unwrap_or(0);
     let (mut epoch, mut tries, candidate) = (known.saturating_add(1).max(least), 1, random_seed());
+    let is_automatic = authority == TakeOver::Automatic;
+    let new = |epoch| -> Result<Election, Unelectable> {
+        let election = Election::new(Promise { epoch, candidate }, total, copies)?;
+        Ok(if is_automatic { election.automatic() } else { election })
+    };
+    // A promise ends the old origin's epoch at the mirror, so it is not asked for in vain.
+    let counts = |mirror: &&MirrorStatus| mirror.has_state && (mirror.keeps_promises || !is_automatic);
+    if (mirrors.iter().filter(counts).count() as u32) < pledges_needed(total, copies) {
+        let mut hopeless = new(epoch)?;
+        mirrors.iter().for_each(|mirror| hopeless.take(as_pledge(mirror)));
+        hopeless.elected()?;
+    }
     loop {
-        let mut election = Election::new(Promise { epoch, candidate }, total, copies)?;
-        if authority == TakeOver::Automatic {
-            election = election.automatic();
-        }
+        let mut election = new(epoch)?;
         let refused = ask(client, feed, total, &mut election).await?;
         match election.elected() {
             Ok(elected) => {
@@ -216,6 +227,18 @@ pub async fn win(
             },
         }
     }
+}
+
+/// The pledge that a mirror would give.
+fn as_pledge(mirror: &MirrorStatus) -> Pledge {
+    let log = mirror.has_state.then(|| PledgedLog {
+        standing: Standing { adopted: mirror.epoch, position: mirror.position },
+        past: Lineage::default(),
+        base: 0,
+        rules_version: mirror.rules_version,
+        streams: Vec::new(),
+    });
+    Pledge { mirror: mirror.mirror, log, is_durable: mirror.keeps_promises }
 }
 
 /// Asks all mirrors for their promise. Returns the refusal that knows the latest epoch.

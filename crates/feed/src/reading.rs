@@ -75,6 +75,8 @@ pub struct MirrorStatus {
     pub rules_version: u32,
     /// All mirrors have the events up to this position.
     pub committed: u64,
+    /// True if a new origin could continue its log.
+    pub has_state: bool,
     /// The epoch that the mirror has promised to an origin that takes over; 0 if none.
     pub promised: u32,
     /// True if its promises outlive its process.
@@ -104,6 +106,7 @@ impl MirrorStatus {
             keys: mirror.state().len(),
             rules_version: mirror.rules_version(),
             committed: mirror.log().committed(),
+            has_state: held.pledged().is_some(),
             promised: held.promised().epoch,
             keeps_promises: shared.options.promises.is_some(),
             silent_ms: shared.silent_ms(),

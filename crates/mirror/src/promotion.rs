@@ -118,7 +118,7 @@ pub enum Unelectable {
 /// The reason why a candidate is not elected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{needs} of the feed's {total} mirrors must promise epoch {epoch} and have a state; these did: {}; without a state: \
+    "{needs} of the feed's {total} mirrors must promise epoch {epoch} and have a state; these do: {}; without a state: \
      {}; without a durable promise: {}; the others did not answer",
     list(.promised), list(.stateless), list(.forgetful)
 )]

@@ -191,7 +191,7 @@ fn take_over_by_hand_says_which_mirrors_it_needs() {
     assert!(ended.stderr.contains("feed with --copies 2 or more, or take over by hand"), "{}", ended.stderr);
     let ended = run(&format!("mirror feed flights - --copies 2 --take-over --at {}", nodes[0].addr));
     assert_eq!(ended.code, 1);
-    let needs = "2 of the feed's 3 mirrors must promise epoch 1 and have a state; these did: none; without a state: 0, 1, 2";
+    let needs = "2 of the feed's 3 mirrors must promise epoch 1 and have a state; these do: none; without a state: 0, 1, 2";
     assert!(ended.stderr.contains(needs), "{}", ended.stderr);
 
     let mut old = Feed::start(&nodes[0], &[]);

@@ -155,6 +155,7 @@ mod tests {
             keys,
             rules_version,
             committed,
+            has_state: true,
             promised: 0,
             keeps_promises: false,
             silent_ms: None,

@@ -356,7 +356,8 @@ impl World {
             ));
         }
         let (past, held) = (recovery.past().clone(), elected.held);
-        let next = Origin::recover(recovery, held, rules(), Functions::new(), LIMITS, 1).unwrap();
+        let next =
+            Origin::recover(recovery, held, rules(), Functions::new(), LIMITS, 1).unwrap().without_journal();
         self.run(next, past, Some(promise.candidate));
         let last = self.origins.len() - 1;
         for mirror in 0..self.total() {
@@ -415,12 +416,13 @@ fn model_finds_defects() {
     // Each search begins shortly before the first seed that showed the defect, and goes on if the model has changed.
     for (sabotage, first) in [
         (Sabotage::FewPledges, 0),
-        (Sabotage::PositionFirst, 11_100),
-        (Sabotage::AdoptedAtOnce, 200),
-        (Sabotage::ForgottenPromises, 100),
+        (Sabotage::PositionFirst, 0),
+        (Sabotage::AdoptedAtOnce, 0),
+        (Sabotage::ForgottenPromises, 0),
         (Sabotage::FewCopies, 0),
     ] {
         let (violation, ..) = play(first..first + 40_000, sabotage);
+        println!("{sabotage:?}: {violation:?}");
         assert!(violation.is_some(), "{sabotage:?} is not found");
     }
 }
@@ -458,7 +460,7 @@ fn error_names_the_mirrors_that_promised() {
     election.take(pledge(11, Some((2, 5))));
     assert_eq!(
         election.elected().unwrap_err().to_string(),
-        "6 of the feed's 11 mirrors must promise epoch 4 and have a state; these did: 0; without a state: 3; without \
+        "6 of the feed's 11 mirrors must promise epoch 4 and have a state; these do: 0; without a state: 3; without \
          a durable promise: 9; the others did not answer"
     );
 }

@@ -140,6 +140,7 @@ mod tests {
             keys: 3,
             rules_version: 1,
             committed: 5,
+            has_state: true,
             promised: 0,
             keeps_promises: false,
             silent_ms: None,
