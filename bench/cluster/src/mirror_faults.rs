@@ -23,7 +23,7 @@ use super::faults::drawn_seed;
 use super::judged;
 use clap::Args;
 use display::Seen;
-use parts::{Feed, Part};
+use parts::{Feed, Part, Succession};
 use serde::{Deserialize, Serialize};
 use source::Sources;
 use std::time::{Duration, Instant};
@@ -54,6 +54,10 @@ pub(crate) struct BenchMirrorFaults {
     #[arg(long, value_name = "POLICY", default_value = "always")]
     sync: String,
 
+    /// The origin has no journal. When it dies, another one takes over from the mirrors, of which it needs two copies
+    #[arg(long, conflicts_with = "sync")]
+    standby: bool,
+
     /// Seed of the faults. If it is left out, a seed is drawn and printed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -69,6 +73,7 @@ Exit code 1 if an acknowledged event was lost, or a display missed, repeated or 
 
 Examples:
   bench-cluster mirror-faults --rounds 1000 --seed 7
+  bench-cluster mirror-faults --rounds 200 --standby --seed 7
   bench-cluster mirror-faults --rounds 20 --sync none";
 
 /// Rules that keep last values, so that all states can be compared at rest.
@@ -161,7 +166,12 @@ struct Trial {
 
 impl Trial {
     async fn start(args: &BenchMirrorFaults) -> Result<Self, Failure> {
-        let feed = Feed::start(args.mirrors, args.displays, &args.sync, RULES).await?;
+        let succession = match args.sync.as_str() {
+            _ if args.standby => Succession::Standby,
+            "none" => Succession::Nothing,
+            sync => Succession::Journal(sync.to_owned()),
+        };
+        let feed = Feed::start(args.mirrors, args.displays, succession, RULES).await?;
         let client = feed.connect().await?;
         let sources = Sources::start(feed.source_addr());
         Ok(Self {
