@@ -11,32 +11,29 @@
 //! While packets wait for the journal, or for the stream's window, events gather in the origin's ready queue; if that
 //! is full too, the origin refuses events as busy.
 
+mod errors;
 mod fence;
+mod task;
 
-use self::fence::{Fence, sign_is_due};
-use crate::journaling::{JournalState, Journaling, WRITES_MAX};
-use crate::promotion::{TakeOver, TakeOverError, Won, mirrors_of, statuses, win};
+pub use self::errors::{EndError, OfferError, StartError};
+use self::fence::Fence;
+use self::task::{Ask, Task};
+use crate::journaling::{JournalState, Journaling};
+use crate::promotion::{TakeOver, Won, mirrors_of, statuses, win};
 use crate::reading::MirrorStatus;
-use crate::{FeedParams, random_seed, unix_ms};
-use bytes::Bytes;
+use crate::{FeedParams, random_seed};
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use treefold::operators::packet::Packet;
-use treefold::{
-    Client, Error, Missing, PartitionSet, Reason, Stream, StreamEvent, StreamWave, Synchronisation,
-};
-use treefold_core::time::Instant;
-use treefold_journal::{Epoch, Journal, JournalError};
+use treefold::{Client, PartitionSet, Synchronisation};
+use treefold_journal::{Epoch, Journal};
 use treefold_mirror::checkpoint::Shortage;
-use treefold_mirror::origin::{Numbers, Outgoing, Refusal};
-use treefold_mirror::packet::Vote;
-use treefold_mirror::recovery::{Recovery, RecoveryError};
+use treefold_mirror::origin::Numbers;
+use treefold_mirror::recovery::Recovery;
 use treefold_mirror::rules::{Mode, RuleFile};
-use treefold_mirror::select::{Functions, UnknownFunction};
+use treefold_mirror::select::Functions;
 use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
@@ -144,70 +141,6 @@ pub struct OriginStatus {
     /// True if every offered event is sent, or suppressed for good.
     pub is_idle: bool,
 }
-
-/// The reason why an origin did not take an event.
-#[derive(Debug, thiserror::Error)]
-pub enum OfferError {
-    /// The origin refuses this event; it goes on.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The origin has ended. It may have sent the event.
-    #[error("the origin has ended")]
-    Ended,
-}
-
-/// The reason why an origin has ended by itself.
-#[derive(Debug, thiserror::Error)]
-pub enum EndError {
-    /// The stream is over.
-    #[error("the stream to the mirrors is over: {0}")]
-    Stream(#[from] Error),
-    /// The journal has failed.
-    #[error("the journal has failed: {0}")]
-    Journal(Arc<str>),
-    /// Another origin has the mirrors' promises.
-    #[error("a newer origin (epoch {epoch}) has taken over")]
-    Fenced {
-        /// The epoch of the newer origin.
-        epoch: u32,
-    },
-}
-
-/// The reason why an origin cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A rule names an unknown function.
-    #[error(transparent)]
-    Function(#[from] UnknownFunction),
-    /// The stream to the mirrors could not be opened.
-    #[error(transparent)]
-    Stream(#[from] Error),
-    /// The journal can't be read, or can't begin an epoch.
-    #[error("the journal: {0}")]
-    Journal(#[from] JournalError),
-    /// The origin could not take over.
-    #[error(transparent)]
-    TakeOver(#[from] TakeOverError),
-    /// A journal of another origin.
-    #[error("the journal has events of an earlier origin; an origin that takes over needs a new directory")]
-    JournalInUse,
-    /// The feed has had as many epochs as can be counted.
-    #[error("the journal is of epoch {}, the last one; begin a new feed with another name", u32::MAX)]
-    Epochs,
-    /// The journal has something else than a feed's events.
-    #[error("the journal: {0}")]
-    Recovery(#[from] RecoveryError),
-}
-
-enum Ask {
-    Offer(Event, oneshot::Sender<Result<(), Refusal>>),
-    OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
-    Status(oneshot::Sender<OriginStatus>),
-    Flush,
-}
-
-/// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
-type Taken = (VecDeque<Event>, Result<(), Refusal>);
 
 impl Origin {
     /// Opens the stream to the mirrors of `feed` and starts. With a journal, continues after its last event.
@@ -415,228 +348,6 @@ fn recover(journal: &mut dyn Journal, least: u32) -> Result<Recovery, StartError
     Ok(recovery)
 }
 
-type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
-
-/// The task of an origin. It has eleven fields, because it connects the deciding origin with its stream, its journal and
-/// its sources.
-struct Task {
-    deciding: treefold_mirror::origin::Origin,
-    stream: Stream,
-    journal: Option<Journaling>,
-    /// Packets that wait for the journal or for the stream, in order.
-    pending: VecDeque<Outgoing>,
-    asks: mpsc::Receiver<Ask>,
-    acknowledged: watch::Sender<Acknowledged>,
-    /// The number of mirrors that the feed may have.
-    mirrors: u32,
-    /// It has been logged that a checkpoint had no valid vote.
-    has_warned: bool,
-    /// The packet that waits for room in the stream's window.
-    sending: Option<Sending>,
-    fence: Fence,
-    began: std::time::Instant,
-}
-
-impl Task {
-    async fn run(self, telling: &OnceLock<Arc<EndError>>) -> Result<(), Arc<EndError>> {
-        // Sources see the end of the task when they can see its reason.
-        let acknowledged = self.acknowledged.clone();
-        let ended = self.follow().await.map_err(Arc::new);
-        if let Err(error) = &ended {
-            let _ = telling.set(Arc::clone(error));
-        }
-        drop(acknowledged);
-        ended
-    }
-
-    async fn follow(mut self) -> Result<(), EndError> {
-        let seated = self.stream.endpoints().clone();
-        let mut sign_at = tokio::time::Instant::now();
-        // A mirror that is behind learns it, although no event comes.
-        self.deciding.handle_mirrors(self.now(), seated.iter());
-        loop {
-            self.send_next();
-            let wake = self.deciding.wake_at().filter(|_| self.pending.len() < self.pending_max());
-            let wait = wake.map(|at| Duration::from(at.since(self.now())));
-            tokio::select! {
-                biased;
-                sent = sent(&mut self.sending) => {
-                    sent?;
-                    self.sending = None;
-                }
-                () = changed(&mut self.journal) => self.note_journal()?,
-                epoch = self.fence.fenced() => return Err(EndError::Fenced { epoch }),
-                () = sign_is_due(&mut sign_at) => self.give_sign(),
-                event = self.stream.next() => self.take(event?),
-                asked = self.asks.recv() => match asked {
-                    Some(ask) => self.answer_all(ask),
-                    None => return Ok(()),
-                },
-                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                    let now = self.now();
-                    self.deciding.handle_timeout(now);
-                }
-            }
-        }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
-    }
-
-    /// Packets that may wait for the journal or the stream. Without a journal it is one, so that the events of a slow
-    /// stream gather in large packets.
-    fn pending_max(&self) -> usize {
-        if self.journal.is_some() { WRITES_MAX } else { 1 }
-    }
-
-    /// Gives packets to the journal, and the next durable one to the stream.
-    fn send_next(&mut self) {
-        while self.pending.len() < self.pending_max()
-            && let Some(outgoing) = self.deciding.poll_packet(self.now(), unix_ms())
-        {
-            if let (Some(journal), Some((first, last))) = (&mut self.journal, outgoing.events)
-                && !journal.has(last)
-            {
-                journal.write(first, last, outgoing.packet.clone());
-            }
-            self.pending.push_back(outgoing);
-        }
-        let durable = self.journal.as_ref().map_or(u64::MAX, |journal| journal.state().durable);
-        let is_durable = |outgoing: &Outgoing| outgoing.events.is_none_or(|(_, last)| last <= durable);
-        if self.sending.is_none()
-            && self.pending.front().is_some_and(is_durable)
-            && let Some(outgoing) = self.pending.pop_front()
-        {
-            let sender = self.stream.sender();
-            self.sending = Some(Box::pin(async move { sender.send(outgoing.packet).await }));
-        }
-        self.acknowledge();
-    }
-
-    /// Tells sources which events are acknowledged now.
-    fn acknowledge(&mut self) {
-        if self.deciding.advance_acknowledged() {
-            let numbers = self.deciding.acknowledged().map(|(name, number)| (name.clone(), number));
-            self.acknowledged.send_replace(Acknowledged(numbers.collect()));
-        }
-        // Also without a journal, because this forgets what a journal would need.
-        let needless = self.deciding.trim_journal();
-        if let Some(journal) = &self.journal {
-            journal.trim(needless);
-        }
-    }
-
-    /// Asks for votes although nothing has happened: mirrors hear that the origin lives. If it lacks mirrors, it asks
-    /// whether another origin has them.
-    fn give_sign(&mut self) {
-        self.deciding.request_votes(self.now());
-        let needs = self.deciding.copies().max(1) as usize;
-        if self.deciding.checkpoints().shortage().is_some() || self.stream.endpoints().len() < needs {
-            self.fence.look();
-        }
-    }
-
-    fn note_journal(&mut self) -> Result<(), EndError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
-        let state = journal.state();
-        self.deciding.handle_durable(state.durable);
-        match state.problem {
-            Some(problem) if state.has_failed => Err(EndError::Journal(problem)),
-            Some(problem) => {
-                tracing::warn!(%problem, "the journal holds up all events");
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn take(&mut self, event: StreamEvent<Bytes>) {
-        match event {
-            StreamEvent::Wave(wave) => self.take_votes(&wave),
-            // A mirror that joined learns whether it lacks events.
-            StreamEvent::Changed { endpoints, .. } => {
-                self.deciding.handle_mirrors(self.now(), endpoints.iter());
-            }
-            _ => {}
-        }
-    }
-
-    fn take_votes(&mut self, wave: &StreamWave<Bytes>) {
-        let now = self.now();
-        let is_valid = take_votes(&mut self.deciding, now, wave, self.mirrors);
-        if !is_valid && !std::mem::replace(&mut self.has_warned, true) {
-            let missing = &wave.missing;
-            tracing::warn!(tag = wave.tag, ?missing, "a checkpoint has no valid vote; this is logged once");
-        }
-    }
-
-    /// Answers a source, and all others that wait, so that their events share a packet.
-    fn answer_all(&mut self, first: Ask) {
-        let now = self.now();
-        self.answer(now, first);
-        for _ in 1..ASKS_MAX {
-            match self.asks.try_recv() {
-                Ok(ask) => self.answer(now, ask),
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn answer(&mut self, now: Instant, ask: Ask) {
-        match ask {
-            // A source that does not wait for its answer has gone.
-            Ask::Offer(event, answer) => drop(answer.send(self.deciding.offer(now, event))),
-            Ask::OfferAll(events, numbers, answer) => {
-                drop(answer.send(self.take_events(now, events, numbers)));
-            }
-            Ask::Status(answer) => drop(answer.send(self.status())),
-            Ask::Flush => {
-                self.deciding.release_all(now);
-                self.deciding.request_votes(now);
-            }
-        }
-    }
-
-    fn take_events(&mut self, now: Instant, mut events: VecDeque<Event>, numbers: Numbers) -> Taken {
-        while let Some(event) = events.front() {
-            // Cloning shares the bytes.
-            if let Err(refusal) = self.deciding.offer_numbered(now, event.clone(), numbers) {
-                return (events, Err(refusal));
-            }
-            events.pop_front();
-        }
-        (events, Ok(()))
-    }
-
-    fn status(&self) -> OriginStatus {
-        OriginStatus {
-            cut: self.deciding.cut(),
-            committed: self.deciding.log().committed(),
-            shortage: self.deciding.checkpoints().shortage(),
-            mode: self.deciding.mode(),
-            mirrors: self.stream.endpoints().clone(),
-            rules_version: self.deciding.rules_version(),
-            journal_problem: self.journal.as_ref().and_then(|journal| journal.state().problem),
-            is_idle: self.sending.is_none() && self.pending.is_empty() && self.deciding.is_idle(),
-        }
-    }
-}
-
-async fn sent(sending: &mut Option<Sending>) -> Result<u64, Error> {
-    match sending {
-        Some(sending) => sending.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn changed(journal: &mut Option<Journaling>) {
-    match journal {
-        Some(journal) => journal.changed().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// The position that all mirrors have which can go on with their state. 0 if none can.
 async fn held_by_mirrors(client: &Client, feed: &str, recovery: &Recovery) -> u64 {
     // A mirror that does not answer, and is further behind, takes a snapshot of another one.
@@ -647,40 +358,3 @@ async fn held_by_mirrors(client: &Client, feed: &str, recovery: &Recovery) -> u6
     };
     mirrors.iter().filter(|mirror| goes_on(mirror)).map(|mirror| mirror.position).min().unwrap_or(0)
 }
-
-/// Takes the votes of a wave. Leases run on without a vote: mirrors whose votes can't be folded must not hold up the
-/// others for good. Returns false if there are votes of which none is valid.
-fn take_votes(
-    deciding: &mut treefold_mirror::origin::Origin,
-    now: Instant,
-    wave: &StreamWave<Bytes>,
-    mirrors: u32,
-) -> bool {
-    let missing: Vec<u32> = wave.missing.iter().flat_map(|missing| missing.partitions.iter()).collect();
-    let mut is_voted = false;
-    for vote in wave.packets.iter().filter_map(read_vote).filter(|vote| vote.total() == mirrors) {
-        deciding.handle_votes(now, &vote, &missing);
-        is_voted = true;
-    }
-    if !is_voted {
-        deciding.handle_silence(now, &missing);
-    }
-    is_voted || (wave.packets.is_empty() && !wave.missing.iter().any(is_failed_fold))
-}
-
-fn is_failed_fold(missing: &Missing) -> bool {
-    matches!(missing.reason, Reason::FilterFailed(_))
-}
-
-/// Reads the row that mirrors send; see [`Vote::to_numbers`].
-fn read_vote(packet: &Bytes) -> Option<Vote> {
-    let packet = Packet::read(packet).ok()?;
-    let mut numbers = [0; 4];
-    for (at, number) in numbers.iter_mut().enumerate() {
-        *number = packet.i64(at).ok()?;
-    }
-    Vote::from_numbers(numbers, packet.i64s(4).ok()?.iter().collect())
-}
-
-#[cfg(test)]
-mod tests;

@@ -57,7 +57,7 @@ impl Aggregation for Getting {
     }
 }
 
-/// The state of one mirror.
+/// The state of one mirror. It has thirteen fields, because a report shows all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorStatus {
     /// The mirror's number.

@@ -79,8 +79,8 @@ struct World {
     streams: u64,
     /// Each elected epoch with its step.
     elected: Vec<(u32, u64)>,
-    /// Keys of acknowledged events.
-    acknowledged: Vec<String>,
+    /// Acknowledged events, with their epochs and keys.
+    acknowledged: Vec<(u32, String)>,
 }
 
 fn origin_key(epoch: u32, number: u64) -> String {
@@ -244,7 +244,7 @@ impl World {
         let number = running.deciding.acknowledged().find_map(number).unwrap_or(0);
         for number in running.acknowledged + 1..=number {
             let offered = running.offered[number as usize - 1];
-            self.acknowledged.push(origin_key(epoch, number));
+            self.acknowledged.push((epoch, origin_key(epoch, number)));
             if let Some((later, _)) = self.elected.iter().find(|&&(later, at)| later > epoch && at < offered)
             {
                 return Some(format!(
@@ -349,7 +349,9 @@ impl World {
         assert_eq!(recovery.position(), position);
         self.elected.push((promise.epoch, self.step));
         let held = follower.standing_state();
-        if let Some(lost) = self.acknowledged.iter().find(|key| held.value(key).is_none()) {
+        // An origin that is elected late may find a later one, whose events it need not have: it will acknowledge nothing.
+        let is_lost = |(epoch, key): &&(u32, String)| *epoch < promise.epoch && held.value(key).is_none();
+        if let Some((_, lost)) = self.acknowledged.iter().find(is_lost) {
             return Some(format!(
                 "epoch {} begins at {position} without acknowledged event {lost}",
                 promise.epoch

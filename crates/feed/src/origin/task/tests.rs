@@ -2,10 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use super::*;
+use treefold::PartitionSet;
 use treefold::operators::packet::Row;
 use treefold_core::time::Duration;
 use treefold_mirror::origin::LEASE_DEFAULT;
 use treefold_mirror::packet::{Holding, Monitored};
+use treefold_mirror::rules::RuleFile;
+use treefold_mirror::select::Functions;
+use treefold_mirror::{Cut, MirrorLimits};
 
 fn wave(packets: Vec<Bytes>, missing: &[u32]) -> StreamWave<Bytes> {
     let away = Missing {
