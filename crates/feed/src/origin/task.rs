@@ -140,14 +140,15 @@ impl Task {
         }
     }
 
-    /// Asks for votes although nothing has happened: mirrors hear that the origin lives. If it lacks mirrors, it asks
-    /// whether another origin has them.
+    /// Asks for votes although nothing has happened: mirrors hear that the origin lives. If it lacks mirrors, or none has
+    /// answered since the last time, it asks whether another origin has them.
     fn give_sign(&mut self) {
-        self.deciding.request_votes(self.now());
-        let needs = self.deciding.copies().max(1) as usize;
-        if self.deciding.checkpoints().shortage().is_some() || self.stream.endpoints().len() < needs {
+        let (checkpoints, copies) = (self.deciding.checkpoints(), self.deciding.copies().max(1) as usize);
+        let is_alone = checkpoints.is_unanswered() || self.stream.endpoints().len() < copies;
+        if is_alone || checkpoints.shortage().is_some() {
             self.fence.look();
         }
+        self.deciding.request_votes(self.now());
     }
 
     fn note_journal(&mut self) -> Result<(), EndError> {
