@@ -174,6 +174,7 @@ fn origin_that_stood_still_acknowledges_nothing_after_a_standby_took_over() {
     next.send(101..=150);
     assert_eq!(next.wait_for(150), 150);
     old.signal(libc::SIGCONT);
+    wait_until("the old origin ends", || old.child.try_wait().is_ok_and(|ended| ended.is_some()));
     old.line("a newer origin (epoch 2) has taken over");
     assert_eq!(old.child.wait().expect("it ends").code(), Some(1));
     assert_eq!(source.acknowledged(), None, "the old origin acknowledges nothing more");
