@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test verify fix bench fan-in evaluation measure fmt clippy docs deny house tools
+.PHONY: help run flights test verify fix bench fan-in evaluation measure fmt clippy docs deny house tools
 
 CARGO ?= cargo
 
@@ -18,6 +18,9 @@ help: ## list these commands
 
 run: tools ## run a cluster in one process that answers queries over real files
 	$(CARGO) run --profile lean -p treefold-cli -- demo
+
+flights: tools ## show a board of flights over three mirrors and an origin, which you kill from the keyboard
+	$(CARGO) run --profile lean -p treefold-cli -- demo --flights
 
 test: tools ## run every test that a change must pass
 	$(CARGO) test --workspace --no-fail-fast

@@ -4,7 +4,10 @@ use std::io;
 use std::time::Duration;
 
 /// Nanoseconds of the monotonic clock. Unlike `Instant`, processes can compare them.
-pub(crate) fn now_ns() -> u64 {
+///
+/// # Panics
+/// If the system has no monotonic clock.
+pub fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one timespec through the pointer to `time`, which outlives the call.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
@@ -14,7 +17,10 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// Processor time of a process, user and kernel together.
-pub(crate) fn cpu_time(process: u32) -> io::Result<Duration> {
+///
+/// # Errors
+/// If the process is gone.
+pub fn cpu_time(process: u32) -> io::Result<Duration> {
     let pid = libc::pid_t::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the call writes one clockid_t through the pointer to `clock`, which outlives the call.
@@ -31,7 +37,10 @@ pub(crate) fn cpu_time(process: u32) -> io::Result<Duration> {
 }
 
 /// Sends a signal to a process.
-pub(crate) fn signal(process: u32, signal: i32) -> io::Result<()> {
+///
+/// # Errors
+/// If the process is gone.
+pub fn signal(process: u32, signal: i32) -> io::Result<()> {
     let pid = libc::pid_t::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the call only sends a signal.
     if unsafe { libc::kill(pid, signal) } != 0 {
@@ -41,7 +50,7 @@ pub(crate) fn signal(process: u32, signal: i32) -> io::Result<()> {
 }
 
 /// Lets sleeps of this thread end within microseconds of their time instead of within 50 µs.
-pub(crate) fn sleep_precisely() {
+pub fn sleep_precisely() {
     // SAFETY: the call changes the timer slack of the calling thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_u64) };
 }

@@ -6,7 +6,9 @@ use clap::Args;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Builder;
-use treefold::endpoint::{Acceptor, Endpoint, EndpointKind, Opening, Outlet, Packet, Took, accept};
+use treefold::endpoint::{
+    Acceptor, Arrival, Endpoint, EndpointKind, Missed, Opening, Outlet, Packet, Took, accept,
+};
 use treefold::{ClusterOptions, Limits, Node, Service};
 
 /// The service whose partitions are the endpoints.
@@ -64,6 +66,10 @@ impl Endpoint for Counting {
         self.0.note(std::iter::once(due_ns(&packet.payload)));
         Took::Now
     }
+
+    fn missed(&mut self, _: &mut Outlet<'_>, _: Missed) {
+        self.0.note_gap();
+    }
 }
 
 /// The time at which a packet was due.
@@ -76,7 +82,11 @@ fn take_in_task(acceptor: &Acceptor, counter: &Counter, pause: Duration) {
     let runtime = runtime.expect("invariant: the system has file descriptors for a runtime");
     runtime.block_on(async {
         while let Some(mut stream) = acceptor.accept().await {
-            while let Some(packet) = stream.recv().await {
+            while let Some(arrival) = stream.next().await {
+                let Arrival::Packet(packet) = arrival else {
+                    counter.note_gap();
+                    continue;
+                };
                 counter.note(std::iter::once(due_ns(&packet.payload)));
                 if !pause.is_zero() {
                     std::thread::sleep(pause);

@@ -51,7 +51,10 @@ impl Front {
                 return Err(Problem::from("the endpoints' nodes did not join"));
             }
             let builder = node.client().stream(SERVICE).synchronisation(Synchronisation::DoNotWait);
-            let builder = builder.shape(args.load.shape).window_bytes(window_bytes);
+            let mut builder = builder.shape(args.load.shape).window_bytes(window_bytes);
+            if let Some(bytes) = args.load.lag_bytes {
+                builder = builder.lag_bytes_max(bytes);
+            }
             Ok(builder.open().await?)
         })?;
         if stream.endpoints().len() as u32 != args.endpoints {

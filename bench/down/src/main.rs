@@ -4,7 +4,7 @@
 //!
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-down -- --endpoints 1,4,8 --bytes 100,1000 --redis
-//! $ cargo run --profile lean -p treefold-bench-down -- --endpoints 8 --bytes 1000 --rate 5000 --fault stop
+//! $ cargo run --profile lean -p treefold-bench-down -- --endpoints 8 --bytes 1000 --rate 5000 --fault stop --lag-bytes 524288
 //! ```
 //!
 //! A *trial* is one run of one system, in processes of its own. Trials of all systems and sizes alternate, round by
@@ -15,10 +15,8 @@
 //! - [`front`] and [`endpoint`]: the two ends of a stream. [`redis`]: the same with Redis PUBLISH and a bare client.
 //! - [`clock`]: the system's clocks. [`pace`]: when packets are due.
 
-mod clock;
 mod endpoint;
 mod front;
-mod pace;
 mod peer;
 mod redis;
 mod trial;
@@ -26,6 +24,7 @@ mod trial;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use treefold_bench_down::{clock, pace};
 use trial::{Figures, Problem, TrialArgs};
 
 /// Measure packets down a stream, from a front-end process to endpoint processes

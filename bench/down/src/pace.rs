@@ -11,7 +11,8 @@ use std::time::Duration;
 const LOOK_EVERY: u64 = 256;
 
 /// The schedule of a sender.
-pub(crate) struct Pace<'a> {
+#[derive(Debug)]
+pub struct Pace<'a> {
     stop: &'a AtomicBool,
     /// Nanoseconds between two packets; `None` in a closed loop.
     interval_ns: Option<f64>,
@@ -20,14 +21,15 @@ pub(crate) struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    pub(crate) fn new(rate: Option<f64>, stop: &'a AtomicBool) -> Self {
+    /// Begins a schedule of `rate` packets per second, or a closed loop. The sender ends when `stop` is set.
+    pub fn new(rate: Option<f64>, stop: &'a AtomicBool) -> Self {
         sleep_precisely();
         Self { stop, interval_ns: rate.map(|rate| 1e9 / rate), from_ns: now_ns(), sent: 0 }
     }
 
     /// The time at which the next packet is due, in nanoseconds, or 0 in a closed loop. `None` ends the sender.
     /// `idle` is called before a sleep.
-    pub(crate) fn next(&mut self, mut idle: impl FnMut()) -> Option<u64> {
+    pub fn next(&mut self, mut idle: impl FnMut()) -> Option<u64> {
         if self.sent.is_multiple_of(LOOK_EVERY) && self.stop.load(Ordering::Relaxed) {
             return None;
         }

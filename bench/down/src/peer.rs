@@ -56,6 +56,11 @@ impl Counter {
         }
     }
 
+    /// Counts the news that packets were missed.
+    pub(crate) fn note_gap(&self) {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).gaps_told += 1;
+    }
+
     fn take(&self) -> Counts {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }

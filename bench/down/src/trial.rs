@@ -17,8 +17,6 @@ pub(crate) type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Time before the measurement.
 const WARM_UP: Duration = Duration::from_millis(700);
-/// Time that a stopped endpoint stays stopped.
-const STOPPED: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
 pub(crate) struct TrialArgs {
@@ -50,15 +48,21 @@ pub(crate) struct Load {
     /// Length of the measurement in seconds
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Fault of endpoint 0: it is stopped for 3 s, or takes --slow-us for each packet
+    /// Fault of endpoint 0: it is stopped for --stop-seconds, or takes --slow-us for each packet
     #[arg(long, value_enum, default_value_t = Fault::None)]
     pub(crate) fault: Fault,
+    /// Time that a stopped endpoint stays stopped, in seconds
+    #[arg(long, default_value_t = 2.0)]
+    stop_seconds: f64,
     /// Time that a slow endpoint takes for a packet, in microseconds
     #[arg(long, default_value_t = 1_000)]
     pub(crate) slow_us: u64,
     /// The stream's window
     #[arg(long, default_value_t = 1 << 20)]
     pub(crate) window_bytes: u64,
+    /// Bytes by which an endpoint may lag before packets pass over it; without it, the stream waits for the slowest
+    #[arg(long)]
+    pub(crate) lag_bytes: Option<u64>,
     /// Shape of the tree
     #[arg(long, default_value = "flat", value_parser = crate::front::shape)]
     pub(crate) shape: Shape,
@@ -82,6 +86,7 @@ impl Load {
             ("--seconds", self.seconds.to_string()),
             ("--fault", fault),
             ("--slow-us", self.slow_us.to_string()),
+            ("--stop-seconds", self.stop_seconds.to_string()),
             ("--window-bytes", self.window_bytes.to_string()),
             ("--shape", self.shape.to_string()),
         ]
@@ -90,6 +95,9 @@ impl Load {
         .collect();
         if let Some(rate) = self.rate {
             words.extend(["--rate".to_owned(), rate.to_string()]);
+        }
+        if let Some(bytes) = self.lag_bytes {
+            words.extend(["--lag-bytes".to_owned(), bytes.to_string()]);
         }
         if self.in_task {
             words.push("--in-task".to_owned());
@@ -169,7 +177,7 @@ pub(crate) fn run(args: &TrialArgs) -> Result<Figures, Problem> {
     if args.load.fault == Fault::Stop {
         let stopped = system.peers()[0].id();
         signal(stopped, libc::SIGSTOP)?;
-        std::thread::sleep(STOPPED);
+        std::thread::sleep(Duration::from_secs_f64(args.load.stop_seconds));
         signal(stopped, libc::SIGCONT)?;
     }
     std::thread::sleep(Duration::from_secs_f64(args.load.seconds));

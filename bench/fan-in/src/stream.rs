@@ -166,6 +166,7 @@ fn open(pattern: Pattern, children: u32) -> StreamMessage<Bytes> {
         filter_params: Bytes::new(),
         synchronisation,
         params: Bytes::new(),
+        lag_bytes_max: None,
     };
     let leaves: Vec<Tree> =
         (0..children).map(|child| Tree::leaf(node_id(FIRST_CHILD + child), endpoint(child))).collect();
@@ -194,7 +195,8 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     assert_eq!(root.asked, children, "the root must ask each of its children once");
     for &child in &in_order {
         let (joined, away) = (vec![(endpoint(child), 0)], Vec::new());
-        let news = StreamNews { stream: STREAM, place: 1, epoch: 1, received: 0, joined, away };
+        let news =
+            StreamNews { stream: STREAM, place: 1, epoch: 1, received: 0, joined, away, hears_missed: false };
         root.hear(FIRST_CHILD + child, StreamMessage::News(news));
     }
     let opening = clock.elapsed();

@@ -8,6 +8,9 @@ use bytes::Bytes;
 use std::sync::{Arc, LazyLock};
 use treefold::OperatorError;
 use treefold::foreign::{Foreign, Loaded};
+use treefold_feed::operating::FunctionLoader;
+use treefold_mirror::MirrorLimits;
+use treefold_mirror::rules::Function;
 use treefold_wasm::{Engine, Kind, Limits, Modules, WasmError};
 
 static MODULES: LazyLock<Result<Modules, WasmError>> =
@@ -16,6 +19,20 @@ static MODULES: LazyLock<Result<Modules, WasmError>> =
 /// Returns the loader with which this process's nodes and direct clients make operators of modules.
 pub fn guests() -> Arc<dyn Foreign> {
     Arc::new(Guests)
+}
+
+/// Modules of functions have an engine of their own, because their limits are narrower.
+static FUNCTIONS: LazyLock<Result<Modules, WasmError>> =
+    LazyLock::new(|| Engine::new(Limits::FUNCTIONS).map(Modules::new));
+
+/// Returns the loader with which an origin makes functions of rules.
+pub fn functions() -> FunctionLoader {
+    Arc::new(|bytes| {
+        let modules = FUNCTIONS.as_ref().map_err(ToString::to_string)?;
+        let module = modules.compile(bytes.clone()).map_err(|error| error.to_string())?;
+        let function = module.function(MirrorLimits::DEFAULT).map_err(|error| error.to_string())?;
+        Ok(Box::new(function) as Box<dyn Function>)
+    })
 }
 
 struct Guests;

@@ -102,6 +102,9 @@ pub enum Reason {
     Cancelled,
     /// The node is shutting down.
     ShuttingDown,
+    /// The endpoint is so far behind the others of its stream that packets pass over it
+    /// ([`lag_bytes_max`](crate::stream::StreamSpec::lag_bytes_max)).
+    Lagging,
     /// A reason of a newer version, which this version does not know.
     Other {
         /// Its number in the protocol.
@@ -129,6 +132,7 @@ impl Reason {
             Self::Overlap => "overlap",
             Self::Cancelled => "cancelled",
             Self::ShuttingDown => "shutting_down",
+            Self::Lagging => "lagging",
             Self::Other { .. } => "other",
         }
     }
@@ -165,6 +169,7 @@ impl Reason {
             | Self::FilterFailed(_)
             | Self::Overlap
             | Self::Cancelled
+            | Self::Lagging
             | Self::Other { .. } => false,
         }
     }

@@ -13,8 +13,8 @@ use treefold_journal::{Journal, JournalError, Sync};
 
 /// Packets that may wait for the journal. While there are as many, events gather in the origin's queue.
 pub(crate) const WRITES_MAX: usize = 8;
-/// Time between two tries to write to a full disk.
-const FULL_RETRY: Duration = Duration::from_millis(250);
+/// Time between two tries to write to a full disk, or to a server that is away.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// The journal of an origin, on a thread of its own, which ends when this is dropped.
 #[derive(Debug)]
@@ -108,7 +108,8 @@ struct Disconnected;
 /// Whether the journal can go on after a turn.
 enum Turn {
     Done,
-    DiskFull,
+    /// A full disk, or a server that is away.
+    Waits,
     Failed,
 }
 
@@ -121,7 +122,7 @@ impl Writer {
                     Ok(first) => first,
                     Err(Disconnected) => break,
                 },
-                Turn::DiskFull => match writes.recv_timeout(FULL_RETRY) {
+                Turn::Waits => match writes.recv_timeout(RETRY) {
                     Ok(write) => Some(write),
                     Err(RecvTimeoutError::Timeout) => None,
                     // Nobody waits for the journal of an origin that has ended.
@@ -131,7 +132,7 @@ impl Writer {
             };
             turn = match self.write(first.into_iter().chain(writes.try_iter())) {
                 Ok(()) => self.tell(None, Turn::Done),
-                Err(full @ JournalError::Full(_)) => self.tell(Some(full), Turn::DiskFull),
+                Err(error) if error.is_temporary() => self.tell(Some(error), Turn::Waits),
                 Err(error) => self.tell(Some(error), Turn::Failed),
             };
         }

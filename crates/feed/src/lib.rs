@@ -19,7 +19,7 @@
 //!
 //! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives,
 //! `joining` brings a mirror up to date, `reading` answers calls, `serving` serves readers, [`http`] those that come
-//! over HTTP, and [`follow`] is the reader.
+//! over HTTP, and [`follow`] is the reader. [`operating`] is the service by which a running origin is asked and set.
 #![forbid(unsafe_code)]
 
 pub mod follow;
@@ -27,6 +27,7 @@ pub mod http;
 mod joining;
 mod journaling;
 pub mod mirror;
+pub mod operating;
 pub mod origin;
 mod promising;
 pub mod promotion;
@@ -38,6 +39,7 @@ use std::hash::{BuildHasher, Hasher};
 pub use follow::{Reader, Update, View};
 pub use http::{HttpListener, HttpOptions};
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
+pub use operating::{OriginDesk, origin_service};
 pub use origin::{Acknowledged, EndError, OfferError, Origin, OriginOptions, OriginStatus};
 pub use promising::PromiseFile;
 pub use promotion::{TakeOver, TakeOverError};

@@ -13,7 +13,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use treefold::endpoint::{Acceptor, EndpointStream, Packet, accept};
+use treefold::endpoint::{Acceptor, Arrival, EndpointStream, Missed, Packet, accept};
 use treefold::operators::packet::Row;
 use treefold::operators::{OperatorError, Result};
 use treefold::{Body, Client, Service};
@@ -329,8 +329,12 @@ impl<'a> Following<'a> {
                     self.fetching = None;
                     self.restore(snapshot)
                 }
-                packet = self.stream.recv() => match packet {
-                    Some(packet) => self.take(packet).await,
+                arrival = self.stream.next() => match arrival {
+                    Some(Arrival::Packet(packet)) => self.take(packet).await,
+                    Some(Arrival::Missed(missed)) => {
+                        self.miss(missed);
+                        Ok(())
+                    }
                     None => return,
                 },
             };
@@ -361,6 +365,13 @@ impl<'a> Following<'a> {
         }
         self.fetch_if_needed();
         Ok(())
+    }
+
+    /// Notes that this mirror lagged. If it lacks events, the next packet shows it, and it takes a snapshot.
+    fn miss(&self, missed: Missed) {
+        let MirrorOptions { feed, number, .. } = &self.shared.options;
+        tracing::warn!(%feed, mirror = number, packets = missed.packets(), "lagged, and missed packets");
+        self.shared.held().miss();
     }
 
     async fn vote(&mut self, tag: u64, vote: &Vote) -> Result<(), String> {

@@ -13,10 +13,14 @@
 
 mod errors;
 mod fence;
+mod orders;
 mod task;
 
 pub use self::errors::{EndError, OfferError, StartError};
 use self::fence::Fence;
+pub(crate) use self::orders::Orders;
+use self::orders::Waiting;
+pub use self::orders::{PresentRules, Set, SetError};
 use self::task::{Ask, Task};
 use crate::journaling::{JournalState, Journaling};
 use crate::promotion::{TakeOver, Won, mirrors_of, statuses, win};
@@ -95,6 +99,8 @@ struct Begun {
     past: Lineage,
     candidate: Option<u64>,
     journal: Option<Box<dyn Journal>>,
+    /// Bytes that a mirror may be behind the others.
+    lag_bytes_max: u64,
 }
 
 /// For each incoming stream, the number up to which all its events are acknowledged: in the origin's journal, if it
@@ -150,6 +156,7 @@ impl Origin {
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
         let OriginOptions { rules, functions, limits, epoch, copies, journal, seed } = options;
+        let lag_bytes_max = limits.mirror_lag_bytes_max as u64;
         let (deciding, past, journal) = match journal {
             None => {
                 let begin = Cut { epoch, position: 0 };
@@ -157,7 +164,12 @@ impl Origin {
                 (deciding, Lineage::default(), None)
             }
             Some(mut journal) => {
-                let recovery = recover(&mut *journal, epoch)?;
+                // Reading a journal may take long, and its disk or server may wait.
+                let recovering = tokio::task::spawn_blocking(move || {
+                    let recovery = recover(&mut *journal, epoch)?;
+                    Ok::<_, StartError>((recovery, journal))
+                });
+                let (recovery, journal) = recovering.await.expect("invariant: recovery does not panic")?;
                 let past = recovery.past().clone();
                 let held = held_by_mirrors(client, feed, &recovery).await;
                 let deciding =
@@ -166,7 +178,7 @@ impl Origin {
             }
         };
         let deciding = deciding.with_copies(copies);
-        Self::open(client, feed, Begun { deciding, past, candidate: None, journal }).await
+        Self::open(client, feed, Begun { deciding, past, candidate: None, journal, lag_bytes_max }).await
     }
 
     /// Takes over a feed whose origin has died: takes promises from its mirrors, and continues the log of the mirror that
@@ -198,6 +210,7 @@ impl Origin {
     ) -> Result<Self, StartError> {
         options.check_empty_journal()?;
         let OriginOptions { rules, functions, limits, copies, mut journal, seed, .. } = options;
+        let lag_bytes_max = limits.mirror_lag_bytes_max as u64;
         let Won { recovery, elected, candidate } = won;
         tracing::info!(feed, cut = %recovery.cut(), mirror = elected.mirror, "takes over");
         let mut held = elected.held;
@@ -212,12 +225,12 @@ impl Origin {
             treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
         let deciding = if journal.is_none() { deciding.without_journal() } else { deciding };
         let deciding = deciding.with_copies(copies);
-        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal }).await
+        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal, lag_bytes_max }).await
     }
 
     /// Opens the stream to the mirrors, and starts the task.
     async fn open(client: &Client, feed: &str, begun: Begun) -> Result<Self, StartError> {
-        let Begun { deciding, past, candidate, journal } = begun;
+        let Begun { deciding, past, candidate, journal, lag_bytes_max } = begun;
         let mirrors = mirrors_of(client, feed).await?;
         let epoch = deciding.cut().epoch;
         let params = FeedParams::Origin { epoch, past: past.ends().to_vec(), mirrors, candidate };
@@ -226,6 +239,7 @@ impl Origin {
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
             .params(&params)
+            .lag_bytes_max(lag_bytes_max)
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);
@@ -241,6 +255,7 @@ impl Origin {
             has_warned: false,
             sending: None,
             fence: Fence::new(client.clone(), feed, epoch),
+            waiting: Waiting::default(),
             began: std::time::Instant::now(),
         };
         let (feed, journal) = (feed.to_owned(), task.journal.as_ref().map(Journaling::watch));
@@ -289,6 +304,13 @@ impl Origin {
         let (left, taken) = answered.await.map_err(|_| OfferError::Ended)?;
         *events = left;
         Ok(taken?)
+    }
+
+    /// The name of the rule that holds an event back. `None` if none does, or if the origin has ended.
+    pub async fn held_by(&self, stream: &Name, number: u64) -> Option<String> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::HeldBy(stream.clone(), number, answer)).await.ok()?;
+        answered.await.ok().flatten()
     }
 
     /// Sends the events that rules hold back, and asks all mirrors for their votes now, instead of after

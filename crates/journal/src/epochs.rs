@@ -1,4 +1,4 @@
-//! The file that names the epochs of a journal's writers.
+//! The text that names the epochs of a journal's writers. [`Segments`](crate::Segments) keeps it in a file.
 //!
 //! ```text
 //! TFE1
@@ -17,8 +17,8 @@ use std::path::Path;
 /// First line of the file.
 const MAGIC: &str = "TFE1";
 const NAME: &str = "epochs";
-/// Most epochs that a file names. The oldest are forgotten.
-pub(crate) const EPOCHS_MAX: usize = 64;
+/// Most epochs that a journal names. The oldest are forgotten.
+pub const EPOCHS_MAX: usize = 64;
 
 /// Reads the epochs of a directory. None if there is no file.
 pub(crate) fn read(directory: &Path) -> io::Result<Vec<Epoch>> {
@@ -33,7 +33,8 @@ pub(crate) fn read(directory: &Path) -> io::Result<Vec<Epoch>> {
     })
 }
 
-fn parse(text: &str) -> Option<Vec<Epoch>> {
+/// Reads a text. `None` if it does not name epochs in ascending order.
+pub fn parse(text: &str) -> Option<Vec<Epoch>> {
     let mut lines = text.lines();
     lines.next().filter(|&line| line == MAGIC)?;
     let mut epochs: Vec<Epoch> = Vec::new();
@@ -48,10 +49,15 @@ fn parse(text: &str) -> Option<Vec<Epoch>> {
     Some(epochs)
 }
 
+/// Writes the text.
+pub fn to_text(epochs: &[Epoch]) -> String {
+    let lines = epochs.iter().map(|epoch| format!("{} {}\n", epoch.number, epoch.after));
+    std::iter::once(format!("{MAGIC}\n")).chain(lines).collect()
+}
+
 /// Replaces the file. It is durable when this returns.
 pub(crate) fn write(directory: &Path, epochs: &[Epoch]) -> io::Result<()> {
-    let lines = epochs.iter().map(|epoch| format!("{} {}\n", epoch.number, epoch.after));
-    let text: String = std::iter::once(format!("{MAGIC}\n")).chain(lines).collect();
+    let text = to_text(epochs);
     let new = directory.join("epochs.new");
     let mut file = File::create(&new)?;
     file.write_all(text.as_bytes())?;

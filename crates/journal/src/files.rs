@@ -1,7 +1,7 @@
-//! Names of segments, and the lock of a directory.
+//! Names of segments and of kept ends, and the lock of a directory.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +10,37 @@ const ENDING: &str = "journal";
 /// The path of the segment whose first record begins at `first`.
 pub(crate) fn segment_path(directory: &Path, first: u64) -> PathBuf {
     directory.join(format!("{first:020}.{ENDING}"))
+}
+
+const TORN_ENDING: &str = "torn";
+/// Files with the torn ends of segments that a directory keeps. The oldest are removed.
+pub(crate) const TORN_FILES_MAX: usize = 8;
+
+/// The file that keeps the end of a segment from byte `offset` on.
+pub(crate) fn torn_path(segment: &Path, offset: u64) -> PathBuf {
+    let name = segment.file_stem().unwrap_or_default().to_string_lossy();
+    segment.with_file_name(format!("{name}-{offset}.{TORN_ENDING}"))
+}
+
+/// Keeps the torn end of a segment. It is durable when this returns.
+pub(crate) fn keep_torn(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mut kept = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_torn = entry.path().extension().is_some_and(|ending| ending == TORN_ENDING);
+        if is_torn && entry.path() != path {
+            kept.push((entry.metadata()?.modified()?, entry.path()));
+        }
+    }
+    kept.sort_unstable();
+    for (_, oldest) in kept.iter().take((kept.len() + 1).saturating_sub(TORN_FILES_MAX)) {
+        fs::remove_file(oldest)?;
+    }
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    sync_directory(directory)
 }
 
 /// The first positions of all segments, ascending. Other files are ignored.

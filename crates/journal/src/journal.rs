@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The moment at which written records are forced to the disk, and with it the promise of
@@ -47,7 +47,8 @@ pub trait Journal: Send {
     /// last durable position.
     ///
     /// # Errors
-    /// If the disk is full or fails. After [`JournalError::Full`] a later flush can succeed.
+    /// If the disk or the server fails, or another writer has begun an epoch. If the error
+    /// [is temporary](JournalError::is_temporary), a later flush can succeed.
     fn flush(&mut self) -> Result<u64, JournalError>;
 
     /// Forces written records to the disk.
@@ -108,7 +109,7 @@ pub enum JournalError {
     /// Another process has the journal open.
     #[error("another process has the journal in {0} open")]
     Locked(PathBuf),
-    /// A record in the middle is broken. The journal is not opened and not changed.
+    /// A record is broken that had been forced to the disk. The journal is not opened and not changed.
     #[error(
         "{segment}: the record at byte {offset} is damaged: {problem}; restore the file, or move it and the later ones away"
     )]
@@ -149,6 +150,29 @@ pub enum JournalError {
         /// The given epoch.
         given: u32,
     },
+    /// Another writer has begun an epoch after this one's. Nothing more is written.
+    #[error("a newer origin has begun epoch {epoch}, so this one writes no more")]
+    Fenced {
+        /// The newer epoch.
+        epoch: u32,
+    },
+    /// The server of a journal does not answer, or refuses to store records. They stay in memory, and the next flush
+    /// tries again.
+    #[error("{place}: {problem}")]
+    Unavailable {
+        /// The journal's place.
+        place: String,
+        /// The problem.
+        problem: String,
+    },
+    /// The server of a journal has something else than this journal's records.
+    #[error("{place}: {problem}")]
+    Remote {
+        /// The journal's place.
+        place: String,
+        /// The problem.
+        problem: String,
+    },
     /// An fsync has failed before. Nothing more is written; open the journal again.
     #[error("an fsync has failed: {0}; open the journal again")]
     Failed(String),
@@ -160,4 +184,18 @@ pub enum JournalError {
         /// The error.
         error: io::Error,
     },
+}
+
+impl JournalError {
+    /// True if a later flush can succeed. The records stay in memory until then.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Unavailable { .. })
+    }
+}
+
+pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::Full(path.to_owned()),
+        _ => JournalError::Io { path: path.to_owned(), error },
+    }
 }

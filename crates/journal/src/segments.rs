@@ -2,9 +2,9 @@
 
 use crate::epochs::{self, EPOCHS_MAX};
 use crate::files::{lock, segment_path, segments, sync_directory};
-use crate::journal::{Epoch, Journal, JournalError, Stored, Sync};
-use crate::record::{self, HEAD_BYTES, Head, MAGIC};
-use bytes::Bytes;
+use crate::journal::{Epoch, Journal, JournalError, Stored, Sync, io_at};
+use crate::record::{self, HEAD_BYTES, SEGMENT_HEAD_BYTES, Salt};
+use crate::scan::{Torn, scan};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -41,6 +41,8 @@ pub struct Segments {
     active: Option<Active>,
     /// Encoded records that are not written.
     pending: Vec<u8>,
+    /// The salt of the segment that is written, and of the next ones.
+    salt: Salt,
     last: u64,
     written: u64,
     synced: u64,
@@ -69,35 +71,17 @@ struct Active {
 pub struct Opened {
     /// The journal.
     pub journal: Segments,
-    /// The torn record at its end, if there was one. It is cut off.
+    /// The torn records at its end, if there were any. They are cut off, and kept in a file of their own.
     pub torn: Option<Torn>,
 }
 
-/// A record that was cut off because it was not whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Torn {
-    /// The segment.
-    pub segment: PathBuf,
-    /// Bytes of whole records before it.
-    pub offset: u64,
-    /// Bytes that were cut off.
-    pub bytes: u64,
-}
-
-fn io_at(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
-    move |error| match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalError::Full(path.to_owned()),
-        _ => JournalError::Io { path: path.to_owned(), error },
-    }
-}
-
 impl Segments {
-    /// Opens the journal of a directory, which is made if it is absent. A torn record at the end is cut off.
+    /// Opens the journal of a directory, which is made if it is absent. Torn records at the end are cut off.
     ///
     /// An empty journal continues after position `start`.
     ///
     /// # Errors
-    /// If another process has it open, a record in the middle is damaged, or the disk fails.
+    /// If another process has it open, a record is damaged, or the disk fails.
     pub fn open(directory: &Path, start: u64, options: Options) -> Result<Opened, JournalError> {
         let at = || io_at(directory);
         fs::create_dir_all(directory).map_err(at())?;
@@ -111,6 +95,7 @@ impl Segments {
             sealed: VecDeque::new(),
             active: None,
             pending: Vec::new(),
+            salt: Salt::random(),
             last: start,
             written: start,
             synced: start,
@@ -125,18 +110,18 @@ impl Segments {
                 journal.last = first.saturating_sub(1);
             }
             let scanned = scan(&path, journal.last, &mut |_| ())?;
-            if let Some(problem) = scanned.problem {
-                if !is_last {
-                    return Err(JournalError::Damaged { segment: path, offset: scanned.bytes, problem });
-                }
-                torn = Some(Torn { segment: path.clone(), offset: scanned.bytes, bytes: scanned.rest });
-            }
             if is_last {
+                torn = scanned.keep_rest(&path)?;
+                journal.salt = scanned.salt.unwrap_or(journal.salt);
                 let file = OpenOptions::new().write(true).open(&path).map_err(io_at(&path))?;
                 let mut active = Active { file, first, bytes: scanned.bytes };
-                active.cut_off().and_then(|()| active.file.sync_all()).map_err(io_at(&path))?;
+                let cut_off = active.cut_off(journal.salt).and_then(|()| active.file.sync_all());
+                cut_off.map_err(io_at(&path))?;
                 journal.active = Some(active);
             } else {
+                if let Some(problem) = scanned.problem {
+                    return Err(scanned.damaged(&path, problem));
+                }
                 journal.sealed.push_back(Segment { first, last: scanned.last });
             }
             journal.last = scanned.last;
@@ -166,9 +151,11 @@ impl Segments {
         let path = segment_path(&self.directory, first);
         let begun =
             OpenOptions::new().write(true).create(true).truncate(true).open(&path).and_then(|mut file| {
-                file.write_all(MAGIC)?;
+                // A segment whose head is broken is therefore damaged if it has records.
+                file.write_all(&self.salt.segment_head())?;
+                file.sync_all()?;
                 sync_directory(&self.directory)?;
-                Ok(Active { file, first, bytes: MAGIC.len() as u64 })
+                Ok(Active { file, first, bytes: SEGMENT_HEAD_BYTES as u64 })
             });
         let begun = begun.map_err(io_at(&path))?;
         if let Some(left) = self.active.replace(begun) {
@@ -229,7 +216,7 @@ impl Journal for Segments {
         if pending > self.options.pending_bytes_max && !self.pending.is_empty() {
             return too_long("pending", pending, self.options.pending_bytes_max);
         }
-        record::write(&mut self.pending, first, last, payload);
+        record::write(&mut self.pending, self.salt, first, last, self.synced, payload);
         self.last = last;
         Ok(())
     }
@@ -242,7 +229,7 @@ impl Journal for Segments {
             let path = segment_path(&self.directory, active.first);
             if let Err(error) = active.file.write_all(&self.pending) {
                 // A part may be written. The next try begins at the same place.
-                active.cut_off().map_err(io_at(&path))?;
+                active.cut_off(self.salt).map_err(io_at(&path))?;
                 return Err(io_at(&path)(error));
             }
             active.bytes += self.pending.len() as u64;
@@ -288,7 +275,7 @@ impl Journal for Segments {
 
     fn trim(&mut self, position: u64) -> Result<(), JournalError> {
         // The last record tells a new writer how far its sources are.
-        let has_last = self.active.as_ref().is_some_and(|active| active.bytes > MAGIC.len() as u64);
+        let has_last = self.active.as_ref().is_some_and(|active| active.bytes > SEGMENT_HEAD_BYTES as u64);
         let mut has_removed = false;
         while let Some(segment) = self.sealed.front().filter(|segment| segment.last <= position)
             && (has_last || self.sealed.len() > 1)
@@ -319,7 +306,7 @@ impl Journal for Segments {
                 }
             })?;
             if let Some(problem) = scanned.problem.filter(|_| last < segment.last) {
-                return Err(JournalError::Damaged { segment: path, offset: scanned.bytes, problem });
+                return Err(scanned.damaged(&path, problem));
             }
         }
         Ok(())
@@ -328,60 +315,18 @@ impl Journal for Segments {
 
 impl Active {
     /// Cuts off everything behind the whole records, and continues there.
-    fn cut_off(&mut self) -> io::Result<()> {
-        if self.bytes < MAGIC.len() as u64 {
+    fn cut_off(&mut self, salt: Salt) -> io::Result<()> {
+        if self.bytes < SEGMENT_HEAD_BYTES as u64 {
             self.file.set_len(0)?;
             self.file.seek(SeekFrom::Start(0))?;
-            self.file.write_all(MAGIC)?;
-            self.bytes = MAGIC.len() as u64;
+            self.file.write_all(&salt.segment_head())?;
+            self.bytes = SEGMENT_HEAD_BYTES as u64;
             return Ok(());
         }
         self.file.set_len(self.bytes)?;
         self.file.seek(SeekFrom::Start(self.bytes))?;
         Ok(())
     }
-}
-
-/// The whole records of a segment.
-struct Scanned {
-    /// Bytes up to the end of the last whole record.
-    bytes: u64,
-    /// Bytes behind it.
-    rest: u64,
-    last: u64,
-    /// The reason why the bytes behind it are not a record; `None` at the segment's end.
-    problem: Option<&'static str>,
-}
-
-/// Reads the whole records of a segment whose first one follows `last`.
-fn scan(path: &Path, mut last: u64, take: &mut impl FnMut(Stored)) -> Result<Scanned, JournalError> {
-    // A segment is at most a little longer than `segment_bytes`, and its records share these bytes.
-    let bytes = Bytes::from(fs::read(path).map_err(io_at(path))?);
-    let mut at = MAGIC.len();
-    let problem = loop {
-        if bytes.get(..MAGIC.len()) != Some(MAGIC) {
-            at = 0;
-            break Some("it does not begin as a segment");
-        }
-        let rest = &bytes[at..];
-        if rest.is_empty() {
-            break None;
-        }
-        let Some(head) = Head::read(rest) else { break Some("its head is cut") };
-        let Some(payload) = rest.get(HEAD_BYTES..HEAD_BYTES + head.payload_bytes) else {
-            break Some("its payload is cut");
-        };
-        if !head.is_intact(payload) {
-            break Some("its checksum is wrong");
-        }
-        if head.first != last + 1 || head.last < head.first {
-            break Some("its position does not follow the one before");
-        }
-        last = head.last;
-        take(Stored { first: head.first, last, payload: bytes.slice_ref(payload) });
-        at += HEAD_BYTES + head.payload_bytes;
-    };
-    Ok(Scanned { bytes: at as u64, rest: (bytes.len() - at) as u64, last, problem })
 }
 
 #[cfg(test)]

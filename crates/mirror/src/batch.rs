@@ -176,7 +176,7 @@ impl Batch {
 
     /// Iterates over the events, which share the batch's bytes. The iteration ends after the first error.
     pub fn events(&self) -> Events<'_> {
-        Events { batch: self, rest: &self.events, left: self.count }
+        Events { batch: self, rest: &self.events, left: self.count, kind: None }
     }
 }
 
@@ -186,6 +186,8 @@ pub struct Events<'a> {
     batch: &'a Batch,
     rest: &'a [u8],
     left: u64,
+    /// The type of the last event. Most events have the type of the one before, which need not be checked again.
+    kind: Option<Name>,
 }
 
 impl Iterator for Events<'_> {
@@ -212,11 +214,17 @@ impl Events<'_> {
         let streams = &self.batch.head.streams;
         let stream = usize::try_from(given).ok().and_then(|index| streams.get(index));
         let (stream, _) = stream.ok_or(BatchError::Stream { given, streams: streams.len() })?;
+        let (number, key) = (number(rest, "an event")?, text(whole, part(rest, "a key")?)?);
+        let kind = part(rest, "a type")?;
+        let kind = match &self.kind {
+            Some(known) if known.as_bytes() == kind => known.clone(),
+            _ => self.kind.insert(Name::new(text(whole, kind)?)?).clone(),
+        };
         Ok(Event {
             stream: stream.clone(),
-            number: number(rest, "an event")?,
-            key: text(whole, part(rest, "a key")?)?,
-            kind: Name::new(text(whole, part(rest, "a type")?)?)?,
+            number,
+            key,
+            kind,
             fields: Fields::checked(whole.slice_ref(part(rest, "fields")?)),
             body: whole.slice_ref(part(rest, "a body")?),
         })

@@ -12,6 +12,7 @@ use crate::event::{Event, Name, NameError};
 use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// Most keys of a filter.
 pub const KEYS_MAX: usize = 1_000;
@@ -121,6 +122,21 @@ impl Filter {
             || self.prefixes.iter().any(|prefix| key.starts_with(&**prefix))
     }
 
+    /// True if the filter may select a key that is not below `first`, and below `end`. `None`: there is no end.
+    pub fn may_take_between(&self, first: &str, end: Option<&str>) -> bool {
+        if self.keys.is_empty() && self.prefixes.is_empty() {
+            return true;
+        }
+        let is_below_end = |text: &str| end.is_none_or(|end| text < end);
+        let next_key = self.keys.range::<str, _>((Bound::Included(first), Bound::Unbounded)).next();
+        // The keys with a prefix follow each other, and the prefix would be the first of them.
+        next_key.is_some_and(|key| is_below_end(key))
+            || self
+                .prefixes
+                .iter()
+                .any(|prefix| first.starts_with(&**prefix) || (&**prefix >= first && is_below_end(prefix)))
+    }
+
     /// True if the filter selects an event. Events of types in `deletes` remove their key.
     pub fn takes(&self, event: &Event, deletes: &[Name]) -> bool {
         self.takes_key(&event.key) && self.takes_type(&event.kind, deletes)
@@ -180,6 +196,21 @@ mod tests {
         let deletes = [name("gone")];
         assert!(filter.takes(&event("UA77", "gone"), &deletes), "a deletion passes a filter by type");
         assert!(!filter.takes(&event("AA1", "gone"), &deletes), "and not one by key");
+    }
+
+    #[test]
+    fn range_without_a_selected_key_is_known() {
+        let mut filter = Filter::default();
+        assert!(filter.may_take_between("a", Some("b")));
+        filter.add_key("m").unwrap();
+        filter.add_prefix("UA").unwrap();
+        let may = |first, end| filter.may_take_between(first, end);
+        assert!(may("a", Some("n")) && may("m", Some("n")) && may("a", None));
+        assert!(!may("a", Some("m")) && !may("ma", None));
+        assert!(
+            may("T", Some("UA1")) && may("UA17", Some("UA2")) && may("UAz", None) && may("UA", Some("UA0"))
+        );
+        assert!(!may("T", Some("UA")) && !may("UB", Some("a")));
     }
 
     #[test]

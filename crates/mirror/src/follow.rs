@@ -347,10 +347,10 @@ impl<S: State> Follower<S> {
         }
     }
 
-    /// Notes that the stream has passed over packets for this mirror. It needs a snapshot.
-    pub fn skip(&mut self, position: u64) {
-        if !matches!(self.phase, Phase::Joining(..)) {
-            self.phase = Phase::Joining(position, Kept::default());
+    /// Notes that packets passed over this mirror, because it lagged. The next packet tells whether it lacks events.
+    pub fn miss(&mut self) {
+        if let Phase::Current = self.phase {
+            self.phase = Phase::Begun;
         }
     }
 

@@ -121,6 +121,11 @@ impl KeyedState {
         self.shards[self.shard_of(key)].get(key).map(|row| row.shown(key))
     }
 
+    /// Bytes of the values of a key. 0 if there is no such key.
+    pub fn value_bytes(&self, key: &str) -> usize {
+        self.shards[self.shard_of(key)].get(key).map_or(0, |row| row.fields.len() + row.body.len())
+    }
+
     /// All keys with their values, in no order.
     pub fn iter(&self) -> impl Iterator<Item = KeyValue> {
         self.shards.iter().flat_map(|shard| shard.iter().map(|(key, row)| row.shown(key)))
@@ -200,30 +205,33 @@ impl KeyedState {
 /// The rows of an encoded piece, which share its bytes; see [`Frozen::encode`]. The iteration ends after the
 /// first error.
 pub fn rows(piece: &Bytes) -> impl Iterator<Item = Result<KeyValue, BatchError>> {
-    let mut rest = piece.clone();
+    let mut rest = &piece[..];
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let row = take_row(&mut rest);
+        let row = take_row(piece, &mut rest);
         if row.is_err() {
-            rest.clear();
+            rest = &[];
         }
         Some(row)
     })
 }
 
-fn take_row(rest: &mut Bytes) -> Result<KeyValue, BatchError> {
-    let whole = rest.clone();
-    let mut left = &whole[..];
-    let row = KeyValue {
-        key: text(&whole, part(&mut left, "a key")?)?,
-        changed: Moment { position: number(&mut left, "a row")?, sent_ms: number(&mut left, "a row")? },
-        fields: Fields::checked(whole.slice_ref(part(&mut left, "fields")?)),
-        body: whole.slice_ref(part(&mut left, "a body")?),
-    };
-    *rest = whole.slice_ref(left);
-    Ok(row)
+/// Reads the first row of `rest`, which is a part of `piece`.
+fn take_row(piece: &Bytes, rest: &mut &[u8]) -> Result<KeyValue, BatchError> {
+    Ok(KeyValue {
+        key: text(piece, part(rest, "a key")?)?,
+        changed: Moment { position: number(rest, "a row")?, sent_ms: number(rest, "a row")? },
+        fields: Fields::checked(piece.slice_ref(part(rest, "fields")?)),
+        body: piece.slice_ref(part(rest, "a body")?),
+    })
+}
+
+/// The key of the first row of an encoded piece. `None` if there is none.
+pub(crate) fn first_key(piece: &[u8]) -> Option<&str> {
+    let mut rest = piece;
+    part(&mut rest, "a key").ok().and_then(|key| std::str::from_utf8(key).ok())
 }
 
 fn put_row(out: &mut Vec<u8>, key: &str, changed: Moment, fields: &[u8], body: &[u8]) {
@@ -326,11 +334,14 @@ pub struct FrozenKeys {
 }
 
 impl Frozen for FrozenKeys {
-    /// Rows one after the other: key, position and clock of the last change, fields, body. A row is whole in
-    /// its piece.
+    /// Rows one after the other, in the order of their keys: key, position and clock of the last change, fields,
+    /// body. A row is whole in its piece. The order lets a reader of few keys skip pieces.
     fn encode(&self, bytes: usize) -> Vec<Bytes> {
+        let rows = self.shards.iter().flat_map(|shard| shard.iter());
+        let mut rows: Vec<_> = rows.map(|(key, row)| (first_bytes(key), &**key, row)).collect();
+        rows.sort_unstable_by(|(a_first, a, _), (b_first, b, _)| a_first.cmp(b_first).then_with(|| a.cmp(b)));
         let (mut pieces, mut piece) = (Vec::new(), Vec::new());
-        for (key, row) in self.shards.iter().flat_map(|shard| shard.iter()) {
+        for (_, key, row) in rows {
             put_row(&mut piece, key, row.changed, &row.fields, &row.body);
             if piece.len() >= bytes {
                 pieces.push(std::mem::take(&mut piece).into());
@@ -341,6 +352,16 @@ impl Frozen for FrozenKeys {
         }
         pieces
     }
+}
+
+/// The first eight bytes of a key as a number of the same order. Most keys differ in them, so sorting seldom looks at
+/// the keys themselves, which lie apart in memory.
+fn first_bytes(key: &str) -> u64 {
+    let mut first = [0; 8];
+    let bytes = key.as_bytes();
+    let length = bytes.len().min(8);
+    first[..length].copy_from_slice(&bytes[..length]);
+    u64::from_be_bytes(first)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! - [`origin`]: orders the mirrored events, and asks for checkpoints ([`checkpoint`], [`adapt`]). [`acknowledge`]
 //!   tells sources which events are safe; [`recovery`] continues after an origin that died.
 //! - [`promotion`]: a new origin takes over from the mirrors.
+//! - [`change`]: changes of the rules while an origin runs.
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join.
@@ -29,6 +30,7 @@
 pub mod acknowledge;
 pub mod adapt;
 pub mod batch;
+pub mod change;
 pub mod checkpoint;
 pub mod event;
 pub mod fields;

@@ -29,6 +29,10 @@ pub struct MirrorLimits {
     pub resume_bytes_max: usize,
     /// Bytes of events that a reader may be behind. A reader further behind is told so, and gets a snapshot.
     pub lag_bytes_max: usize,
+    /// Bytes of packets that a mirror may be behind the mirror that is furthest ahead. Packets pass over a mirror further
+    /// behind, so that it does not slow the others, and it takes a snapshot. At most half of the window of the origin's
+    /// stream.
+    pub mirror_lag_bytes_max: usize,
     /// Bytes of a piece of a snapshot, about.
     pub piece_bytes: usize,
     /// Most keys for which rules keep state. Events of further keys pass as if no rule with state applied.
@@ -50,6 +54,7 @@ impl MirrorLimits {
         backup_bytes_max: 64 << 20,
         resume_bytes_max: 16 << 20,
         lag_bytes_max: 8 << 20,
+        mirror_lag_bytes_max: 512 << 10,
         piece_bytes: 60 << 10,
         status_keys_max: 1_000_000,
         state_keys_max: 10_000_000,

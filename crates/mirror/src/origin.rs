@@ -15,14 +15,16 @@
 
 mod ready;
 mod refusal;
+mod set;
 mod streams;
 
-use self::ready::Ready;
+use self::ready::{Boundary, Ready};
 pub use self::refusal::Refusal;
+pub use self::set::Applied;
+use self::set::Settings;
 pub use self::streams::Numbers;
 use self::streams::Streams;
 use crate::acknowledge::Acknowledging;
-use crate::adapt::next_mode;
 use crate::batch::{BatchHead, BatchWriter};
 use crate::checkpoint::Checkpoints;
 use crate::event::{Event, Name};
@@ -52,7 +54,7 @@ pub struct Origin {
     acknowledging: Acknowledging,
     ready: Ready,
     cut: Cut,
-    rules_version: u32,
+    settings: Settings,
     writer: BatchWriter,
     log: Log,
     needed: Needed,
@@ -63,7 +65,6 @@ pub struct Origin {
     /// Mirrors have come since the log was last sent again.
     has_new_mirrors: bool,
     limits: MirrorLimits,
-    seed: u64,
 }
 
 /// A packet to send to all mirrors.
@@ -102,7 +103,7 @@ impl Origin {
             acknowledging: Acknowledging::new(0),
             ready: Ready::default(),
             cut,
-            rules_version: 1,
+            settings: Settings::begin(1),
             writer: BatchWriter::default(),
             log: Log::new(cut.position, limits.resume_bytes_max),
             needed: Needed::new(cut.position),
@@ -110,7 +111,6 @@ impl Origin {
             rewound: 0,
             has_new_mirrors: false,
             limits,
-            seed,
         })
     }
 
@@ -131,7 +131,7 @@ impl Origin {
         let base = Cut { position: recovery.base(), ..recovery.cut() };
         let mut origin = Self::new(base, rules, functions, limits, seed)?;
         origin.streams = Streams::recovered(&recovery);
-        origin.rules_version = recovery.rules_version() + 1;
+        origin.settings = Settings::begin(recovery.rules_version() + 1);
         origin.cut = recovery.cut();
         for event in recovery.events() {
             origin.selector.recall(&event);
@@ -181,7 +181,15 @@ impl Origin {
     ///
     /// # Errors
     /// As [`offer`](Self::offer).
-    pub fn offer_numbered(&mut self, now: Instant, event: Event, numbers: Numbers) -> Result<(), Refusal> {
+    pub fn offer_numbered(
+        &mut self,
+        now: Instant,
+        mut event: Event,
+        numbers: Numbers,
+    ) -> Result<(), Refusal> {
+        if numbers == Numbers::Received {
+            event.number = self.streams.next_number(&event.stream);
+        }
         event.check(&self.limits)?;
         self.selector.rules().check_event(&event)?;
         let full = |queue, bytes, limit| Err(Refusal::Busy { queue, bytes, limit });
@@ -228,10 +236,7 @@ impl Origin {
         if let Some(outgoing) = self.waiting.pop_front() {
             return Some(outgoing);
         }
-        while self.ready.boundaries.front().is_some_and(|&boundary| boundary <= self.ready.left) {
-            self.ready.boundaries.pop_front();
-            self.rules_version += 1;
-        }
+        self.pass_boundaries();
         let mut events = self.take_ready(now);
         if events.is_empty() {
             self.note_progress();
@@ -273,7 +278,7 @@ impl Origin {
         let first = Cut { position: self.cut.position + 1, ..self.cut };
         let streams = self.streams.iter().map(|stream| (stream.name.clone(), stream.decided));
         let head =
-            BatchHead { first, rules_version: self.rules_version, sent_ms, streams: streams.collect() };
+            BatchHead { first, rules_version: self.settings.version, sent_ms, streams: streams.collect() };
         let mut packet = vec![BATCH];
         self.writer.finish(&head, &mut packet);
         (packet.into(), numbers)
@@ -324,11 +329,7 @@ impl Origin {
             backup_queue: vote.monitored.backup_queue.max(self.log.uncommitted()),
             pending_requests: vote.monitored.pending_requests,
         };
-        let mode = next_mode(&self.selector.rules().adapt, self.mode(), seen);
-        if mode != self.mode() {
-            self.selector.set_mode(mode);
-            self.ready.boundaries.push_back(self.ready.entered);
-        }
+        self.adapt(seen);
     }
 
     /// Notes the mirrors that did not answer a checkpoint to which no readable vote came.
@@ -386,23 +387,6 @@ impl Origin {
         self.needed.trim(committed, |stream| acknowledging.number(stream))
     }
 
-    /// Replaces the rules. Events that the former rules hold back are sent first.
-    ///
-    /// # Errors
-    /// If a rule needs a function that is not in `functions`; the former rules stay.
-    pub fn set_rules(
-        &mut self,
-        now: Instant,
-        rules: Arc<RuleFile>,
-        functions: Functions,
-    ) -> Result<(), UnknownFunction> {
-        let selector = Selector::new(rules, functions, &self.limits, self.seed)?;
-        self.release_all(now);
-        self.ready.boundaries.push_back(self.ready.entered);
-        self.selector = selector;
-        Ok(())
-    }
-
     /// The place after the last event sent.
     pub fn cut(&self) -> Cut {
         self.cut
@@ -410,7 +394,7 @@ impl Origin {
 
     /// The version of the rules that chose the last event sent.
     pub fn rules_version(&self) -> u32 {
-        self.rules_version
+        self.settings.version
     }
 
     /// The present mode.
@@ -448,13 +432,14 @@ impl Origin {
             .map(|checkpoint| Down::write_checkpoint(checkpoint).into())
     }
 
-    /// The time at which to ask for votes that acknowledgements wait for.
+    /// The time at which to ask for votes that acknowledgements wait for, or the room of a full backup queue: no event
+    /// comes that would begin a checkpoint then.
     fn ask_again_at(&self) -> Option<Instant> {
-        let waiting = self.acknowledging.waiting()?;
         let copies = self.acknowledging.copies();
-        if copies == 0 || self.checkpoints.held_by(copies).is_some_and(|held| held >= waiting) {
-            return None;
-        }
+        let is_held = |waiting: &u64| self.checkpoints.held_by(copies).is_some_and(|held| held >= *waiting);
+        let unheld = self.acknowledging.waiting().filter(|waiting| copies > 0 && !is_held(waiting));
+        let is_full = self.log.uncommitted_bytes() > self.limits.backup_bytes_max;
+        let waiting = if is_full { self.cut.position } else { unheld? };
         let (last, asked_at) = self.checkpoints.last();
         let is_new = last.position < waiting && !self.checkpoints.is_unanswered();
         Some(if is_new { asked_at } else { asked_at + ASK_AGAIN })
@@ -471,7 +456,8 @@ impl Origin {
     /// Takes the events of the next batch off the ready queue.
     fn take_ready(&mut self, now: Instant) -> Vec<Event> {
         let boundary = self.ready.boundaries.front().copied();
-        let until_boundary = boundary.map_or(usize::MAX, |boundary| (boundary - self.ready.left) as usize);
+        let until_boundary =
+            boundary.map_or(usize::MAX, |boundary| (boundary.count - self.ready.left) as usize);
         let waiting = self.ready.events.len();
         let most = match self.coalescing() {
             None => usize::MAX,

@@ -15,6 +15,8 @@
 //!   that the caller runs elsewhere, and all of them get its pieces and then the events since. It is used as
 //!   long as these events are shorter than a quarter of it, and than half of `lag_bytes_max`.
 
+use crate::filter::Filter;
+use crate::keyed::first_key;
 use crate::limits::MirrorLimits;
 use crate::mirror::{Mirror, ResumeError};
 use crate::snapshot::Snapshot;
@@ -134,6 +136,19 @@ impl Reader {
                 }
                 self.poll(mirror, snapshots, limits)
             }
+        }
+    }
+
+    /// Passes over the pieces of a snapshot that have no key of a filter. The pieces are in the order of their keys,
+    /// so this looks at the first key of each.
+    pub fn skip_pieces(&mut self, filter: &Filter) {
+        let Phase::Loading(snapshot, _, given) = &mut self.phase else { return };
+        let Some(snapshot) = snapshot.upgrade() else { return };
+        let key_of = |at: usize| snapshot.state.get(at).and_then(|piece| first_key(piece));
+        while let Some(first) = key_of(*given)
+            && !filter.may_take_between(first, key_of(*given + 1))
+        {
+            *given += 1;
         }
     }
 

@@ -168,6 +168,7 @@ impl Receiver {
                 let batch = batch_of(&packet)?;
                 let last = batch.last();
                 let first = batch.head.first.position;
+                updates.reserve(usize::try_from(batch.count()).unwrap_or(usize::MAX).min(packet.len()));
                 let events = (0_u64..)
                     .zip(batch.events())
                     .map(|(at, event)| Ok((first.saturating_add(at), event.map_err(PacketError::from)?)));

@@ -184,6 +184,11 @@ impl Mirrored {
         self.by_key.entry(key).or_default().push((event.number, event.kind.clone()));
     }
 
+    /// The greatest number.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// True if a repeated event must not be sent again.
     pub(crate) fn covers(&self, event: &Event, rules: &RuleFile) -> bool {
         let Some(mirrored) = self.by_key.get(&event.key).filter(|_| event.number <= self.last) else {

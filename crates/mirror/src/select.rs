@@ -5,6 +5,8 @@
 //! sent, or another one has taken it up. No undecided event may be acknowledged, because it would be lost with
 //! the origin.
 
+mod change;
+
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::rules::overwrite::{Held, Ran, Run};
@@ -111,6 +113,8 @@ struct Book {
     /// Numbers of the held events of each stream.
     undecided: Vec<(Name, BTreeSet<u64>)>,
     counts: Vec<RuleCount>,
+    /// The last error of a user's function.
+    function_error: Option<String>,
     untracked: u64,
     serial: u64,
 }
@@ -129,9 +133,17 @@ impl Book {
     }
 
     fn decide(&mut self, event: &Event) {
-        if let Some((_, numbers)) = self.undecided.iter_mut().find(|(stream, _)| *stream == event.stream) {
-            numbers.remove(&event.number);
+        self.decide_number(&event.stream, event.number);
+    }
+
+    fn decide_number(&mut self, stream: &Name, number: u64) {
+        if let Some((_, numbers)) = self.undecided.iter_mut().find(|(known, _)| known == stream) {
+            numbers.remove(&number);
         }
+    }
+
+    fn decide_held(&mut self, held: &Held) {
+        held.numbers().for_each(|(stream, number)| self.decide_number(stream, number));
     }
 
     fn note_behind(&mut self, rule: RuleIndex, since: Instant, now: Instant) {
@@ -188,6 +200,11 @@ impl Selector {
         &self.book.counts
     }
 
+    /// The last error of a user's function.
+    pub fn function_error(&self) -> Option<&str> {
+        self.book.function_error.as_deref()
+    }
+
     /// Events that passed rules with state because the table of keys was full.
     pub fn untracked(&self) -> u64 {
         self.book.untracked
@@ -197,6 +214,20 @@ impl Selector {
     pub fn undecided_from(&self, stream: &str) -> Option<u64> {
         let (_, numbers) = self.book.undecided.iter().find(|(known, _)| known.as_str() == stream)?;
         numbers.first().copied()
+    }
+
+    /// The name of the rule that holds an event back. It looks at all held events, so it is for reports.
+    pub fn held_by(&self, stream: &str, number: u64) -> Option<&str> {
+        let is_it = |event: &Event| event.stream.as_str() == stream && event.number == number;
+        let index = self.book.due.values().find_map(|(key, index)| {
+            let status = self.keys.get(key)?;
+            let in_run = |(rule, run): &(RuleIndex, Run)| {
+                rule == index && run.held().is_some_and(|held| is_it(&held.event))
+            };
+            let in_partial = |(rule, partial): &(RuleIndex, Partial)| rule == index && partial.has(is_it);
+            (status.runs.iter().any(in_run) || status.partials.iter().any(in_partial)).then_some(*index)
+        })?;
+        Some(&self.rules.rules[index].name)
     }
 
     /// The time at which [`release_due`](Self::release_due) has something to do.
@@ -350,14 +381,19 @@ impl Selector {
         &mut self,
         now: Instant,
         index: RuleIndex,
-        function: &Name,
+        name: &Name,
         event: Event,
         out: &mut Vec<Event>,
     ) -> Option<Event> {
         let mut made = Vec::new();
-        let function = self.functions.get_mut(function).expect("invariant: `new` has found every function");
-        if function.apply(&event, &mut made).is_err() {
+        let function = self.functions.get_mut(name).expect("invariant: `new` has found every function");
+        let applied = function.apply(&event, &mut made).and_then(|()| {
+            let checked = made.iter().try_for_each(|one| self.rules.check_event(one));
+            checked.map_err(|error| error.to_string())
+        });
+        if let Err(error) = applied {
             self.book.counts[index].errors += 1;
+            self.book.function_error = Some(format!("function `{name}`: {error}"));
             return Some(event);
         }
         let count = &mut self.book.counts[index];
@@ -389,7 +425,7 @@ impl Selector {
         match status.runs[at].1.take(now, overwrite.run, event, serial) {
             Ran::Send(event, held) => {
                 if let Some(held) = held {
-                    self.book.decide(&held.event);
+                    self.book.decide_held(&held);
                     self.book.note_behind(index, held.since, now);
                     self.book.due.remove(&(held.since + overwrite.max_age(), held.ticket));
                     self.book.counts[index].suppressed += 1;
@@ -398,8 +434,8 @@ impl Selector {
                 return None;
             }
             Ran::Hold => _ = self.book.due.insert((now + overwrite.max_age(), serial), (key, index)),
-            Ran::Replace(replaced) => {
-                self.book.decide(&replaced);
+            Ran::Replace(decided) => {
+                decided.iter().for_each(|(stream, number)| self.book.decide_number(stream, *number));
                 self.book.counts[index].suppressed += 1;
             }
         }
@@ -443,7 +479,7 @@ impl Selector {
         }
         held.sort_unstable_by_key(|(_, held)| held.order);
         for (index, held) in held {
-            self.book.decide(&held.event);
+            self.book.decide_held(&held);
             self.book.note_behind(index, held.since, now);
             self.book.counts[index].released += 1;
             out.push(held.event);

@@ -29,6 +29,7 @@ pub trait State {
 
 /// A frozen state.
 pub trait Frozen: Send + 'static {
-    /// Encodes the state in pieces of about `bytes` each.
+    /// Encodes the state in pieces of about `bytes` each, in the order of the keys: each piece begins with its least
+    /// key, and readers of few keys skip pieces.
     fn encode(&self, bytes: usize) -> Vec<Bytes>;
 }

@@ -125,6 +125,7 @@ fn play(nodes: u32, fan_out: u32, synchronisation: Synchronisation, fault: Fault
         up_filter: "sum".into(),
         down_filter: "".into(),
         options: StreamOptions { shape: Shape::KAry(fan_out), ..StreamOptions::default() },
+        lag_bytes_max: None,
         play: Play {
             habit: Habit {
                 answers: false,
@@ -134,6 +135,7 @@ fn play(nodes: u32, fan_out: u32, synchronisation: Synchronisation, fault: Fault
             },
             packet_bytes: 100,
             takes_for: Duration::ZERO,
+            slow: None,
             reads_for: Some(Duration::ZERO),
             filter_work: Duration::from_micros(5),
             filter_placement: Placement::Inline,

@@ -25,7 +25,7 @@ use treefold_sources::nats::{NatsOptions, NatsSource, Server};
 use treefold_sources::recording::{Format, Recording, RecordingOptions};
 use treefold_sources::replay::{Pace, replay};
 use treefold_sources::tcp::TcpSource;
-use treefold_sources::{Feeder, SourceLimits, Stopper, Tally, http};
+use treefold_sources::{Feeder, Reach, SourceLimits, Stopper, Tally, http};
 
 /// Messages of NATS on their way, because its publisher has to wait for the source.
 const NATS_WINDOW: u64 = 2_000;
@@ -113,7 +113,7 @@ async fn file(events: u64, format: Format) -> f64 {
 
 async fn tcp(events: u64) -> f64 {
     let (feeder, _stopper) = feeder("faa").await;
-    let source = TcpSource::bind("127.0.0.1:0").await.unwrap();
+    let source = TcpSource::bind("127.0.0.1:0", Reach::Local).await.unwrap();
     let addr = source.local_addr().unwrap();
     tokio::spawn(source.run(feeder.clone()));
     let text = lines(events);

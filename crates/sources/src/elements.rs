@@ -2,6 +2,7 @@
 //!
 //! It looks only at quotes, brackets and commas. An element's own syntax is checked when it is read as an event.
 
+use crate::buffer::make_room;
 use std::ops::Range;
 
 /// Received bytes of a JSON document, and the place of the next element.
@@ -71,9 +72,9 @@ impl Elements {
         Self { bytes: Vec::new(), start: 0, scanned: 0, place, depth: 0, text, element_bytes_max }
     }
 
-    /// The buffer, to be appended to.
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
-        self.bytes.drain(..self.start);
+    /// The buffer, to be appended to, with room for `more` bytes.
+    pub(crate) fn room(&mut self, more: usize) -> &mut Vec<u8> {
+        make_room(&mut self.bytes, self.start, more, self.element_bytes_max);
         self.scanned -= self.start;
         self.start = 0;
         &mut self.bytes
@@ -171,12 +172,13 @@ impl Elements {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::KEPT;
     use proptest::prelude::*;
 
     fn cut(whole: &str, piece: usize) -> Result<Vec<String>, ElementsError> {
         let (mut elements, mut found) = (Elements::new(40), Vec::new());
         for piece in whole.as_bytes().chunks(piece) {
-            elements.room().extend_from_slice(piece);
+            elements.room(piece.len()).extend_from_slice(piece);
             while let Some(element) = elements.next_element()? {
                 found.push(String::from_utf8(elements.at(element).to_vec()).unwrap());
             }
@@ -203,6 +205,19 @@ mod tests {
             Ok(vec!["{}".to_owned()]),
             "spaces do not count"
         );
+    }
+
+    #[test]
+    fn room_of_a_long_element_is_given_back() {
+        let mut elements = Elements::new(1 << 20);
+        let long = format!("[{{\"a\":\"{}\"}},", "x".repeat((1 << 20) - 100));
+        for piece in long.as_bytes().chunks(1 << 16) {
+            elements.room(piece.len()).extend_from_slice(piece);
+        }
+        assert!(elements.next_element().unwrap().is_some());
+        assert!(elements.bytes.capacity() <= (1 << 20) + (1 << 16), "{}", elements.bytes.capacity());
+        elements.room(10);
+        assert!(elements.bytes.capacity() <= 2 * KEPT, "{}", elements.bytes.capacity());
     }
 
     proptest! {

@@ -13,8 +13,10 @@ use treefold_feed::OfferError;
 use treefold_mirror::origin::{Numbers, Refusal};
 use treefold_mirror::{Event, Name};
 
-/// Time after which a busy origin is asked again.
+/// Time after which a busy origin is asked again. It doubles up to [`BUSY_RETRY_MAX`], because hundreds of connections
+/// may ask.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
+const BUSY_RETRY_MAX: Duration = Duration::from_millis(80);
 
 /// A source's way to its feed. Cloning shares it.
 pub struct Feeder<I> {
@@ -120,26 +122,32 @@ impl<I: Intake> Feeder<I> {
         let batch = Batch::of(events);
         let total = events.len();
         let mut give_up_at = None;
-        let mut noted = 0;
+        let (mut noted, mut retry) = (0, BUSY_RETRY);
         while !events.is_empty() {
             let offered = self.intake.offer_all(events, numbers).await;
+            if matches!(offered, Err(OfferError::Ended)) {
+                // It may have taken some of them, but nobody will ever know.
+                return Err(HandError::Ended);
+            }
             let taken = total - events.len();
-            batch.note(noted..taken, reached);
+            if numbers != Numbers::Received {
+                batch.note(noted..taken, reached);
+            }
             self.tally.offered.fetch_add((taken - noted) as u64, Ordering::Relaxed);
             if taken > noted {
-                give_up_at = None;
+                (give_up_at, retry) = (None, BUSY_RETRY);
             }
             noted = taken;
             match offered {
-                Ok(()) => {}
-                Err(OfferError::Ended) => return Err(HandError::Ended),
+                Ok(()) | Err(OfferError::Ended) => {}
                 Err(OfferError::Refused(Refusal::Busy { .. })) => {
                     let now = Instant::now();
                     let give_up_at = *give_up_at.get_or_insert(busy_within.map(|within| now + within));
                     if give_up_at.is_some_and(|at| now >= at) {
                         return Err(HandError::Busy);
                     }
-                    sleep(BUSY_RETRY).await;
+                    sleep(retry).await;
+                    retry = (2 * retry).min(BUSY_RETRY_MAX);
                 }
                 Err(OfferError::Refused(refusal)) => {
                     let Some(event) = events.pop_front() else { continue };

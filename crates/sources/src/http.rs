@@ -16,8 +16,9 @@
 //! | 202 | as 200, but not yet acknowledged, because the request does not ask for it |
 //! | 207 | some events were refused, see `refusals` |
 //! | 400 | the body is no text or no JSON document |
+//! | 403 | a page in a browser makes the request |
 //! | 404 | no such feed |
-//! | 408 | the body stopped coming |
+//! | 408 | the body, or one of its lines, took too long |
 //! | 413 | a line is too long |
 //! | 429 | the origin, or this listener, is busy; try again after `Retry-After` |
 //! | 503 | the origin has ended or stops, or the events were not acknowledged in time |
@@ -26,6 +27,7 @@ mod answer;
 mod body;
 mod listener;
 mod post;
+mod timed;
 
 pub use listener::serve;
 
@@ -35,7 +37,7 @@ use crate::reply::Numbers;
 use answer::{Answer, Problem};
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post as posted};
 use std::sync::Arc;
@@ -63,8 +65,12 @@ pub fn routes<I: Intake>(feed: &str, feeder: Feeder<I>) -> Router {
         .with_state(shared)
 }
 
-async fn acknowledged<I: Intake>(State(shared): State<Arc<Shared<I>>>, Path(feed): Path<String>) -> Response {
-    if let Some(refused) = shared.refuse_other(&feed) {
+async fn acknowledged<I: Intake>(
+    State(shared): State<Arc<Shared<I>>>,
+    Path(feed): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refused) = shared.refuse(&feed, &headers) {
         return refused;
     }
     #[derive(serde::Serialize)]
@@ -76,9 +82,22 @@ async fn acknowledged<I: Intake>(State(shared): State<Arc<Shared<I>>>, Path(feed
 }
 
 impl<I: Intake> Shared<I> {
-    /// The answer to a request for another feed.
-    fn refuse_other(&self, feed: &str) -> Option<Response> {
-        let problem = Problem::UnknownFeed { given: feed.to_owned(), known: self.feed.clone() };
-        (feed != self.feed).then(|| Answer::failed(problem).into_response())
+    /// The answer to a request of a page in a browser, or for another feed.
+    fn refuse(&self, feed: &str, headers: &HeaderMap) -> Option<Response> {
+        let problem = if is_of_a_page(headers) {
+            Problem::Page
+        } else if feed != self.feed {
+            Problem::UnknownFeed { given: feed.to_owned(), known: self.feed.clone() }
+        } else {
+            return None;
+        };
+        Some(Answer::failed(problem).into_response())
     }
+}
+
+/// True if a browser says that a page makes the request. There is no page here, so it is one of another site, or one
+/// whose name leads to this address now.
+fn is_of_a_page(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    headers.contains_key(header::ORIGIN) || site.is_some_and(|site| site != "none")
 }

@@ -21,6 +21,9 @@ pub trait Intake: Send + Sync + 'static {
 
     /// The acknowledged events of each incoming stream, and every later change.
     fn acknowledged(&self) -> watch::Receiver<Acknowledged>;
+
+    /// The name of the rule that holds an event back.
+    fn held_by(&self, stream: &Name, number: u64) -> impl Future<Output = Option<String>> + Send;
 }
 
 impl Intake for Origin {
@@ -30,6 +33,10 @@ impl Intake for Origin {
 
     fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
         Self::acknowledged(self)
+    }
+
+    async fn held_by(&self, stream: &Name, number: u64) -> Option<String> {
+        Self::held_by(self, stream, number).await
     }
 }
 

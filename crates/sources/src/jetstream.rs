@@ -8,6 +8,9 @@
 //!   So each start makes a new consumer that begins behind the last acknowledged message, `treefold-FEED-2` after
 //!   `treefold-FEED-1`, and deletes the earlier one. This also ends a source that still runs elsewhere. The same is
 //!   done if the consumer's own sequence shows that a delivery was lost.
+//! - **An event that a rule holds back** is not acknowledged before the rule has decided, nor are the messages behind it.
+//!   The others pass meanwhile, up to [`SourceLimits::unacknowledged_max`]. Then the source waits, and its log names the
+//!   rule.
 //! - A message that is no event is counted, reported, and acknowledged with the others: it would be delivered for ever.
 //!   An event that leaves a gap in the numbers of its payload ends the source: to go on would lose the events behind
 //!   it.
@@ -19,17 +22,34 @@ use crate::feeder::{Feeder, HandError, Refused};
 use crate::intake::{Intake, Reached};
 use crate::limits::SourceLimits;
 use crate::message::Key;
-use crate::nats::{NatsError, Server, back_off};
+use crate::nats::{NatsError, Server};
 use async_nats::Client;
+use async_nats::connection::State;
 use async_nats::jetstream::Message;
 use consumer::Place;
 use futures_util::StreamExt;
 use std::collections::VecDeque;
-use tokio::time::{Instant, sleep, timeout};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use treefold_feed::Acknowledged;
 use treefold_mirror::Event;
 use treefold_mirror::event::Defaults;
 use treefold_mirror::origin::{Numbers, Refusal};
+use treefold_nats::server::back_off;
 use unacknowledged::Unacknowledged;
+
+/// Time after which a source that waits says so again.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// Time between two looks whether the server is there.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Waits until the connection is lost.
+async fn gone(client: &Client) {
+    while client.connection_state() == State::Connected {
+        sleep(LOOK_EVERY).await;
+    }
+}
 
 /// Settings of a JetStream source.
 #[derive(Clone, Debug, Default)]
@@ -100,28 +120,38 @@ impl JetStreamSource {
 
     /// Reads by one consumer.
     async fn read<I: Intake>(&mut self, feeder: &Feeder<I>) -> Result<(), Cut> {
-        let messages = self.place.consume().await.map_err(Cut::Again)?;
+        let mut stop = feeder.stop.clone();
+        let unacknowledged_max = feeder.limits.unacknowledged_max;
+        let messages = tokio::select! {
+            consumed = self.place.consume(unacknowledged_max) => consumed.map_err(Cut::Again)?,
+            // A server that is away would hold it up.
+            () = stop.asked() => return Ok(()),
+        };
         let mut messages = messages.ready_chunks(SourceLimits::BATCH_EVENTS_MAX);
-        let mut acknowledged = feeder.intake.acknowledged();
         let mut reading = Reading {
             feeder,
+            client: self.client.clone(),
             key: self.key,
             stream: self.place.stream.clone(),
             delivered: 0,
             reached: Reached::default(),
+            acknowledged: feeder.intake.acknowledged(),
             unacknowledged: Unacknowledged::new(self.place.is_queue),
         };
-        let mut stop = feeder.stop.clone();
-        loop {
+        let cut = loop {
+            if reading.unacknowledged.len() >= unacknowledged_max {
+                // The client would drop messages that are not read.
+                drop(messages);
+                tokio::select! {
+                    waited = reading.wait(&mut self.place) => waited?,
+                    () = stop.asked() => break None,
+                }
+                break Some(Cut::Again("there is room again".to_owned()));
+            }
             tokio::select! {
                 biased;
-                () = stop.asked() => break,
-                changed = acknowledged.changed() => {
-                    changed.map_err(|_| HandError::Ended)?;
-                    let known = acknowledged.borrow_and_update().clone();
-                    let floor = reading.unacknowledged.confirm(&self.client, &known).await;
-                    self.place.note_floor(floor);
-                }
+                () = stop.asked() => break None,
+                confirmed = reading.confirm_next(&mut self.place) => confirmed?,
                 next = messages.next() => {
                     let next = next.ok_or_else(|| Cut::Again("the consumer has ended".to_owned()))?;
                     let mut chunk = Vec::with_capacity(next.len());
@@ -129,42 +159,113 @@ impl JetStreamSource {
                         chunk.push(message.map_err(|error| Cut::Again(error.to_string()))?);
                     }
                     tokio::select! {
-                        taken = reading.take(&chunk) => taken?,
-                        () = stop.asked() => break,
+                        taken = reading.take_and_confirm(&chunk, &mut self.place) => taken?,
+                        () = stop.asked() => break None,
                     }
-                    let known = acknowledged.borrow_and_update().clone();
-                    let floor = reading.unacknowledged.confirm(&self.client, &known).await;
-                    self.place.note_floor(floor);
                 }
             }
-        }
-        let mut unacknowledged = reading.unacknowledged;
-        let settled = async {
-            while !unacknowledged.is_empty() && acknowledged.changed().await.is_ok() {
-                let known = acknowledged.borrow_and_update().clone();
-                unacknowledged.confirm(&self.client, &known).await;
-            }
         };
-        // Messages that are not acknowledged now are delivered again to the next source.
-        let _ = timeout(feeder.limits.acknowledge_within, settled).await;
-        // Without it, the last acknowledgement could be lost with this process; the message would come again.
-        let _ = timeout(feeder.limits.write_within, self.client.flush()).await;
-        Ok(())
+        match cut {
+            Some(cut) => Err(cut),
+            None => {
+                reading.settle().await;
+                Ok(())
+            }
+        }
     }
 }
 
 /// Reads the messages of one consumer.
 struct Reading<'a, I> {
     feeder: &'a Feeder<I>,
+    client: Client,
     key: Key,
     stream: String,
     /// The consumer's sequence of the last delivery.
     delivered: u64,
     reached: Reached,
+    acknowledged: watch::Receiver<Acknowledged>,
     unacknowledged: Unacknowledged,
 }
 
 impl<I: Intake> Reading<'_, I> {
+    /// Waits until further events are acknowledged, and acknowledges their messages.
+    async fn confirm_next(&mut self, place: &mut Place) -> Result<(), Cut> {
+        self.acknowledged.changed().await.map_err(|_| HandError::Ended)?;
+        self.confirm(place).await;
+        Ok(())
+    }
+
+    async fn confirm(&mut self, place: &mut Place) {
+        let known = self.acknowledged.borrow_and_update().clone();
+        place.note_floor(self.unacknowledged.confirm(&self.client, &known).await);
+    }
+
+    async fn take_and_confirm(&mut self, messages: &[Message], place: &mut Place) -> Result<(), Cut> {
+        self.take(messages).await?;
+        self.confirm(place).await;
+        Ok(())
+    }
+
+    /// Waits until half of the messages are acknowledged, and says for which event it waits.
+    async fn wait(&mut self, place: &mut Place) -> Result<(), Cut> {
+        let limit = self.feeder.limits.unacknowledged_max;
+        loop {
+            if self.unacknowledged.len() <= limit / 2 {
+                tracing::warn!(stream = self.stream, "the source reads further messages");
+                return Ok(());
+            }
+            let (messages, first) = (self.unacknowledged.len(), self.unacknowledged.first());
+            let (of, number) = first.map_or(("", 0), |(stream, number)| (stream.as_str(), number));
+            let rule = match first {
+                Some((stream, number)) => self.feeder.intake.held_by(stream, number).await,
+                None => None,
+            };
+            match rule {
+                Some(rule) => tracing::warn!(
+                    stream = self.stream,
+                    messages,
+                    limit,
+                    "the source waits: rule `{rule}` holds event {number} of stream `{of}` back, and the events behind \
+                     it can't be acknowledged before"
+                ),
+                None => tracing::warn!(
+                    stream = self.stream,
+                    messages,
+                    limit,
+                    "the source waits: event {number} of stream `{of}` is not in the journal and at mirrors yet"
+                ),
+            }
+            let repeat_at = Instant::now() + SAY_AGAIN;
+            while self.unacknowledged.len() > limit / 2 {
+                match timeout_at(repeat_at, self.confirm_next(place)).await {
+                    Ok(confirmed) => confirmed?,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Waits for the acknowledgement of the events that the origin has, and tells JetStream.
+    async fn settle(mut self) {
+        let (limits, client) = (&self.feeder.limits, self.client.clone());
+        let settled = async {
+            while self.unacknowledged.len() > 0 && self.acknowledged.changed().await.is_ok() {
+                let known = self.acknowledged.borrow_and_update().clone();
+                self.unacknowledged.confirm(&client, &known).await;
+            }
+            // Without it, the last acknowledgement could be lost with this process; the message would come again.
+            let _ = timeout(limits.write_within, client.flush()).await;
+        };
+        // Messages that are not acknowledged now are delivered again to the next source.
+        tokio::select! {
+            _ = timeout(limits.acknowledge_within + limits.write_within, settled) => {}
+            () = gone(&client) => {
+                tracing::warn!(stream = self.stream, "the server is away, so its last messages come again");
+            }
+        }
+    }
+
     async fn take(&mut self, messages: &[Message]) -> Result<(), Cut> {
         let mut batch = (VecDeque::with_capacity(messages.len()), Vec::new());
         let mut numbered = Numbers::Growing;
@@ -180,13 +281,14 @@ impl<I: Intake> Reading<'_, I> {
                 message.reply.clone().ok_or_else(|| Cut::Again("a message has no reply".to_owned()))?;
             let defaults = Defaults { stream: self.feeder.stream.as_ref(), number: Some(sequence) };
             let limits = &self.feeder.limits.events;
-            match self.key.read(&message.subject, &message.payload, &defaults, limits) {
+            let unnumbered = Numbers::Growing;
+            match self.key.read(&message.subject, &message.payload, &defaults, unnumbered, limits) {
                 Ok((event, numbers)) => {
                     if numbers != numbered {
                         self.offer(&mut batch, numbered).await?;
                         numbered = numbers;
                     }
-                    self.unacknowledged.push(sequence, reply, Some((event.stream.clone(), event.number)));
+                    self.unacknowledged.push(sequence, reply, Some((&event.stream, event.number)));
                     batch.0.push_back(event);
                     batch.1.push(sequence);
                 }

@@ -19,10 +19,11 @@
 //!
 //! A map of the code: [`intake`] is the way into the origin, [`feeder`] gives it events; [`recording`] reads files,
 //! [`replay`] offers them in their time; [`tcp`], [`http`], [`nats`] and [`jetstream`] are live sources. `lines`
-//! and `elements` cut bytes into events; `reply` has the answers in JSON; [`stop`] ends sources; [`limits`] has all
+//! and `elements` cut bytes into events, and `buffer` has their memory; `reply` has the answers in JSON; [`listen`] has their addresses; [`stop`] ends sources; [`limits`] has all
 //! limits.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod elements;
 pub mod feeder;
 pub mod http;
@@ -32,6 +33,7 @@ pub mod jetstream;
 
 pub mod limits;
 mod lines;
+pub mod listen;
 mod message;
 pub mod nats;
 pub mod recording;
@@ -43,5 +45,6 @@ pub mod tcp;
 pub use feeder::{Counts, Feeder, Tally};
 pub use intake::Intake;
 pub use limits::SourceLimits;
+pub use listen::Reach;
 pub use message::Key;
 pub use stop::{Stop, Stopper};

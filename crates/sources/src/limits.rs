@@ -14,10 +14,15 @@ pub struct SourceLimits {
     pub long_lines_max: usize,
     /// Most connections of a listener. Further ones get an error.
     pub connections_max: usize,
+    /// Messages of a JetStream stream that may wait for their acknowledgement. A rule may hold one back while the others
+    /// pass. Above it, the source waits, and says so. Each takes about 60 bytes.
+    pub unacknowledged_max: usize,
     /// Time after which a connection without input is closed. An empty line is a sign of life.
     pub idle_within: Duration,
-    /// Time that a line may take from its first byte to its last.
+    /// Time that a line may take from its first byte to its last, and time without a byte of an HTTP body.
     pub line_within: Duration,
+    /// Time that the body of an HTTP request may take.
+    pub body_within: Duration,
     /// Time that a peer has to take an answer.
     pub write_within: Duration,
     /// Time that a source waits for acknowledgements after its input has ended, and that an HTTP request waits.
@@ -29,6 +34,10 @@ pub struct SourceLimits {
 impl SourceLimits {
     /// Bytes of a line that every connection may hold.
     pub const LINE_BYTES_FREE: usize = 64 << 10;
+    /// Bytes that are read from a connection at a time, at least.
+    pub const READ_BYTES: usize = 16 << 10;
+    /// Most headers of an HTTP request.
+    pub const HEADERS_MAX: usize = 64;
     /// Most events that are offered in one batch. A batch is one step of the origin's task, which also has to send.
     pub const BATCH_EVENTS_MAX: usize = 256;
     /// Bytes of events above which no further event is added to a batch.
@@ -45,8 +54,10 @@ impl SourceLimits {
         line_bytes_max: 16 << 20,
         long_lines_max: 8,
         connections_max: 256,
+        unacknowledged_max: 1_000_000,
         idle_within: Duration::from_secs(600),
         line_within: Duration::from_secs(10),
+        body_within: Duration::from_secs(600),
         write_within: Duration::from_secs(30),
         acknowledge_within: Duration::from_secs(30),
         busy_within: Duration::from_secs(2),

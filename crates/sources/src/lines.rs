@@ -1,5 +1,6 @@
 //! Cuts received bytes into lines, without growing beyond the limit of a line.
 
+use crate::buffer::make_room;
 use std::ops::Range;
 
 /// Received bytes, and the place of the next line.
@@ -22,28 +23,15 @@ pub(crate) struct TooLong {
 }
 
 impl Lines {
-    /// Room that is kept for a connection without long lines.
-    const KEPT: usize = 64 << 10;
-
     pub(crate) fn new(line_bytes_max: usize) -> Self {
         Self { bytes: Vec::new(), start: 0, scanned: 0, line_bytes_max }
     }
 
-    /// The buffer, to be appended to, with room for more bytes.
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
-        if self.start == self.bytes.len() {
-            self.bytes.clear();
-        } else if self.start > 0 {
-            self.bytes.copy_within(self.start.., 0);
-            self.bytes.truncate(self.bytes.len() - self.start);
-        }
+    /// The buffer, to be appended to, with room for `more` bytes.
+    pub(crate) fn room(&mut self, more: usize) -> &mut Vec<u8> {
+        make_room(&mut self.bytes, self.start, more, self.line_bytes_max);
         self.scanned -= self.start;
         self.start = 0;
-        if self.bytes.len() < Self::KEPT && self.bytes.capacity() > 2 * Self::KEPT {
-            self.bytes.shrink_to(Self::KEPT);
-        }
-        let grown = Self::KEPT.max(2 * self.bytes.len()).min(self.line_bytes_max.max(Self::KEPT) + 1);
-        self.bytes.reserve_exact(grown.saturating_sub(self.bytes.len()).max(1));
         &mut self.bytes
     }
 
@@ -96,6 +84,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::KEPT;
     use proptest::prelude::*;
 
     fn next(lines: &mut Lines, is_over: bool) -> Result<Option<String>, TooLong> {
@@ -110,10 +99,10 @@ mod tests {
     #[test]
     fn line_above_the_limit_is_refused_before_its_end_is_there() {
         let mut lines = Lines::new(4);
-        lines.room().extend_from_slice(b"1234\r");
+        lines.room(5).extend_from_slice(b"1234\r");
         assert_eq!(next(&mut lines, false), Err(TooLong { limit: 4 }));
         let mut lines = Lines::new(4);
-        lines.room().extend_from_slice(b"1234\n12345\n");
+        lines.room(11).extend_from_slice(b"1234\n12345\n");
         assert_eq!(next(&mut lines, false), Ok(Some("1234".to_owned())));
         assert_eq!(next(&mut lines, false), Err(TooLong { limit: 4 }));
     }
@@ -123,11 +112,12 @@ mod tests {
         let mut lines = Lines::new(1 << 20);
         let long = [&[b'x'; 1 << 20][..], b"\n"].concat();
         for piece in long.chunks(1 << 16) {
-            lines.room().extend_from_slice(piece);
+            lines.room(piece.len()).extend_from_slice(piece);
         }
+        assert!(lines.bytes.capacity() <= (1 << 20) + (1 << 16), "{}", lines.bytes.capacity());
         assert_eq!(all(&mut lines).len(), 1);
-        lines.room();
-        assert!(lines.bytes.capacity() <= 2 * Lines::KEPT, "{}", lines.bytes.capacity());
+        lines.room(10);
+        assert!(lines.bytes.capacity() <= 2 * KEPT, "{}", lines.bytes.capacity());
     }
 
     proptest! {
@@ -141,7 +131,7 @@ mod tests {
             let (mut left, mut cuts) = (whole.as_bytes(), cuts.iter().cycle());
             while !left.is_empty() {
                 let (piece, after) = left.split_at(left.len().min(*cuts.next().unwrap()));
-                lines.room().extend_from_slice(piece);
+                lines.room(piece.len()).extend_from_slice(piece);
                 found.append(&mut all(&mut lines));
                 left = after;
             }

@@ -21,14 +21,14 @@ pub enum Key {
 }
 
 impl Key {
-    /// Reads a message as an event. `number` is the number of a message whose payload has none.
-    ///
-    /// A number of the payload is consecutive in its stream. Numbers of a log grow, with gaps.
+    /// Reads a message as an event. `defaults` has the number of a message whose payload has none, and `unnumbered` the
+    /// rule of such numbers. A number of the payload is consecutive in its stream.
     pub(crate) fn read(
         self,
         subject: &str,
         payload: &Bytes,
         defaults: &Defaults<'_>,
+        unnumbered: Numbers,
         limits: &MirrorLimits,
     ) -> Result<(Event, Numbers), EventError> {
         match self {
@@ -38,7 +38,7 @@ impl Key {
                     column: error.valid_up_to() + 1,
                 })?;
                 let given = Given::from_json(text, defaults, limits)?;
-                let numbers = if given.has_number { Numbers::Consecutive } else { Numbers::Growing };
+                let numbers = if given.has_number { Numbers::Consecutive } else { unnumbered };
                 Ok((given.event, numbers))
             }
             Self::Subject => {
@@ -52,7 +52,7 @@ impl Key {
                     body: payload.clone(),
                 };
                 event.check(limits)?;
-                Ok((event, Numbers::Growing))
+                Ok((event, unnumbered))
             }
         }
     }

@@ -1,47 +1,30 @@
 //! Events from the subject of a NATS server.
 //!
 //! NATS keeps nothing and waits for nobody: a message that is sent while this source is away or slow is lost. Events
-//! with numbers show it, because the origin refuses the event behind a gap. For a source that loses nothing, use
+//! with numbers show it, because the event behind a gap ends the source. For a source that loses nothing, use
 //! JetStream ([`crate::jetstream`]).
 
 use crate::feeder::{Feeder, HandError, Refused};
 use crate::intake::{Intake, Reached};
 use crate::limits::SourceLimits;
 use crate::message::Key;
-use async_nats::{Client, ConnectOptions, Event as NatsEvent, Message, Subject};
-use futures_util::StreamExt;
+use async_nats::{Client, Message, Subject};
+use futures_util::{FutureExt, StreamExt};
 use std::collections::VecDeque;
-use std::path::PathBuf;
-use std::time::Duration;
 use treefold_mirror::Event;
 use treefold_mirror::event::Defaults;
 use treefold_mirror::origin::{Numbers, Refusal};
+use treefold_nats::ConnectError;
+pub use treefold_nats::Server;
 
-/// Messages that wait to be read. NATS drops messages above it, and says so.
-const MESSAGES_MAX: usize = 4096;
-/// Longest time between two attempts to connect.
-const RECONNECT_MAX: Duration = Duration::from_secs(4);
-
-/// A server, and the way to log in.
-#[derive(Clone, Debug, Default)]
-pub struct Server {
-    /// Addresses, separated by commas, as in `nats://127.0.0.1:4222`.
-    pub url: String,
-    /// File with a user's credentials.
-    pub credentials: Option<PathBuf>,
-}
-
+/// Bytes of messages that wait for a busy origin. Further messages are lost.
+const WAITING_BYTES_MAX: usize = 32 << 20;
 /// The reason why a NATS source can't start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
     /// The server's address is invalid, or it refuses this client.
-    #[error("can't connect to {url}: {problem}")]
-    Connect {
-        /// The address.
-        url: String,
-        /// The problem.
-        problem: String,
-    },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The server refuses a request.
     #[error("{subject}: {problem}")]
     Request {
@@ -55,54 +38,12 @@ pub enum NatsError {
     Origin(#[from] HandError),
 }
 
-impl Server {
-    /// Connects, and connects again whenever the connection is lost.
-    ///
-    /// # Errors
-    /// [`NatsError::Connect`].
-    pub async fn connect(&self) -> Result<Client, NatsError> {
-        let fail = |problem: String| NatsError::Connect { url: self.url.clone(), problem };
-        let url = self.url.clone();
-        let options = ConnectOptions::new()
-            .name("treefold")
-            .subscription_capacity(MESSAGES_MAX)
-            .reconnect_delay_callback(back_off)
-            .event_callback(move |event| {
-                let url = url.clone();
-                async move { log(&url, &event) }
-            });
-        let options = match &self.credentials {
-            None => options,
-            Some(file) => {
-                let read = options.credentials_file(file).await;
-                read.map_err(|error| fail(format!("{}: {error}", file.display())))?
-            }
-        };
-        let servers: Vec<&str> = self.url.split(',').collect();
-        options.connect(servers).await.map_err(|error| fail(error.to_string()))
-    }
-}
-
-/// The wait before an attempt to connect, which doubles up to a limit.
-pub(crate) fn back_off(attempts: usize) -> Duration {
-    let doublings = attempts.saturating_sub(1).min(10) as u32;
-    (Duration::from_millis(50) * 2_u32.pow(doublings)).min(RECONNECT_MAX)
-}
-
-fn log(url: &str, event: &NatsEvent) {
-    match event {
-        NatsEvent::Connected => tracing::info!(url, "connected"),
-        NatsEvent::SlowConsumer(_) => tracing::warn!(url, "messages were lost, because the origin is busy"),
-        event => tracing::warn!(url, %event, "NATS"),
-    }
-}
-
 /// Settings of a NATS source.
 #[derive(Clone, Debug, Default)]
 pub struct NatsOptions {
     /// The source of an event's key.
     pub key: Key,
-    /// Number the messages that have no number as they arrive. Lost messages then leave no gap, so nobody notices them.
+    /// Let the origin number the messages that have no number. Lost messages then leave no gap, so nobody notices them.
     pub number_received: bool,
 }
 
@@ -134,47 +75,130 @@ impl NatsSource {
     /// Offers the events of all messages until the source is stopped.
     ///
     /// # Errors
-    /// [`NatsError`].
+    /// [`NatsError`]. An event that leaves a gap in the numbers of its stream ends the source: its predecessor is lost,
+    /// and the origin would refuse all events behind it.
     pub async fn run<I: Intake>(self, feeder: Feeder<I>) -> Result<(), NatsError> {
-        let Self { subscription, options, subject } = self;
-        let mut messages = subscription.ready_chunks(SourceLimits::BATCH_EVENTS_MAX);
+        let Self { mut subscription, options, subject } = self;
         let mut stop = feeder.stop.clone();
-        let mut intake = Intaking { feeder, options, received: 0, reached: Reached::default() };
+        let mut waiting = Waiting::new(&subject);
+        let intake = Intaking { feeder, options, subject: &subject };
+        let ended = || NatsError::Request {
+            subject: subject.clone(),
+            problem: "the subscription has ended".to_owned(),
+        };
         loop {
-            let messages = tokio::select! {
-                biased;
-                () = stop.asked() => return Ok(()),
-                messages = messages.next() => messages,
-            };
-            let Some(messages) = messages else {
-                return Err(NatsError::Request { subject, problem: "the subscription has ended".to_owned() });
-            };
-            tokio::select! {
-                taken = intake.take(&messages) => taken?,
-                () = stop.asked() => return Ok(()),
+            let batch = waiting.take_batch();
+            if batch.is_empty() {
+                let first = tokio::select! {
+                    biased;
+                    () = stop.asked() => return Ok(()),
+                    first = subscription.next() => first.ok_or_else(ended)?,
+                };
+                waiting.push(first);
+                while waiting.wants_more()
+                    && let Some(Some(next)) = subscription.next().now_or_never()
+                {
+                    waiting.push(next);
+                }
+                continue;
+            }
+            let taking = intake.take(&batch);
+            tokio::pin!(taking);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.asked() => return Ok(()),
+                    taken = &mut taking => {
+                        taken?;
+                        break;
+                    }
+                    // A busy origin must not leave messages in the client, which bounds their number and not their bytes.
+                    next = subscription.next() => waiting.push(next.ok_or_else(ended)?),
+                }
             }
         }
     }
 }
 
-struct Intaking<I> {
-    feeder: Feeder<I>,
-    options: NatsOptions,
-    /// Messages that were numbered here.
-    received: u64,
-    reached: Reached,
+/// Messages that were received and not offered yet. Above its limit, further messages are lost.
+struct Waiting<'a> {
+    subject: &'a str,
+    messages: VecDeque<Message>,
+    bytes: usize,
+    lost: u64,
 }
 
-impl<I: Intake> Intaking<I> {
-    async fn take(&mut self, messages: &[Message]) -> Result<(), HandError> {
+impl<'a> Waiting<'a> {
+    fn new(subject: &'a str) -> Self {
+        Self { subject, messages: VecDeque::new(), bytes: 0, lost: 0 }
+    }
+
+    /// True if a batch has room for another message.
+    fn wants_more(&self) -> bool {
+        self.messages.len() < SourceLimits::BATCH_EVENTS_MAX && self.bytes < SourceLimits::BATCH_BYTES_MAX
+    }
+
+    fn push(&mut self, message: Message) {
+        let bytes = self.bytes + cost(&message);
+        if bytes > WAITING_BYTES_MAX && !self.messages.is_empty() {
+            if self.lost == 0 {
+                tracing::warn!(subject = self.subject, "messages are lost, because the origin is busy");
+            }
+            self.lost += 1;
+            return;
+        }
+        self.bytes = bytes;
+        self.messages.push_back(message);
+    }
+
+    fn take_batch(&mut self) -> Vec<Message> {
+        if self.lost > 0 && self.bytes < WAITING_BYTES_MAX / 2 {
+            tracing::warn!(
+                subject = self.subject,
+                lost = self.lost,
+                "messages were lost, because the origin was busy"
+            );
+            self.lost = 0;
+        }
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < SourceLimits::BATCH_EVENTS_MAX
+            && bytes < SourceLimits::BATCH_BYTES_MAX
+            && let Some(message) = self.messages.pop_front()
+        {
+            bytes += cost(&message);
+            batch.push(message);
+        }
+        self.bytes -= bytes;
+        batch
+    }
+}
+
+/// Bytes of memory of a message, about.
+fn cost(message: &Message) -> usize {
+    message.length + size_of::<Message>()
+}
+
+struct Intaking<'a, I> {
+    feeder: Feeder<I>,
+    options: NatsOptions,
+    subject: &'a str,
+}
+
+impl<I: Intake> Intaking<'_, I> {
+    async fn take(&self, messages: &[Message]) -> Result<(), NatsError> {
         let mut events = VecDeque::with_capacity(messages.len());
+        let mut numbered = Numbers::Consecutive;
         for message in messages {
-            let number = self.options.number_received.then_some(self.received + 1);
+            // The origin replaces it.
+            let number = self.options.number_received.then_some(1);
             let defaults = Defaults { stream: self.feeder.stream.as_ref(), number };
-            let limits = &self.feeder.limits.events;
-            match self.options.key.read(&message.subject, &message.payload, &defaults, limits) {
+            let (limits, unnumbered) = (&self.feeder.limits.events, Numbers::Received);
+            match self.options.key.read(&message.subject, &message.payload, &defaults, unnumbered, limits) {
                 Ok((event, numbers)) => {
-                    self.received += u64::from(numbers == Numbers::Growing);
+                    if numbers != numbered {
+                        self.offer(&mut events, numbered).await?;
+                        numbered = numbers;
+                    }
                     events.push_back(event);
                 }
                 Err(error) => {
@@ -183,25 +207,18 @@ impl<I: Intake> Intaking<I> {
                 }
             }
         }
-        let mut behind = None;
-        self.hand_over(&mut events, &mut behind).await?;
-        if let Some(last) = behind.filter(|_| self.options.number_received) {
-            self.received = self.received.max(last);
-        }
-        Ok(())
+        self.offer(&mut events, numbered).await
     }
 
-    async fn hand_over(
-        &mut self,
-        events: &mut VecDeque<Event>,
-        behind: &mut Option<u64>,
-    ) -> Result<(), HandError> {
+    async fn offer(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), NatsError> {
+        let mut fatal = None;
         let refused = |Refused { stream, number, refusal, .. }: Refused| {
             tracing::warn!(%stream, number, %refusal, "an event is refused");
-            if let Refusal::Repeated { last, .. } = refusal {
-                *behind = Some(last);
+            if matches!(refusal, Refusal::Jump { .. }) {
+                fatal = fatal.take().or(Some(refusal.to_string()));
             }
         };
-        self.feeder.hand_over(events, Numbers::Consecutive, None, &mut self.reached, refused).await
+        self.feeder.hand_over(events, numbers, None, &mut Reached::default(), refused).await?;
+        fatal.map_or(Ok(()), |problem| Err(NatsError::Request { subject: self.subject.to_owned(), problem }))
     }
 }

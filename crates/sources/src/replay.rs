@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use treefold_mirror::Event;
-use treefold_mirror::origin::Numbers;
+use treefold_mirror::origin::{Numbers, Refusal};
 
 /// Batches that were read and not offered yet.
 const READ_AHEAD_MAX: usize = 4;
@@ -37,6 +37,9 @@ pub enum ReplayError {
 /// Offers all events of a recording, until its end or until the source is stopped. `refused` gets each event that
 /// the origin did not take, with its place in the recording, from 1.
 ///
+/// Events that the origin had already take no time: the clock of the recording goes on with the first event that is
+/// new, so that a source that starts again after its origin died continues where that one ended.
+///
 /// # Errors
 /// [`ReplayError`].
 pub async fn replay<I: Intake>(
@@ -48,7 +51,8 @@ pub async fn replay<I: Intake>(
     let (sender, mut batches) = mpsc::channel(READ_AHEAD_MAX);
     // A thread, because reading may block for ever, also when the process ends.
     std::thread::spawn(move || read(recording, &sender));
-    let (began, mut reached) = (Instant::now(), Reached::default());
+    let (mut began, mut reached) = (Instant::now(), Reached::default());
+    let mut is_repeating = false;
     let mut stop = feeder.stop.clone();
     let mut before = 0;
     loop {
@@ -61,28 +65,42 @@ pub async fn replay<I: Intake>(
         let mut batch = batch?;
         while let Some(first) = batch.front() {
             if let Pace::Recorded(speed) = pace {
+                if is_repeating {
+                    began = due_now(first, speed).unwrap_or(began);
+                }
                 tokio::select! {
                     () = sleep_until(due(began, first, speed)) => {}
                     () = stop.asked() => return Ok(()),
                 }
             }
             let mut events = take_due(&mut batch, began, pace);
-            let count = events.len() as u64;
+            let (count, mut repeated) = (events.len() as u64, 0);
             tokio::select! {
                 biased;
                 handed = feeder.hand_over(&mut events, Numbers::Consecutive, None, &mut reached, |one| {
+                    repeated += u64::from(matches!(one.refusal, Refusal::Repeated { .. }));
                     refused(before + one.index as u64 + 1, one);
                 }) => handed?,
                 () = stop.asked() => return Ok(()),
             }
+            is_repeating = repeated == count;
             before += count;
         }
     }
 }
 
 fn due(began: Instant, recorded: &Recorded, speed: f64) -> Instant {
+    began + since_start(recorded, speed)
+}
+
+/// The beginning of a replay in which this event is due now. `None` if the clock does not reach back so far.
+fn due_now(recorded: &Recorded, speed: f64) -> Option<Instant> {
+    Instant::now().checked_sub(since_start(recorded, speed))
+}
+
+fn since_start(recorded: &Recorded, speed: f64) -> Duration {
     let since = Duration::from(recorded.at.since(treefold_core::time::Instant::START));
-    began + Duration::try_from_secs_f64(since.as_secs_f64() / speed).unwrap_or(Duration::MAX / 4)
+    Duration::try_from_secs_f64(since.as_secs_f64() / speed).unwrap_or(Duration::MAX / 4)
 }
 
 /// Takes the events whose time has come.

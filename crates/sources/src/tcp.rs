@@ -15,6 +15,8 @@
 //!   counts them.
 //! - A busy origin stops reading. A peer that takes no answers stops it too, until `write_within` closes the
 //!   connection.
+//! - A first line that does not begin with `{` ends the connection: the peer speaks another protocol. So a page in a
+//!   browser can't post lines that are events.
 //! - When the peer has closed its side, the connection stays until its events are acknowledged.
 
 mod connection;
@@ -23,12 +25,13 @@ mod replies;
 
 use crate::feeder::Feeder;
 use crate::intake::Intake;
+use crate::listen::{ListenError, Reach, listen};
 use crate::reply::{Fatal, Reply};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -42,12 +45,12 @@ pub struct TcpSource {
 }
 
 impl TcpSource {
-    /// Listens on an address.
+    /// Listens at an address.
     ///
     /// # Errors
-    /// If the address can't be used.
-    pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(addr).await? })
+    /// [`ListenError`].
+    pub async fn bind(addr: &str, reach: Reach) -> Result<Self, ListenError> {
+        Ok(Self { listener: listen(addr, reach).await? })
     }
 
     /// The address.

@@ -8,7 +8,7 @@
 mod accepted;
 mod blocking;
 
-pub use accepted::{Accepting, Acceptor, EndpointSender, EndpointStream, accept, accept_ringing};
+pub use accepted::{Accepting, Acceptor, Arrival, EndpointSender, EndpointStream, accept, accept_ringing};
 pub use blocking::{AcceptError, RecvError, SendError};
 
 use crate::driver::asks::Handle;
@@ -26,6 +26,21 @@ pub struct Packet {
     pub payload: Bytes,
     /// Sequence number at the front-end.
     pub(crate) sequence: u64,
+}
+
+/// Packets that passed over an endpoint, because it or a node above it lagged. Only in a stream with
+/// [`lag_bytes_max`](crate::StreamBuilder::lag_bytes_max).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Missed {
+    /// The number of packets that the front-end sent meanwhile. Some of them may not have been for this endpoint.
+    pub fn packets(&self) -> u64 {
+        self.last.saturating_sub(self.first).saturating_add(1)
+    }
 }
 
 /// Packets that arrived together, in order. They share the memory in which they arrived, up to 64 KiB: copy the
@@ -107,6 +122,11 @@ pub trait Endpoint: 'static {
         took
     }
 
+    /// Called when packets have passed over this endpoint. The next packet is one that the front-end sent after them.
+    fn missed(&mut self, outlet: &mut Outlet<'_>, missed: Missed) {
+        let _ = (outlet, missed);
+    }
+
     /// Called when there is room again, after [`Outlet::send`] failed for lack of it.
     fn room(&mut self, outlet: &mut Outlet<'_>) {
         let _ = outlet;
@@ -134,6 +154,7 @@ pub struct Opening {
     pub spec: Arc<StreamSpec<Bytes>>,
     /// Bytes that this endpoint may have in flight upwards.
     pub window_bytes: u64,
+    pub(crate) acknowledge_bytes: u64,
     pub(crate) handle: Handle,
 }
 
@@ -215,9 +236,9 @@ pub(crate) struct Untold {
 
 impl Untold {
     /// Counts more packets. Returns true when it is time to tell core.
-    pub(crate) fn note(&mut self, packets: usize, bytes: u64, window_bytes: u64) -> bool {
+    pub(crate) fn note(&mut self, packets: usize, bytes: u64, acknowledge_bytes: u64) -> bool {
         self.bytes += (PACKET_BYTES * packets) as u64 + bytes;
-        let is_due = self.bytes >= window_bytes / 16;
+        let is_due = self.bytes >= acknowledge_bytes;
         if is_due {
             *self = Self::default();
         }

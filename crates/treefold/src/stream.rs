@@ -43,6 +43,7 @@ impl StreamBuilder {
             filter_params: Bytes::new(),
             synchronisation: Synchronisation::WaitForAll,
             params: Bytes::new(),
+            lag_bytes_max: None,
         };
         Self { handle, spec, options: StreamOptions::default(), problem: None }
     }
@@ -106,6 +107,18 @@ impl StreamBuilder {
     /// Sets how many bytes each node may have sent up that were not taken here. Default: the nodes' limit.
     pub fn window_bytes(mut self, bytes: u64) -> Self {
         self.options.window_bytes = Some(bytes);
+        self
+    }
+
+    /// Lets packets pass over endpoints that are more than so many bytes behind the one that is furthest ahead, so that
+    /// a slow or stopped endpoint does not hold up the others. Each packet counts 64 bytes more than its payload.
+    ///
+    /// An endpoint that lags is away, with the reason [`Lagging`](treefold_core::error::Reason::Lagging). When it has
+    /// caught up, it is told that it missed packets ([`Endpoint::missed`](crate::endpoint::Endpoint::missed),
+    /// [`EndpointStream::next`](crate::endpoint::EndpointStream::next)) and gets those that follow. From 1 KiB to half of
+    /// the window. Default: no endpoint misses a packet, and the front-end waits for the slowest one.
+    pub fn lag_bytes_max(mut self, bytes: u64) -> Self {
+        self.spec.lag_bytes_max = Some(bytes);
         self
     }
 

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!  bytes ─▶ Modules::compile ─▶ Module ─┬─▶ operator() ─▶ dyn Operator     a reduce
-//!           one cache per node          └─▶ filter()   ─▶ dyn FilterKind   a filter, or a reduce over each wave
+//!           one cache per node          ├─▶ filter()   ─▶ dyn FilterKind   a filter, or a reduce over each wave
+//!                                       └─▶ function() ─▶ dyn Function     a filter over the events of a feed
 //! ```
 //!
 //! A guest is untrusted code, so every file here follows one rule: **a faulty guest costs only the wave that
@@ -41,7 +42,7 @@
 //! - [`modules`]: the modules that a process holds, each compiled once.
 //! - `sandbox`: a guest's memory and fuel: its input, its output, and all checks of them.
 //! - `instance`: a running guest, with one method for each function of the ABI.
-//! - [`reduce`], [`filter`]: guests as operators and filters.
+//! - [`reduce`], [`filter`], [`function`]: guests as operators, filters and functions of rules.
 //! - [`inspect`](mod@inspect): describes a file, and says why a node would refuse it.
 #![forbid(unsafe_code)]
 
@@ -51,6 +52,7 @@ mod contract;
 pub mod engine;
 pub mod error;
 pub mod filter;
+pub mod function;
 mod id;
 pub mod inspect;
 mod instance;

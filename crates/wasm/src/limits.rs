@@ -67,6 +67,17 @@ impl Limits {
         modules_bytes_max: 64 << 20,
     };
 
+    /// The default limits of functions of rules. A function runs for each event while the origin waits, so it has two
+    /// million instructions, about two milliseconds.
+    pub const FUNCTIONS: Self = Self {
+        memory_bytes_max: 32 << 20,
+        guests_memory_bytes_max: 256 << 20,
+        fuel_max: 2_000_000,
+        packets_max: 64,
+        instances_max: 64,
+        ..Self::DEFAULT
+    };
+
     /// Checks that the limits have valid values.
     pub(crate) fn check(&self) -> Result<(), WasmError> {
         let refuse = |limit, given, allowed| Err(WasmError::BadLimit { limit, given, allowed });

@@ -4,6 +4,7 @@ use crate::abi::Kind;
 use crate::budget::Budget;
 use crate::error::WasmError;
 use crate::filter::GuestFilterKind;
+use crate::function::GuestFunction;
 use crate::id::ModuleId;
 use crate::instance::{Exports, Instance};
 use crate::limits::Limits;
@@ -12,6 +13,7 @@ use crate::sandbox::Bounds;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
+use treefold_mirror::MirrorLimits;
 use treefold_operators::{FilterKind, Operator};
 use wasmtime::InstancePre;
 
@@ -90,6 +92,15 @@ impl Module {
             Kind::Filter => Arc::new(GuestFilterKind::new(self.clone())),
             Kind::Reduce => Arc::new(GuestReduce::new(self.clone()).folding()),
         }
+    }
+
+    /// Returns a filter as the function of a rule. Events that it makes must be within these limits.
+    ///
+    /// # Errors
+    /// [`WasmError::WrongKind`], or the guest's error when it is opened.
+    pub fn function(&self, limits: MirrorLimits) -> Result<GuestFunction, WasmError> {
+        self.expect(Kind::Filter)?;
+        GuestFunction::open(self, limits)
     }
 
     fn expect(&self, wanted: Kind) -> Result<(), WasmError> {

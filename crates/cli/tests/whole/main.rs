@@ -10,7 +10,9 @@ mod calls;
 mod contradictions;
 mod demo;
 mod faults;
+mod flights;
 mod mirror;
+mod mirror_set;
 #[cfg(feature = "wasm")]
 mod nodes;
 #[cfg(feature = "wasm")]

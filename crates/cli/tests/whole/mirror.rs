@@ -255,7 +255,7 @@ fn sources_that_cannot_start_are_told_with_their_names() {
     for (source, code, problem) in [
         ("missing.jsonl", 1, "can't read missing.jsonl"),
         ("nats:127.0.0.1", 2, "expected SERVER/NAME, as in nats:127.0.0.1:4222/flights"),
-        ("tcp:256.0.0.1:1", 1, "can't listen on 256.0.0.1:1"),
+        ("tcp:256.0.0.1:1", 1, "can't listen at 256.0.0.1:1"),
         ("jetstream:127.0.0.1:9/S", 1, "can't connect to nats://127.0.0.1:9"),
     ] {
         let ended = run(&format!("mirror feed flights {source} --at {}", node.addr));

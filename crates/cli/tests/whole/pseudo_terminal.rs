@@ -1,5 +1,6 @@
 //! A pseudo-terminal whose other end a test holds.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -48,6 +49,55 @@ impl OnTerminal {
     /// Returns all output so far, with its control sequences.
     pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.shown.lock().expect("no thread panicked")).into_owned()
+    }
+
+    /// Returns the text on the screen, line by line.
+    ///
+    /// Programs send differences between pictures, so that a word may come in parts. This follows the moves of the
+    /// cursor, and ignores colours.
+    pub(crate) fn screen(&self) -> String {
+        let shown = self.shown();
+        let mut cells: BTreeMap<(usize, usize), char> = BTreeMap::new();
+        let (mut line, mut column) = (1, 1);
+        let mut rest = shown.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '\u{1b}' if rest.as_str().starts_with('[') => {
+                    rest.next();
+                    let end = rest.as_str().find(|c: char| c.is_ascii_alphabetic()).map_or(0, |at| at + 1);
+                    let sequence: String = rest.by_ref().take(end).collect();
+                    let (numbers, end) = sequence.split_at(sequence.len().saturating_sub(1));
+                    let mut numbers = numbers.split(';').map(|number| number.parse().unwrap_or(1));
+                    match end {
+                        "H" => {
+                            line = numbers.next().unwrap_or(1);
+                            column = numbers.next().unwrap_or(1);
+                        }
+                        "J" => cells.clear(),
+                        _ => {}
+                    }
+                }
+                '\n' => line += 1,
+                '\r' => column = 1,
+                c if c.is_control() => {}
+                c => {
+                    cells.insert((line, column), c);
+                    column += 1;
+                }
+            }
+        }
+        let mut text = String::new();
+        let mut at = (1, 1);
+        for ((line, column), c) in cells {
+            if line > at.0 {
+                text.push('\n');
+                at = (line, 1);
+            }
+            text.extend(std::iter::repeat_n(' ', column.saturating_sub(at.1)));
+            text.push(c);
+            at.1 = column + 1;
+        }
+        text
     }
 
     /// Sends key presses.

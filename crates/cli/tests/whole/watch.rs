@@ -262,3 +262,27 @@ fn node_serves_readers_over_http_until_it_is_told_to_end() {
     let mut rest = Vec::new();
     assert!(stream.read_to_end(&mut rest).is_ok(), "the connection has ended in order");
 }
+
+/// The mirror's node must notice nothing but its silence: the feed goes on, and the mirror catches up.
+#[test]
+fn stopped_mirror_slows_no_other_and_catches_up_with_a_snapshot() {
+    let hub = mirror(0, 2, None);
+    let stopped = mirror(1, 2, Some(&hub));
+    wait_for_members(&hub.addr, 2);
+    let mut source = Source::start(&hub.addr);
+    source.write(10);
+    wait_until_current(&hub.addr, 2);
+    let regular = Running::start(&format!("mirror watch flights --at {} -o json", hub.addr));
+    while regular.json().get("complete").is_none() {}
+    stopped.signal(libc::SIGSTOP);
+    // Far more than the stream's window.
+    source.write(100_000);
+    stopped.signal(libc::SIGCONT);
+    wait_until_current(&hub.addr, 2);
+    source.write(10);
+    wait_until("both mirrors have all events", || {
+        let status = status(&hub.addr);
+        let rows = status["mirrors"].as_array().expect("mirrors");
+        rows.len() == 2 && rows.iter().all(|row| row["at"] == rows[0]["at"] && row["is_current"] == true)
+    });
+}

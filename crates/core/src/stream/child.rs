@@ -43,6 +43,8 @@ pub(crate) struct Flow<P> {
     pub(crate) carries: Option<(u64, u64)>,
     /// The last wave in an `Ahead` message sent to the child.
     pub(crate) told_ahead: u64,
+    /// True if packets may pass over the child: it knows the message that says so.
+    pub(crate) hears_missed: bool,
     pub(crate) place: Placed,
 }
 

@@ -103,6 +103,7 @@ impl<P: Payload> Context<P> {
             StreamMessage::Open(_)
             | StreamMessage::Down(_)
             | StreamMessage::Run(_)
+            | StreamMessage::Missed { .. }
             | StreamMessage::Settled(_)
             | StreamMessage::Ahead { .. }
             | StreamMessage::WantOperator { .. }

@@ -6,6 +6,7 @@
 
 use super::message::StreamRun;
 use crate::partitions::PartitionSet;
+use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use smallvec::SmallVec;
@@ -24,6 +25,8 @@ pub(crate) struct Descent<P> {
     pub(crate) left: SmallVec<[P; 1]>,
     /// Packets that the filter has made so far.
     pub(crate) made: SmallVec<[P; 1]>,
+    /// If this stands for packets that passed over this node: the first of them. `sequence` is the last.
+    pub(crate) missed_from: Option<u64>,
 }
 
 /// Packets with consecutive sequence numbers, kept until every endpoint and child below has taken them.
@@ -44,6 +47,8 @@ pub(crate) enum Content<P> {
     One { tag: u64, to: Option<PartitionSet>, packets: SmallVec<[P; 1]> },
     /// Packets for all endpoints.
     Run(Arc<StreamRun<P>>),
+    /// Packets that passed over this node.
+    Missed,
 }
 
 impl<P> Descending<P> {
@@ -51,50 +56,161 @@ impl<P> Descending<P> {
     pub(crate) fn is_for(&self, endpoints: &PartitionSet) -> bool {
         match &self.content {
             Content::One { to, .. } => to.as_ref().is_none_or(|to| to.intersects(endpoints)),
-            Content::Run(_) => true,
+            Content::Run(_) | Content::Missed => true,
         }
     }
 }
 
-/// The sequence numbers of packets that must be taken.
+/// Packets that must be taken: their sequence numbers, and their place among all bytes that the node passed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     pub(crate) first: u64,
     pub(crate) last: u64,
+    /// Weight of all packets that the node had passed on before the first of these.
+    pub(crate) begins_at: u64,
+    /// The same after the last of them.
+    pub(crate) ends_at: u64,
 }
 
 /// Packets that a child or an endpoint was given and has not taken, in ascending order.
 #[derive(Debug, Default)]
-pub(crate) struct ToTake(VecDeque<Due>);
+pub(crate) struct ToTake {
+    dues: VecDeque<Due>,
+    /// Set while packets pass over the child or the endpoint, which then holds up nobody.
+    passed: Option<Passed>,
+    /// Since when it has been too far behind, and the packet that it works on if that one alone makes it so.
+    behind: Option<(Instant, Option<u64>)>,
+    /// The last packet that it was given, or was told it missed.
+    gone_upto: u64,
+    /// The place from which on it can be behind: it missed the packets before, or has just got them from a new parent.
+    counts_from: u64,
+}
+
+/// The place at which packets began to pass over a child or an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passed {
+    /// The last packet that it was given.
+    pub(crate) after: u64,
+    ends_at: u64,
+    /// True if a packet for it has passed over it.
+    pub(crate) has_missed: bool,
+}
 
 impl ToTake {
     pub(crate) fn push(&mut self, due: Due) {
-        self.0.push_back(due);
+        self.gone_upto = due.last;
+        self.dues.push_back(due);
     }
 
+    /// Notes that it is told it missed packets up to this one.
+    pub(crate) fn miss(&mut self, upto: u64) {
+        self.gone_upto = self.gone_upto.max(upto);
+    }
+
+    /// Forgives that it is behind this place.
+    pub(crate) fn count_from(&mut self, place: u64) {
+        self.counts_from = place;
+    }
+
+    /// Forgets all packets, and that some passed over it.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
-    /// Removes all packets up to one.
-    pub(crate) fn take(&mut self, upto: u64) {
-        while self.0.front().is_some_and(|due| due.last <= upto) {
-            self.0.pop_front();
+    /// Removes all packets up to one. Returns the weight of the removed ones.
+    pub(crate) fn take(&mut self, upto: u64) -> u64 {
+        let mut bytes = 0;
+        while let Some(due) = self.dues.front().filter(|due| due.last <= upto) {
+            bytes += due.ends_at - due.begins_at;
+            self.dues.pop_front();
         }
-        if let Some(due) = self.0.front_mut() {
+        if let Some(due) = self.dues.front_mut() {
             due.first = due.first.max(upto.saturating_add(1));
         }
+        bytes
     }
 
-    /// True if this packet or an earlier one has not been taken.
+    /// True if this packet or an earlier one has not been taken and must be.
     pub(crate) fn lags(&self, sequence: u64) -> bool {
-        self.0.front().is_some_and(|due| due.first <= sequence)
+        self.passed.is_none() && self.dues.front().is_some_and(|due| due.first <= sequence)
     }
+
+    /// True while packets pass over it.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.passed.is_some()
+    }
+
+    /// If packets pass over it, notes that one did, and returns true.
+    pub(crate) fn passes(&mut self) -> bool {
+        self.passed.iter_mut().for_each(|passed| passed.has_missed = true);
+        self.passed.is_some()
+    }
+
+    /// The place up to which it has taken everything, if `sent_bytes` have been passed on.
+    pub(crate) fn place(&self, sent_bytes: u64) -> u64 {
+        self.dues.front().map_or(sent_bytes, |due| due.begins_at)
+    }
+
+    /// Since when it has been at least so many bytes behind this place, as far as the node has looked.
+    ///
+    /// The packet that it works on counts only for as long as it works on it, so that a series of packets that are
+    /// larger than the limit does not put it behind.
+    pub(crate) fn behind_since(&mut self, now: Instant, place: u64, bytes: u64) -> Option<Instant> {
+        let reached = |at: u64| place.saturating_sub(at.max(self.counts_from)) < bytes;
+        let works_on = match self.dues.front().filter(|_| self.passed.is_none()) {
+            Some(due) if !reached(due.ends_at) => None,
+            Some(due) if !reached(due.begins_at) => Some(due.first),
+            _ => {
+                self.behind = None;
+                return None;
+            }
+        };
+        let since = match self.behind {
+            Some((since, before)) if works_on.is_none() || works_on == before => since,
+            _ => now,
+        };
+        self.behind = Some((since, works_on));
+        Some(since)
+    }
+
+    /// Lets packets pass over it from now on.
+    pub(crate) fn pass_over(&mut self) {
+        let (after, ends_at) = (self.gone_upto, self.dues.back().map(|due| due.ends_at));
+        self.passed = ends_at.map(|ends_at| Passed { after, ends_at, has_missed: false });
+    }
+
+    /// Ends the passing over if at most `bytes` of the packets that it was given are not taken. It then continues at
+    /// the place `sent_bytes`.
+    pub(crate) fn call_back(&mut self, bytes: u64, sent_bytes: u64) -> Option<Passed> {
+        let passed = self.passed?;
+        let untaken = self.dues.front().map_or(0, |due| passed.ends_at - due.begins_at);
+        if untaken > bytes {
+            return None;
+        }
+        self.counts_from = sent_bytes;
+        self.behind = None;
+        self.passed.take()
+    }
+}
+
+/// How far packets have gone at a node.
+#[derive(Debug, Default)]
+pub(crate) struct Reach {
+    /// Weight of all packets that this node has passed on.
+    pub(crate) sent_bytes: u64,
+    /// The last packet that it has passed on.
+    pub(crate) sent_upto: u64,
+    /// The place of the child or endpoint that was furthest ahead when this node last looked.
+    pub(crate) ahead: u64,
+    /// Weight of packets sent and taken since then.
+    pub(crate) unseen_bytes: u64,
+    /// When it must look again, because a child or an endpoint may have been behind for too long by then.
+    pub(crate) look_at: Option<Instant>,
 }
 
 /// The way down at one node.
 ///
-/// Twelve fields, because a packet passes through all of them: packets that have arrived, packets that wait,
+/// Thirteen fields, because a packet passes through all of them: packets that have arrived, packets that wait,
 /// packets kept until they are taken, and what the parent has been told about them.
 #[derive(Debug)]
 pub(crate) struct Down<P> {
@@ -122,6 +238,7 @@ pub(crate) struct Down<P> {
     pub(crate) untold_packets: usize,
     /// The largest tag that went down.
     pub(crate) tag_max: u64,
+    pub(crate) reach: Reach,
 }
 
 impl<P> Default for Down<P> {
@@ -139,16 +256,16 @@ impl<P> Default for Down<P> {
             untold_bytes: 0,
             untold_packets: 0,
             tag_max: 0,
+            reach: Reach::default(),
         }
     }
 }
 
 impl<P> Down<P> {
-    /// True if this node has dropped a packet with a later sequence number, because every awaited child took
-    /// it.
-    pub(crate) fn has_forgotten_after(&self, sequence: u64) -> bool {
+    /// The last packet that this node has dropped, because every awaited child took it. It keeps all later ones.
+    pub(crate) fn forgotten_upto(&self) -> u64 {
         let kept = self.kept.front().map(|packet| packet.due.first);
         let waiting = self.waiting.front().map(|packet| packet.sequence);
-        kept.or(waiting).unwrap_or(self.received.saturating_add(1)) > sequence.saturating_add(1)
+        kept.or(waiting).map_or(self.received, |first| first.saturating_sub(1))
     }
 }

@@ -42,6 +42,7 @@ impl<P: Payload> Streams<P> {
             StreamMessage::Up(up) => state.take_up(cx, now, from, up),
             StreamMessage::Down(down) => state.take_down(cx, from, down),
             StreamMessage::Run(run) => state.take_run(cx, from, run),
+            StreamMessage::Missed { first, last, .. } => state.take_missed(cx, from, first, last),
             StreamMessage::Settled(settled) => state.take_settled(cx, from, settled),
             StreamMessage::Taken { upto, .. } => state.take_taken(cx, now, from, upto),
             StreamMessage::News(news) => state.take_news(cx, now, from, &news),
@@ -87,6 +88,7 @@ impl<P: Payload> StreamState<P> {
         if let Err(reason) = lives {
             return self.end_state(desk, &reason);
         }
+        self.look_whether_some_lag(desk.cx, now);
         self.advance(desk.cx, now);
         if self.roll.is_opening {
             self.look_whether_opened();

@@ -76,7 +76,7 @@ impl<P: Payload> StreamState<P> {
     /// Divides packets into runs. A packet that passes a filter, or that is as large as a run, goes alone.
     fn send_all_down(&mut self, cx: &mut Context<P>, packets: Vec<(u64, P)>) {
         let bytes_max = RUN_BYTES_MAX.min(cx.config.limits.chunk_bytes);
-        let weight_max = self.terms.window_bytes / RUN_WINDOW_SHARE;
+        let weight_max = (self.terms.window_bytes / RUN_WINDOW_SHARE).min(self.acknowledge_bytes() as usize);
         let mut run: Vec<(u64, P)> = Vec::new();
         let (mut bytes, mut weight) = (0, 0);
         for (tag, payload) in packets {
@@ -148,8 +148,9 @@ impl<P: Payload> StreamState<P> {
         self.down.received = run.last();
         let tag_max = run.packets.iter().map(|&(tag, _)| tag).max().unwrap_or(0);
         self.down.tag_max = self.down.tag_max.max(tag_max);
-        let (bytes, due) = (run.weight(), Due { first: run.first, last: run.last() });
+        let bytes = run.weight();
         self.down.held_bytes += bytes;
+        let due = self.due(run.first, run.last(), bytes);
         self.pass_on(cx, Descending { due, content: Content::Run(run), bytes });
     }
 
@@ -185,7 +186,7 @@ impl<P: Payload> StreamState<P> {
         self.down.tag_max = self.down.tag_max.max(packet.tag);
         let StreamDown { sequence, tag, to, .. } = packet;
         let (bytes, left, made) = (weight(&packets), SmallVec::new(), packets);
-        let mut descent = Descent { sequence, tag, to, bytes, left, made };
+        let mut descent = Descent { sequence, tag, to, bytes, left, made, missed_from: None };
         self.down.held_bytes += bytes;
         if self.terms.spec.down_filter.is_empty() {
             return self.forward(cx, descent);
@@ -197,13 +198,24 @@ impl<P: Payload> StreamState<P> {
 
     /// Sends the result of a packet to everyone below.
     pub(crate) fn forward(&mut self, cx: &mut Context<P>, descent: Descent<P>) {
-        let Descent { sequence, tag, to, bytes, made: packets, .. } = descent;
-        let due = Due { first: sequence, last: sequence };
+        let Descent { sequence, tag, to, bytes, made: packets, missed_from, .. } = descent;
+        if let Some(first) = missed_from {
+            return self.pass_missed(cx, first, sequence);
+        }
+        let due = self.due(sequence, sequence, bytes);
         self.pass_on(cx, Descending { due, content: Content::One { tag, to, packets }, bytes });
     }
 
+    /// The place of packets that are passed on next.
+    pub(crate) fn due(&self, first: u64, last: u64, bytes: usize) -> Due {
+        let begins_at = self.down.reach.sent_bytes;
+        Due { first, last, begins_at, ends_at: begins_at + bytes as u64 }
+    }
+
     /// Sends packets to everyone below, and keeps them until they are taken.
-    fn pass_on(&mut self, cx: &mut Context<P>, descending: Descending<P>) {
+    pub(crate) fn pass_on(&mut self, cx: &mut Context<P>, descending: Descending<P>) {
+        let Due { last, begins_at, ends_at, .. } = descending.due;
+        (self.down.reach.sent_bytes, self.down.reach.sent_upto) = (ends_at, last);
         let mut is_awaited = false;
         for at in 0..self.seat.children.len() {
             if self.seat.children[at].standing() == Standing::There {
@@ -220,6 +232,7 @@ impl<P: Payload> StreamState<P> {
             self.down.held_bytes -= descending.bytes;
             self.count_taken(cx, 1, descending.bytes);
         }
+        self.down.reach.unseen_bytes += ends_at - begins_at;
     }
 
     /// Gives packets to endpoints hosted by this node. Returns true if there is something to take.
@@ -232,6 +245,7 @@ impl<P: Payload> StreamState<P> {
                 {
                     continue;
                 }
+                _ if own.to_take.passes() => continue,
                 Content::One { tag, packets, .. } => {
                     for payload in packets {
                         let (sequence, tag, payload) = (descending.due.first, *tag, payload.clone());
@@ -241,6 +255,12 @@ impl<P: Payload> StreamState<P> {
                 }
                 Content::Run(run) => {
                     cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Packets(Arc::clone(run)));
+                }
+                Content::Missed => {
+                    let Due { first, last, .. } = descending.due;
+                    own.to_take.miss(last);
+                    cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Missed { first, last });
+                    continue;
                 }
             }
             own.to_take.push(descending.due);
@@ -253,6 +273,14 @@ impl<P: Payload> StreamState<P> {
     fn send_descending(&mut self, cx: &mut Context<P>, at: usize, descending: &Descending<P>) -> bool {
         let child = &mut self.seat.children[at];
         if descending.due.last <= child.more.taken_upto || !descending.is_for(&child.answers_for) {
+            return false;
+        }
+        if child.more.to_take.passes() {
+            return false;
+        }
+        if matches!(descending.content, Content::Missed) {
+            let Due { first, last, .. } = descending.due;
+            self.tell_missed(cx, at, first, last);
             return false;
         }
         child.more.to_take.push(descending.due);
@@ -276,6 +304,7 @@ impl<P: Payload> StreamState<P> {
                 }
             }
             Content::Run(run) => cx.send_stream(node, StreamMessage::Run(Arc::clone(run))),
+            Content::Missed => {}
         }
         true
     }
@@ -287,6 +316,8 @@ impl<P: Payload> StreamState<P> {
     pub(crate) fn send_down_again(&mut self, cx: &mut Context<P>, at: usize, received: u64) {
         let kept = core::mem::take(&mut self.down.kept);
         self.seat.children[at].more.to_take.clear();
+        let sent_bytes = self.down.reach.sent_bytes;
+        self.seat.children[at].more.to_take.count_from(sent_bytes);
         for descending in &kept {
             let child = &mut self.seat.children[at];
             if descending.due.last > received {

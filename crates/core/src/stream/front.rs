@@ -1,6 +1,7 @@
 //! The front-end: opens a stream over the nodes that host its endpoints, is the root of its tree, and seats
 //! newcomers.
 
+use super::lag::LAG_BYTES_LEAST;
 use super::layout::Layout;
 use super::places::Places;
 use super::spec::StreamEvent;
@@ -61,6 +62,7 @@ impl<P: Payload> Streams<P> {
         }
         check_spec(&spec, limits)?;
         check_options(&spec, options, limits.stream_window_bytes)?;
+        check_lag(&spec, options, limits.stream_window_bytes)?;
         if cx.is_leaving() {
             return Err(StreamError::ShuttingDown);
         }
@@ -228,7 +230,7 @@ impl<P: Payload> StreamState<P> {
         if index.is_refused(&node) {
             return;
         }
-        let (hosted, total, present) = (service.partitions.clone(), index.total(), self.present());
+        let (hosted, total, present) = (service.partitions.clone(), index.total(), self.attending());
         let Some(front) = self.front.as_mut() else { return };
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));
@@ -245,7 +247,7 @@ impl<P: Payload> StreamState<P> {
     ///
     /// The nodes that were to bring them back may have been lost themselves.
     pub(crate) fn look_for_missed(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) {
-        let (present, patience) = (self.present(), desk.cx.config.tuning.stream_patience);
+        let (present, patience) = (self.attending(), desk.cx.config.tuning.stream_patience);
         let Some(front) = self.front.as_mut() else { return };
         if front.looked_at.until(now) <= patience.into() || !front.is_opened {
             return;
@@ -328,6 +330,21 @@ fn check_options<P>(
     }
     if spec.synchronisation == Synchronisation::TimeOut(core::time::Duration::ZERO) {
         return Err(StreamError::bad_field("synchronisation", "a time-out of 0", "above 0"));
+    }
+    Ok(())
+}
+
+/// Checks the lag limit. The others need the rest of the window while an endpoint lags by so much.
+fn check_lag<P>(
+    spec: &StreamSpec<P>,
+    options: &StreamOptions,
+    window_bytes_max: usize,
+) -> Result<(), StreamError> {
+    let window_bytes = options.window_bytes.unwrap_or(window_bytes_max as u64);
+    let allowed = LAG_BYTES_LEAST..=window_bytes / 2;
+    if let Some(bytes) = spec.lag_bytes_max.filter(|bytes| !allowed.contains(bytes)) {
+        let limit = alloc::format!("{LAG_BYTES_LEAST} to {}, half of the window", window_bytes / 2);
+        return Err(StreamError::bad_field("lag_bytes_max", bytes, limit));
     }
     Ok(())
 }

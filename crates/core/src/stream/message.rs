@@ -168,6 +168,10 @@ pub struct StreamNews {
     pub joined: Vec<(PartitionSet, u64)>,
     /// Endpoints of the subtree that give nothing now, with reasons.
     pub away: Vec<Missing>,
+    /// True if the stream has a lag limit and the sender knows [`StreamMessage::Missed`]. No packet passes over a
+    /// child that does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub hears_missed: bool,
 }
 
 /// Child to parent, forwarded to the front-end: a child is lost, or may be called back.
@@ -198,6 +202,16 @@ pub enum StreamMessage<P> {
     Down(StreamDown<P>),
     /// See [`StreamRun`].
     Run(Arc<StreamRun<P>>),
+    /// Parent to child: these packets passed over the child, because it lagged. The next ones follow. Sent only in
+    /// streams with a lag limit.
+    Missed {
+        /// The stream.
+        stream: StreamId,
+        /// The first [`StreamDown::sequence`] that the child did not get.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
     /// See [`StreamSettled`].
     Settled(StreamSettled),
     /// Child to parent: the endpoints below have taken all packets up to this one.
@@ -264,6 +278,7 @@ impl<P> StreamMessage<P> {
             Self::News(news) => news.stream,
             Self::Report(report) => report.stream,
             Self::Taken { stream, .. }
+            | Self::Missed { stream, .. }
             | Self::Ahead { stream, .. }
             | Self::Beat { stream }
             | Self::WantOperator { stream, .. }

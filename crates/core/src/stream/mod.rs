@@ -20,6 +20,8 @@
 //! - **Memory is bounded.** A window of bytes at each node and each endpoint bounds what is sent and not
 //!   settled. It also bounds packets that the front-end sent down until the endpoints acknowledge them. A
 //!   receiver that stops reading therefore stops its senders.
+//! - **An endpoint that lags holds up nobody**, if the stream has a lag limit: packets pass over it, and it is told
+//!   which (`lag`).
 //! - **A silent node blocks the others only for a short time.** If a child gives no sign of life, its parent
 //!   gives it up and adopts its children. Its endpoints are missing until it is back (`repair`).
 //! - **Only the front-end assigns places.** It numbers them; if a node is offered two places, the later one
@@ -30,7 +32,7 @@
 //! nodes; `state` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
 //! [`places`], `layout`, `seating` and `given` lay out the tree; every input arrives at `desk`; `open`,
 //! `reseat`, `news` and `close` begin, change and end it; `gather`, `late`, `filtering`, `emit` and
-//! `settle` are the way up; `down`, `descent` and `taken` are the way down; `repair` and `report` handle lost and returning nodes;
+//! `settle` are the way up; `down`, `descent`, `taken` and `lag` are the way down; `repair` and `report` handle lost and returning nodes;
 //! `front` and `endpoint` are the two ends; [`operator`] fetches filters that a node was not built with;
 //! [`tags`] has sets of tags; [`work`] reports the sizes of a node's state.
 
@@ -46,6 +48,7 @@ mod filtering;
 mod front;
 mod gather;
 mod given;
+mod lag;
 mod lane;
 mod late;
 mod layout;

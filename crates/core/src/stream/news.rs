@@ -47,15 +47,20 @@ impl<P: Payload> StreamState<P> {
         let is_first = child.standing() == Standing::Asked;
         let has_heard_all = news.epoch >= child.more.place.epoch;
         let begins = core::mem::replace(&mut child.more.place.begins, false);
-        if begins && self.down.has_forgotten_after(news.received) {
+        let lacks_some = is_first && self.down.forgotten_upto() > news.received;
+        if lacks_some && (begins || news.hears_missed) {
             child.more.place.first_tag = self.down.tag_max.saturating_add(1);
         }
+        child.more.hears_missed = news.hears_missed && self.terms.spec.lag_bytes_max.is_some();
         self.seat.children.set_standing(at, Standing::There);
         // Absent endpoints stay absent until the child reports on its latest subtree, which it will.
         if has_heard_all || is_first {
             self.take_roll(at, news, has_heard_all);
         }
         if is_first {
+            if lacks_some {
+                self.tell_missed(cx, at, news.received.saturating_add(1), self.down.forgotten_upto());
+            }
             self.send_down_again(cx, at, news.received);
             self.tell_settled(cx, at);
         }
@@ -67,7 +72,7 @@ impl<P: Payload> StreamState<P> {
     ///
     /// Only the child's own endpoints are updated, because every child sends news while a stream opens.
     /// Joined endpoints are accepted only if the child `has_heard_all` of its subtree: before that, they may
-    /// already belong to another node.
+    /// already belong to another node. While packets pass over the child, they stay away.
     fn take_roll(&mut self, at: usize, news: &StreamNews, has_heard_all: bool) {
         let before = self.attendance(&self.seat.children[at].answers_for);
         let child = &mut self.seat.children[at];
@@ -84,7 +89,8 @@ impl<P: Payload> StreamState<P> {
             self.roll.away_below = self.roll.away_below.difference(&loss.partitions);
         }
         self.roll.away_below.union_with(&away);
-        for (endpoints, first_tag) in news.joined.iter().filter(|_| has_heard_all) {
+        let takes_part = has_heard_all && !self.seat.children[at].more.to_take.is_passed();
+        for (endpoints, first_tag) in news.joined.iter().filter(|_| takes_part) {
             let child = &self.seat.children[at];
             let endpoints = endpoints.intersection(&child.answers_for);
             let first_tag = child.more.place.first_tag.max(*first_tag);
@@ -141,6 +147,7 @@ impl<P: Payload> StreamState<P> {
                     received: self.down.received,
                     joined: core::mem::take(&mut self.roll.joined),
                     away,
+                    hears_missed: self.terms.spec.lag_bytes_max.is_some(),
                 };
                 cx.send_stream(parent, StreamMessage::News(news));
                 // The parent does not know that packets before this node joined concern no endpoint here.

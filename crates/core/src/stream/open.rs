@@ -163,7 +163,9 @@ impl<P: Payload> StreamState<P> {
             };
             self.own.insert(at, own);
             let (spec, window_bytes) = (Arc::clone(&self.terms.spec), self.terms.window_bytes as u64);
-            desk.cx.tell_endpoint(self.terms.id, endpoint, EndpointEvent::Opened { spec, window_bytes });
+            let acknowledge_bytes = self.acknowledge_bytes();
+            let opened = EndpointEvent::Opened { spec, window_bytes, acknowledge_bytes };
+            desk.cx.tell_endpoint(self.terms.id, endpoint, opened);
             self.tell_filter_joined(desk.cx, Source::Endpoint(endpoint));
         }
         if !absent.is_empty() {
@@ -244,6 +246,7 @@ impl<P: Payload> StreamState<P> {
             holds_from: None,
             carries: None,
             told_ahead: 0,
+            hears_missed: false,
             place: Placed {
                 places,
                 epoch: self.order.epoch,

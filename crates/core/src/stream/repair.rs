@@ -210,7 +210,8 @@ impl<P: Payload> StreamState<P> {
     pub(crate) fn state_wakes_at(&mut self, cx: &Context<P>) -> Instant {
         let ticked_at = self.beat.ticked_at;
         let tick_at = self.patience(cx).speaks_at(ticked_at).unwrap_or(ticked_at);
-        next_slot_due(self).map_or(tick_at, |due| due.min(tick_at))
+        let wakes_at = next_slot_due(self).map_or(tick_at, |due| due.min(tick_at));
+        self.down.reach.look_at.map_or(wakes_at, |look_at| look_at.min(wakes_at))
     }
 
     /// How long this node waits for a silent child, and how often it sends a beat itself.
@@ -236,6 +237,7 @@ impl<P: Payload> StreamState<P> {
         self.give_up_stuck_filter(desk.cx, now)?;
         self.look_after_operator_wants(desk, now)?;
         self.lose_silent(desk.cx, now);
+        self.call_back_laggards(desk.cx);
         self.report_again(desk.cx, now);
         self.look_for_missed(desk, now);
         if let Parent::Node(parent) = self.seat.parent

@@ -179,8 +179,28 @@ impl<P: Payload> StreamState<P> {
         Attendance { group, away }
     }
 
-    /// Marks endpoints as away until further notice.
+    /// All endpoints below that take part, or lag: no node need bring them back.
+    pub(crate) fn attending(&self) -> PartitionSet {
+        let below = self.seat.children.iter().flat_map(|child| &child.more.away);
+        let losses = self.roll.away.iter().chain(below);
+        let mut attending = self.roll.group.clone();
+        for loss in losses.filter(|loss| loss.reason != Reason::Lagging) {
+            attending = attending.difference(&loss.partitions);
+        }
+        attending
+    }
+
+    /// Marks endpoints as away until further notice. Any reason is graver than that they lag, because they come back
+    /// from that by themselves.
     pub(crate) fn put_away(&mut self, loss: Missing) {
+        if loss.reason != Reason::Lagging && self.roll.away_set.intersects(&loss.partitions) {
+            for known in self.roll.away.iter_mut().filter(|known| known.reason == Reason::Lagging) {
+                let graver = known.partitions.intersection(&loss.partitions);
+                known.partitions = known.partitions.difference(&graver);
+                self.roll.away_set = self.roll.away_set.difference(&graver);
+            }
+            self.roll.away.retain(|known| !known.partitions.is_empty());
+        }
         let fresh = loss.partitions.difference(&self.roll.away_set);
         if !fresh.is_empty() {
             self.roll.away_set.union_with(&fresh);

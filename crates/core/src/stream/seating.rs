@@ -27,7 +27,7 @@ impl<P: Payload> StreamState<P> {
         fresh: &PartitionSet,
     ) {
         let patience = desk.cx.config.tuning.stream_patience;
-        let present = self.present();
+        let present = self.attending();
         let Some(front) = self.front.as_mut() else { return };
         let asked = front.asked.get(&node).copied();
         let was_just_asked = asked.is_some_and(|(at, times)| times > 0 && at.until(now) < patience.into());

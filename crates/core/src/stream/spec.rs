@@ -45,6 +45,11 @@ pub struct StreamSpec<P> {
     pub synchronisation: Synchronisation,
     /// Parameters for the endpoints.
     pub params: P,
+    /// Bytes by which an endpoint may be behind the one that is furthest ahead with packets down. Above that, packets
+    /// pass over it, and it is told that it missed them. `None`: no packet passes over an endpoint, and the front-end
+    /// waits for the slowest one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub lag_bytes_max: Option<u64>,
 }
 
 impl<P> StreamSpec<P> {
@@ -140,6 +145,8 @@ pub enum EndpointEvent<P> {
         spec: Arc<StreamSpec<P>>,
         /// Bytes that the endpoint may have sent and that are not yet settled.
         window_bytes: u64,
+        /// Bytes of packets, by their weight, after which the user should acknowledge that it has taken them.
+        acknowledge_bytes: u64,
     },
     /// A packet from the front-end.
     Packet {
@@ -152,6 +159,14 @@ pub enum EndpointEvent<P> {
     },
     /// Packets from the front-end that arrived together.
     Packets(Arc<StreamRun<P>>),
+    /// Packets with these sequence numbers passed over this endpoint, because it or a node above it lagged. It needs
+    /// no acknowledgement.
+    Missed {
+        /// The first of them. Some of the numbers may be of packets that were not for this endpoint.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
     /// This many bytes that the endpoint sent are settled.
     Settled {
         /// Bytes.

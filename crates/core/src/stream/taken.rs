@@ -6,6 +6,7 @@
 
 use super::StreamError;
 use super::child::Child;
+use super::descent::Due;
 use super::message::StreamMessage;
 use super::spec::StreamEvent;
 use super::state::{AtWork, Busy, Filter, StreamState};
@@ -28,8 +29,9 @@ impl<P: Payload> StreamState<P> {
             let child = &mut self.seat.children[at];
             child.heard_at = now;
             child.more.taken_upto = child.more.taken_upto.max(upto);
-            child.more.to_take.take(upto);
+            let bytes = child.more.to_take.take(upto);
             self.forget_taken(cx);
+            self.down.reach.unseen_bytes += bytes;
         }
         Ok(())
     }
@@ -37,24 +39,28 @@ impl<P: Payload> StreamState<P> {
     /// Notes that an endpoint here has taken all packets up to one.
     pub(crate) fn take_endpoint_taken(&mut self, cx: &mut Context<P>, endpoint: u32, upto: u64) {
         let Some(at) = self.own_at(endpoint) else { return };
-        self.own[at].to_take.take(upto);
+        let bytes = self.own[at].to_take.take(upto);
         self.forget_taken(cx);
+        self.down.reach.unseen_bytes += bytes;
     }
 
     /// True if a child or endpoint below has not taken this packet or an earlier one.
     ///
-    /// A child that has not yet said that it takes part may lack all packets that are kept.
-    fn is_untaken(&mut self, sequence: u64) -> bool {
-        let is_behind =
-            |child: &Child<P>| child.is_awaited() || child.is_open() && child.more.to_take.lags(sequence);
-        self.seat.children.any_again(is_behind) || self.own.iter().any(|own| own.to_take.lags(sequence))
+    /// A child that has not yet said that it takes part may lack all packets that are kept. In a stream with a lag
+    /// limit it is not waited for beyond that limit.
+    fn is_untaken(&mut self, due: Due) -> bool {
+        let is_past = self.is_beyond_lag(due);
+        let is_behind = |child: &Child<P>| {
+            !is_past && child.is_awaited() || child.is_open() && child.more.to_take.lags(due.last)
+        };
+        self.seat.children.any_again(is_behind) || self.own.iter().any(|own| own.to_take.lags(due.last))
     }
 
     /// Last down-sequence number that everyone below has taken. A run is taken as a whole.
     fn taken_upto(&mut self) -> u64 {
         for at in 0..self.down.kept.len() {
             let due = self.down.kept[at].due;
-            if self.is_untaken(due.last) {
+            if self.is_untaken(due) {
                 return due.first - 1;
             }
         }
@@ -70,8 +76,8 @@ impl<P: Payload> StreamState<P> {
     pub(crate) fn forget_taken(&mut self, cx: &mut Context<P>) {
         let mut bytes = 0;
         let mut packets = 0;
-        while let Some(last) = self.down.kept.front().map(|packets| packets.due.last)
-            && !self.is_untaken(last)
+        while let Some(due) = self.down.kept.front().map(|packets| packets.due)
+            && !self.is_untaken(due)
         {
             bytes += self.down.kept.pop_front().map_or(0, |packet| packet.bytes);
             packets += 1;
@@ -95,7 +101,12 @@ impl<P: Payload> StreamState<P> {
     /// Each level of the tree may withhold so much. All levels together withhold less than half of a window, so that
     /// the front-end never waits for packets that are taken.
     fn untold_bytes_max(&self) -> usize {
-        self.terms.window_bytes / (2 * (self.terms.levels as usize + 1))
+        let share = self.terms.window_bytes / (2 * (self.terms.levels as usize + 1));
+        if self.terms.spec.lag_bytes_max.is_some() {
+            share.min(self.acknowledge_bytes() as usize)
+        } else {
+            share
+        }
     }
 
     /// Tells a new parent the last packet that everyone below has taken.

@@ -2,6 +2,7 @@
 
 use super::errors::EndError;
 use super::fence::{Fence, sign_is_due};
+use super::orders::{Order, Waiting};
 use super::{ASKS_MAX, Acknowledged, OriginStatus};
 use crate::journaling::{Journaling, WRITES_MAX};
 use crate::unix_ms;
@@ -14,15 +15,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 use treefold::operators::packet::Packet;
 use treefold::{Error, Missing, Reason, Stream, StreamEvent, StreamWave};
 use treefold_core::time::Instant;
-use treefold_mirror::Event;
 use treefold_mirror::origin::{Numbers, Outgoing, Refusal};
 use treefold_mirror::packet::Vote;
+use treefold_mirror::{Event, Name};
 
 pub(super) enum Ask {
     Offer(Event, oneshot::Sender<Result<(), Refusal>>),
     OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
     Status(oneshot::Sender<OriginStatus>),
+    HeldBy(Name, u64, oneshot::Sender<Option<String>>),
     Flush,
+    Order(Order),
 }
 
 /// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
@@ -30,7 +33,7 @@ pub(super) type Taken = (VecDeque<Event>, Result<(), Refusal>);
 
 type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
 
-/// The task of an origin. It has eleven fields, because it connects the deciding origin with its stream, its journal and
+/// The task of an origin. It has twelve fields, because it connects the deciding origin with its stream, its journal and
 /// its sources.
 pub(super) struct Task {
     pub(super) deciding: treefold_mirror::origin::Origin,
@@ -47,6 +50,8 @@ pub(super) struct Task {
     /// The packet that waits for room in the stream's window.
     pub(super) sending: Option<Sending>,
     pub(super) fence: Fence,
+    /// Callers of [`Origin::set`](super::Origin::set).
+    pub(super) waiting: Waiting,
     pub(super) began: std::time::Instant,
 }
 
@@ -69,6 +74,7 @@ impl Task {
         self.deciding.handle_mirrors(self.now(), seated.iter());
         loop {
             self.send_next();
+            self.tell_applied();
             let wake = self.deciding.wake_at().filter(|_| self.pending.len() < self.pending_max());
             let wait = wake.map(|at| Duration::from(at.since(self.now())));
             tokio::select! {
@@ -205,10 +211,14 @@ impl Task {
                 drop(answer.send(self.take_events(now, events, numbers)));
             }
             Ask::Status(answer) => drop(answer.send(self.status())),
+            Ask::HeldBy(stream, number, answer) => {
+                drop(answer.send(self.deciding.selector().held_by(&stream, number).map(str::to_owned)));
+            }
             Ask::Flush => {
                 self.deciding.release_all(now);
                 self.deciding.request_votes(now);
             }
+            Ask::Order(order) => self.obey(now, order),
         }
     }
 

@@ -66,7 +66,7 @@ impl Writer {
         let message = match (&self.form, served) {
             (Form::Packets, served) => return self.packet(served, shelf),
             (_, Served::Events(packet, after)) => return self.events(&packet, after, shelf),
-            (_, Served::Piece(piece)) => self.shared(&piece, shelf, |out| {
+            (_, Served::Piece(piece)) => self.shared(&piece, false, shelf, |out| {
                 rows(&piece).try_for_each(|row| {
                     let row = row?;
                     if self.channel.filter.takes_key(&row.key) {
@@ -95,7 +95,7 @@ impl Writer {
             Served::Events(packet, after) if !filter.is_whole() => return self.events(&packet, after, shelf),
             Served::Events(packet, _) => Message::Events(packet),
             Served::Piece(piece) if !filter.is_whole() => {
-                let selected = self.shared(&piece, shelf, |out| {
+                let selected = self.shared(&piece, false, shelf, |out| {
                     out.extend_from_slice(&selected_rows(&piece, filter)?);
                     Ok(())
                 })?;
@@ -135,7 +135,7 @@ impl Writer {
         };
         // A packet that a reader has in part is written for it alone.
         let bytes = if after.position < opened.head.first.position {
-            self.shared(packet, shelf, write)?
+            self.shared(packet, true, shelf, write)?
         } else {
             let mut out = Vec::new();
             write(&mut out)?;
@@ -153,10 +153,12 @@ impl Writer {
         Ok(Written { message: Some(message), passed: None })
     }
 
-    /// The message written from some bytes: the one on the shelf, or a new one, which is put there.
+    /// The message written from some bytes: the one on the shelf, or a new one, which is put there. Without
+    /// `keeps_empty`, an empty one is not: it would displace messages that save more work.
     fn shared<L: DerefMut<Target = Shelf>>(
         &self,
         from: &Bytes,
+        keeps_empty: bool,
         shelf: impl Fn() -> L,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), PacketError>,
     ) -> Result<Bytes, PacketError> {
@@ -167,6 +169,9 @@ impl Writer {
         write(&mut out)?;
         out.shrink_to_fit();
         let bytes = Bytes::from(out);
+        if bytes.is_empty() && !keeps_empty {
+            return Ok(bytes);
+        }
         shelf().keep(&self.channel, self.form.number(), from, &bytes);
         Ok(bytes)
     }

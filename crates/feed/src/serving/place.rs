@@ -4,7 +4,8 @@ use super::forms::{Form, Writer};
 use super::{Seat, Serving, encode_elsewhere};
 use crate::mirror::Shared;
 use bytes::Bytes;
-use std::collections::VecDeque;
+use bytestring::ByteString;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -19,8 +20,13 @@ use treefold_mirror::reader::{Given, Reader};
 
 /// Messages that a reader takes from the mirror at once, so that it does not lock the state for each.
 const READY_MAX: usize = 16;
+/// Bytes of packets and pieces after which a reader takes no further message at once. A reader that stops reading keeps
+/// what it has taken, so it pins no more than this and one message.
+const READY_BYTES: usize = 64 << 10;
 /// Keys of a filter up to which their rows are read from the state; for more, a snapshot is encoded.
 const KEYS_READ_MAX: usize = 64;
+/// Bytes of rows up to which they are read from the state, where they are copied for one reader alone.
+const ROWS_BYTES_MAX: usize = 256 << 10;
 
 /// A message for a reader, before it is written.
 #[derive(Debug)]
@@ -209,9 +215,11 @@ impl Service {
         }
         let Some(reader) = &mut self.reader else { return };
         let mut snapshots = shared.serving.snapshots();
-        while self.ready.len() < READY_MAX {
-            let few = self.writer.channel.filter.only_keys().filter(|keys| keys.len() <= KEYS_READ_MAX);
-            if let Some(keys) = few
+        let filter = &self.writer.channel.filter;
+        let mut bytes = 0;
+        while self.ready.len() < READY_MAX && bytes < READY_BYTES {
+            if reader.is_waiting()
+                && let Some(keys) = few_keys(filter, mirror.state())
                 && let Some(because) = reader.begin_now(mirror)
             {
                 let begins = begins(&shared, mirror.cut(), mirror.rules_version(), because);
@@ -220,6 +228,7 @@ impl Service {
                 self.ready.extend([Served::Begins(begins), Served::Rows(rows), Served::Complete(place)]);
                 continue;
             }
+            reader.skip_pieces(filter);
             let after = reader.cut().unwrap_or_default();
             let Some(given) = reader.poll(mirror, &mut snapshots, limits) else { break };
             self.ready.push_back(match given {
@@ -227,12 +236,18 @@ impl Service {
                     self.streams.clone_from(&snapshot.streams);
                     Served::Begins(begins(&shared, snapshot.cut, snapshot.rules_version, because))
                 }
-                Given::Piece(piece) => Served::Piece(piece),
+                Given::Piece(piece) => {
+                    bytes += piece.len();
+                    Served::Piece(piece)
+                }
                 Given::Complete(cut) => {
                     let streams = std::mem::take(&mut self.streams);
                     Served::Complete(Place { cut, streams, sent_ms: 0 })
                 }
-                Given::Events(packet) => Served::Events(packet, after),
+                Given::Events(packet) => {
+                    bytes += packet.len();
+                    Served::Events(packet, after)
+                }
                 Given::Lagging(because) => Served::Lagging(because),
             });
         }
@@ -273,6 +288,13 @@ impl Service {
             None => Served::Alive,
         }
     }
+}
+
+/// The keys of a filter whose rows are read from the state: few keys with few bytes.
+fn few_keys<'a>(filter: &'a Filter, state: &KeyedState) -> Option<&'a BTreeSet<ByteString>> {
+    let keys = filter.only_keys().filter(|keys| keys.len() <= KEYS_READ_MAX)?;
+    let bytes: usize = keys.iter().map(|key| state.value_bytes(key)).sum();
+    (bytes <= ROWS_BYTES_MAX).then_some(keys)
 }
 
 fn begins(shared: &Shared, cut: Cut, rules_version: u32, because: Option<ResumeError>) -> Begins {

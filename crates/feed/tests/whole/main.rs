@@ -7,5 +7,6 @@
 
 mod feeds;
 mod http;
+mod operating;
 mod readers;
 mod world;

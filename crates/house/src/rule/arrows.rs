@@ -13,12 +13,13 @@ use crate::Violation;
 use crate::workspace::File;
 
 /// Rooms by directory, left to right.
-const ROOMS: [(&str, usize); 22] = [
+const ROOMS: [(&str, usize); 23] = [
     ("crates/core", 0),
     ("crates/figures", 0),
     ("crates/operators", 1),
     ("crates/mirror", 1),
     ("crates/journal", 0),
+    ("crates/nats", 1),
     ("crates/guest", 0),
     ("apps/flights", 2),
     ("crates/guest/operators", 3),

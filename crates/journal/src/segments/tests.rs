@@ -1,6 +1,8 @@
 //! Tests of the journal on real files: order, torn records, damage, full disks.
 
 use super::*;
+use crate::files::TORN_FILES_MAX;
+use crate::record::Head;
 use proptest::prelude::*;
 use std::process::Command;
 use tempfile::TempDir;
@@ -89,7 +91,7 @@ fn record_out_of_order_or_too_long_is_refused() {
     journal.append(1, 3, b"three events").unwrap();
     assert!(matches!(journal.append(3, 4, b""), Err(JournalError::Order { expected: 4, given: 3 })));
     let refused = journal.append(4, 4, &[0; 80]).unwrap_err().to_string();
-    assert_eq!(refused, "pending is 140 bytes; allowed: 100");
+    assert_eq!(refused, "pending is 164 bytes; allowed: 100");
     journal.flush().unwrap();
     journal.append(4, 4, &[0; 80]).unwrap();
 }
@@ -122,6 +124,7 @@ fn journal_opens_after_a_crash_at_every_byte_of_its_last_segment() {
         assert_eq!(stored(&journal, 0), (1..=last).collect::<Vec<_>>());
         if let Some(torn) = torn {
             assert_eq!((torn.segment, torn.offset + torn.bytes), (path.clone(), length as u64));
+            assert_eq!(fs::read(torn.kept).unwrap(), whole[torn.offset as usize..length]);
         }
         append(&mut journal, last + 1..=last + 2);
         assert_eq!(stored(&journal, last), [last + 1, last + 2]);
@@ -147,6 +150,109 @@ fn damage_in_the_middle_is_an_error_with_its_place() {
     fs::remove_file(&path).unwrap();
     let refused = Segments::open(directory.path(), 0, small()).unwrap_err();
     assert!(refused.to_string().contains("does not follow"), "a missing segment: {refused}");
+}
+
+/// Opens a journal whose last segment has a broken record, by its number from the end.
+fn open_broken(
+    directory: &Path,
+    from_end: usize,
+    break_it: impl Fn(&mut [u8]),
+) -> Result<Opened, JournalError> {
+    let path = segment_files(directory).pop().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let mut starts = vec![SEGMENT_HEAD_BYTES];
+    let salt = Salt::read(&bytes).unwrap();
+    while let Some(head) = Head::read(&bytes[starts[starts.len() - 1]..], salt) {
+        starts.push(starts[starts.len() - 1] + HEAD_BYTES + head.payload_bytes);
+    }
+    let (from, to) = (starts[starts.len() - 1 - from_end], starts[starts.len() - from_end]);
+    break_it(&mut bytes[from..to]);
+    fs::write(path, bytes).unwrap();
+    Segments::open(directory, 0, Options::default())
+}
+
+#[test]
+fn broken_record_before_intact_ones_that_were_written_later_is_damage() {
+    for byte in [0, 8, HEAD_BYTES + 1] {
+        let directory = TempDir::new().unwrap();
+        let mut journal = open(directory.path(), Options::default()).journal;
+        append(&mut journal, 1..=20);
+        drop(journal);
+        let path = segment_files(directory.path()).pop().unwrap();
+        let bytes = fs::metadata(&path).unwrap().len();
+        let refused = open_broken(directory.path(), 5, |record| record[byte] ^= 1).unwrap_err();
+        assert!(matches!(refused, JournalError::Damaged { .. }), "byte {byte}: {refused}");
+        assert_eq!(fs::metadata(&path).unwrap().len(), bytes, "the file is not changed");
+    }
+}
+
+#[test]
+fn broken_record_before_intact_ones_of_the_same_write_is_torn_and_kept() {
+    let directory = TempDir::new().unwrap();
+    let mut journal = open(directory.path(), Options::default()).journal;
+    append(&mut journal, 1..=10);
+    for position in 11..=20 {
+        journal.append(position, position, &payload(position)).unwrap();
+    }
+    journal.flush().unwrap();
+    drop(journal);
+    // The kernel had written the pages of the last write in another order when the power was cut.
+    let Opened { journal, torn } = open_broken(directory.path(), 5, |record| record.fill(0)).unwrap();
+    assert_eq!(journal.last(), 15);
+    let torn = torn.unwrap();
+    let kept = fs::read(&torn.kept).unwrap();
+    assert_eq!(kept.len() as u64, torn.bytes);
+    assert!(kept.windows(8).any(|bytes| bytes == b"event 20"));
+}
+
+#[test]
+fn payload_that_looks_like_a_record_is_no_damage() {
+    let directory = TempDir::new().unwrap();
+    let mut journal = open(directory.path(), Options::default()).journal;
+    append(&mut journal, 1..=3);
+    let mut forged = vec![b' '; 10];
+    record::write(&mut forged, Salt::random(), 5, 5, 4, b"forged");
+    forged.extend([b' '; 10]);
+    journal.append(4, 4, &forged).unwrap();
+    journal.flush().unwrap();
+    drop(journal);
+    let path = segment_files(directory.path()).pop().unwrap();
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(fs::metadata(&path).unwrap().len() - 1).unwrap();
+    let Opened { journal, torn } = open(directory.path(), Options::default());
+    assert_eq!((journal.last(), torn.is_some()), (3, true));
+}
+
+#[test]
+fn segment_without_its_head_is_damaged_unless_it_has_nothing() {
+    let directory = TempDir::new().unwrap();
+    let mut journal = open(directory.path(), Options::default()).journal;
+    append(&mut journal, 1..=3);
+    drop(journal);
+    let path = segment_files(directory.path()).pop().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[..SEGMENT_HEAD_BYTES].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    assert!(matches!(Segments::open(directory.path(), 0, small()), Err(JournalError::Damaged { .. })));
+    fs::write(&path, [0; 4096]).unwrap();
+    assert_eq!(open(directory.path(), small()).journal.last(), 0);
+}
+
+#[test]
+fn oldest_torn_ends_are_removed() {
+    let directory = TempDir::new().unwrap();
+    for position in 1..=12 {
+        let mut journal = open(directory.path(), Options::default()).journal;
+        append(&mut journal, position..=position);
+        drop(journal);
+        let path = segment_files(directory.path()).pop().unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"torn").unwrap();
+    }
+    let is_torn = |entry: &io::Result<fs::DirEntry>| {
+        entry.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "torn")
+    };
+    assert_eq!(fs::read_dir(directory.path()).unwrap().filter(is_torn).count(), TORN_FILES_MAX);
 }
 
 /// Mounts a small file system, if this process may; unmounts it when dropped.
@@ -243,7 +349,7 @@ fn last_record_stays() {
     assert_eq!(stored(&journal, 0), [3]);
     // The writer died after it had made a segment, before it wrote a record.
     drop(journal);
-    fs::write(segment_path(directory.path(), 4), MAGIC).unwrap();
+    fs::write(segment_path(directory.path(), 4), Salt::random().segment_head()).unwrap();
     let mut journal = open(directory.path(), small()).journal;
     journal.trim(3).unwrap();
     assert_eq!(stored(&journal, 0), [3]);

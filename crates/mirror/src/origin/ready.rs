@@ -14,8 +14,17 @@ pub(super) struct Ready {
     pub(super) left: u64,
     /// The streams' progress once the event with this count has left.
     pub(super) mark: Option<(u64, Vec<u64>)>,
-    /// Counts of the last events under each earlier version of the rules.
-    pub(super) boundaries: VecDeque<u64>,
+    /// The ends of the earlier versions of the rules.
+    pub(super) boundaries: VecDeque<Boundary>,
+}
+
+/// The end of a version of the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Boundary {
+    /// The count of the last event under this version.
+    pub(super) count: u64,
+    /// True if the rules were set; false if the mode has changed by itself.
+    pub(super) is_set: bool,
 }
 
 impl Ready {

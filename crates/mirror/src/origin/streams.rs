@@ -14,6 +14,9 @@ pub enum Numbers {
     /// Numbers grow, and the source vouches that it leaves out no event: a log whose numbers also count records
     /// that were deleted, or that belong to another stream.
     Growing,
+    /// The source has no numbers: the origin gives each event the number after the last one. Lost events leave no gap,
+    /// so nobody notices them.
+    Received,
 }
 
 /// All incoming streams. A stream keeps its index.
@@ -54,6 +57,13 @@ impl Streams {
             }
         }
         streams
+    }
+
+    /// The number of an event that its source has not numbered. It is above the numbers that the last origin has
+    /// mirrored, because such a source repeats nothing.
+    pub(super) fn next_number(&self, name: &Name) -> u64 {
+        let known = self.0.iter().find(|known| known.name == *name);
+        known.map_or(1, |stream| stream.last.max(stream.mirrored.last()).saturating_add(1))
     }
 
     /// Takes the number of an event. Returns false if the event must not be sent, because the last origin has done

@@ -155,6 +155,35 @@ fn full_queues_refuse_events_until_they_have_room() {
 }
 
 #[test]
+fn full_backup_queue_asks_for_votes_until_it_has_room() {
+    // No checkpoint is due, and none ever would be, because the origin refuses events.
+    let mut origin =
+        origin("[checkpoint]\nevery_events=1000", MirrorLimits { backup_bytes_max: 50, ..LIMITS });
+    origin.handle_mirrors(at(0), [0, 1]);
+    let mut mirrors = [mirror(&LIMITS), mirror(&LIMITS)];
+    let mut number = 1;
+    while origin.offer(at(0), event("s", number, 1, "t")).is_ok() {
+        number += 1;
+        let sent = packets(&mut origin, 0);
+        mirrors.iter_mut().for_each(|mirror| sent.iter().for_each(|packet| _ = mirror.take(packet).unwrap()));
+    }
+    let mut now = 0;
+    let mut asked = 0;
+    while origin.offer(at(now), event("s", number, 1, "t")).is_err() {
+        now = origin.wake_at().expect("it asks again").as_nanos() / 1_000_000;
+        for packet in packets(&mut origin, now) {
+            if let Taken::Asked(checkpoint) = mirrors[0].take(&packet).unwrap() {
+                asked += 1;
+                // Mirror 1 stays silent until its lease ends.
+                let vote = vote(0, 2, checkpoint, mirrors[0].cut().position, 0);
+                origin.handle_votes(at(now), &vote, &[1]);
+            }
+        }
+    }
+    assert!(asked > 1 && now >= LEASE_DEFAULT.as_millis(), "asked {asked} times in {now} ms");
+}
+
+#[test]
 fn held_events_are_not_decided() {
     let mut origin = origin("[[rule]]\nname='a'\noverwrite={type='t',run=3,max_age_ms=50}", LIMITS);
     for number in 1..=2 {
@@ -369,4 +398,15 @@ fn gaps_in_growing_numbers_are_no_jump_and_numbers_still_never_go_back() {
     assert!(matches!(jump, Err(Refusal::Jump { expected: 10, .. })), "{jump:?}");
     packets(&mut origin, 1);
     assert_eq!(origin.decided("log"), Some(9));
+}
+
+#[test]
+fn unnumbered_events_get_the_number_after_the_last_one_of_their_stream() {
+    let mut origin = origin("", LIMITS);
+    origin.offer(at(1), event("log", 4, 1, "t")).unwrap();
+    for stream in ["log", "other", "log"] {
+        origin.offer_numbered(at(1), event(stream, 1, 1, "t"), Numbers::Received).unwrap();
+    }
+    packets(&mut origin, 1);
+    assert_eq!((origin.decided("log"), origin.decided("other")), (Some(6), Some(1)));
 }

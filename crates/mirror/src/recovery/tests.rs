@@ -298,3 +298,19 @@ fn mirror_keeps_packets_whose_events_a_source_may_repeat_and_gives_them_to_mirro
     assert!(mirror.log().oldest() > 1);
     assert_eq!(mirror.snapshot().recent.len(), 0);
 }
+
+#[test]
+fn unnumbered_events_go_on_behind_all_that_the_last_origin_has_mirrored() {
+    let held = rules(
+        "[[rule]]\nname = 'r'\n[rule.tuple]\nof = [{ type = 't1' }, { type = 't2' }]\nwithin_ms = 1000\nbecomes = 'd'",
+    );
+    let mut first = Writing::new(&held);
+    // Event 1 is a part of a tuple and is held back; event 2 is mirrored.
+    first.origin.offer(at(1), event("s", 1, 1, 1)).unwrap();
+    first.origin.offer(at(1), event("s", 2, 2, 3)).unwrap();
+    first.write(1);
+    let mut second = recovered(first.recovery(1), &held);
+    second.offer_numbered(at(1), event("s", 1, 3, 3), crate::origin::Numbers::Received).unwrap();
+    let repeated = second.offer(at(1), event("s", 3, 4, 3));
+    assert!(matches!(repeated, Err(Refusal::Repeated { last: 3, .. })), "{repeated:?}");
+}

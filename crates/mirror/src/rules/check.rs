@@ -17,6 +17,15 @@ pub struct Problem {
     pub beside: Option<(Range<usize>, String)>,
 }
 
+impl Problem {
+    /// Its line and column in the text of the file, from 1, in characters.
+    pub fn place(&self, text: &str) -> (usize, usize) {
+        let before = &text[..self.span.start.min(text.len())];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (1 + before.matches('\n').count(), 1 + before[line_start..].chars().count())
+    }
+}
+
 /// Most rules of a file.
 pub const RULES_MAX: usize = 1_000;
 

@@ -8,14 +8,14 @@ use crate::event::{Event, Name};
 use bytestring::ByteString;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use treefold_core::time::Duration;
 
 /// Most events of one batch.
 pub const EVENTS_MAX: u32 = 10_000;
 
 /// Sends several events as one batch.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coalesce {
     /// Number of events that are sent together, from 2 to [`EVENTS_MAX`].
@@ -27,6 +27,12 @@ pub struct Coalesce {
 
 fn tenth() -> u64 {
     100
+}
+
+impl Default for Coalesce {
+    fn default() -> Self {
+        Self { events: 2, max_age_ms: tenth() }
+    }
 }
 
 impl Coalesce {

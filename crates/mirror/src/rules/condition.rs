@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Matches events of a type, if a test of one field succeeds.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "Written")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Condition {
     /// The events' type.
     pub kind: Name,
@@ -175,7 +175,7 @@ impl Condition {
 }
 
 /// A condition as a file has it.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     #[serde(rename = "type")]
@@ -187,6 +187,33 @@ struct Written {
     below: Option<f64>,
     at_least: Option<f64>,
     present: Option<bool>,
+}
+
+impl From<Condition> for Written {
+    fn from(Condition { kind, test }: Condition) -> Self {
+        let mut written = Self {
+            kind,
+            field: None,
+            equals: None,
+            not: None,
+            one_of: None,
+            below: None,
+            at_least: None,
+            present: None,
+        };
+        if let Some((field, test)) = test {
+            written.field = Some(field);
+            match test {
+                Test::Equals(scalar) => written.equals = Some(scalar),
+                Test::Not(scalar) => written.not = Some(scalar),
+                Test::OneOf(scalars) => written.one_of = Some(scalars),
+                Test::Below(limit) => written.below = Some(limit),
+                Test::AtLeast(limit) => written.at_least = Some(limit),
+                Test::Present(wanted) => written.present = Some(wanted),
+            }
+        }
+        written
+    }
 }
 
 impl TryFrom<Written> for Condition {

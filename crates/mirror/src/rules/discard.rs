@@ -3,10 +3,10 @@
 
 use super::Condition;
 use crate::event::Event;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Drops the events that match.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Discard(pub Condition);
 

@@ -28,7 +28,7 @@ use super::check::{Problem, check};
 use super::{Active, Coalesce, Discard, FieldType, FunctionUse, Overwrite, Rule, RuleKind, Sequence, Tuple};
 use crate::event::{Event, EventError, Name};
 use crate::fields::value;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A whole file of rules.
@@ -47,7 +47,7 @@ pub struct RuleFile {
 }
 
 /// The number of mirrored events between checkpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Checkpointing {
     /// In normal mode. The paper's value is the default, 50.
@@ -63,7 +63,7 @@ impl Default for Checkpointing {
 }
 
 /// A value above which the mode is loaded, and the distance below it at which it is normal again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
     /// Loaded from this value on.
@@ -73,7 +73,7 @@ pub struct Threshold {
 }
 
 /// The monitored values that change the mode. Each is the greatest of all mirrors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Adapting {
     /// Events that wait to be sent at the origin, or to be applied at a mirror.
@@ -97,7 +97,7 @@ impl Adapting {
 }
 
 /// Options of the keyed state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StateOptions {
     /// Types whose events remove their key.
@@ -106,26 +106,36 @@ pub struct StateOptions {
     pub retention_ms: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     types: BTreeMap<String, BTreeMap<String, FieldType>>,
-    #[serde(default, rename = "rule")]
+    #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
     rules: Vec<Entry>,
     #[serde(default)]
     checkpoint: Checkpointing,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     adapt: Adapting,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     state: StateOptions,
 }
 
-#[derive(Deserialize)]
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The rules have a value that TOML can't express, such as a number above 2^63. Only rules made in Rust can.
+#[derive(Debug, thiserror::Error)]
+#[error("the rules can't be written as TOML: {0}")]
+pub struct WriteError(#[from] toml::ser::Error);
+
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    #[serde(serialize_with = "unspanned")]
     name: toml::Spanned<Name>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     active: Active,
     discard: Option<Discard>,
     overwrite: Option<Overwrite>,
@@ -159,6 +169,16 @@ impl RuleFile {
         if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
 
+    /// Writes the rules as a file. Reading it gives the same rules; comments of the file from which they came are lost.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn to_toml(&self) -> Result<String, WriteError> {
+        let rules = self.rules.iter().map(Entry::from).collect();
+        let Self { types, checkpoint, adapt, state, .. } = self.clone();
+        Ok(toml::to_string(&Written { types, rules, checkpoint, adapt, state })?)
+    }
+
     /// Checks the fields of an event against the declared types.
     ///
     /// # Errors
@@ -173,6 +193,34 @@ impl RuleFile {
             }
         }
         Ok(())
+    }
+}
+
+fn unspanned<S: serde::Serializer>(name: &toml::Spanned<Name>, to: S) -> Result<S::Ok, S::Error> {
+    name.get_ref().serialize(to)
+}
+
+impl From<&Rule> for Entry {
+    fn from(rule: &Rule) -> Self {
+        let mut entry = Self {
+            name: toml::Spanned::new(rule.span.clone(), rule.name.clone()),
+            active: rule.active,
+            discard: None,
+            overwrite: None,
+            coalesce: None,
+            sequence: None,
+            tuple: None,
+            function: None,
+        };
+        match rule.kind.clone() {
+            RuleKind::Discard(kind) => entry.discard = Some(kind),
+            RuleKind::Overwrite(kind) => entry.overwrite = Some(kind),
+            RuleKind::Coalesce(kind) => entry.coalesce = Some(kind),
+            RuleKind::Sequence(kind) => entry.sequence = Some(kind),
+            RuleKind::Tuple(kind) => entry.tuple = Some(kind),
+            RuleKind::Function(kind) => entry.function = Some(kind),
+        }
+        entry
     }
 }
 
@@ -200,5 +248,63 @@ impl Entry {
                 Err(Problem { span, message, beside: None })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_rules_read_as_the_same_rules() {
+        let text = r#"
+[types.position]
+lat = "number"
+[types.status]
+status = "text"
+[[rule]]
+name = "low"
+active = "loaded"
+discard = { type = "position", field = "lat", below = 10 }
+[[rule]]
+name = "landed"
+sequence = { after = { type = "status", field = "status", one_of = ["landed", "at gate"] }, discard = "position" }
+[[rule]]
+name = "arrived"
+[rule.tuple]
+of = [
+    { type = "status", field = "status", equals = "landed" },
+    { type = "status", field = "status", not = "landed" },
+    { type = "status", field = "status", present = false },
+]
+within_ms = 600000
+becomes = "arrived"
+fields = { status = "arrived", count = 3, share = 0.5, late = false }
+[[rule]]
+name = "own"
+function = { name = "own", type = "status" }
+[[rule]]
+name = "runs"
+overwrite = { type = "position", run = 20 }
+[[rule]]
+name = "together"
+coalesce = { events = 10, max_age_ms = 70 }
+[checkpoint]
+every_events = 70
+every_events_loaded = 100
+[adapt]
+pending_requests = { primary = 100, secondary = 40 }
+[state]
+deletes = ["departed"]
+retention_ms = 5
+"#;
+        let spanless = |mut file: RuleFile| {
+            file.rules.iter_mut().for_each(|rule| rule.span = 0..0);
+            file
+        };
+        let file = RuleFile::read(text).unwrap();
+        let written = file.to_toml().unwrap();
+        assert_eq!(spanless(RuleFile::read(&written).unwrap()), spanless(file), "{written}");
+        assert_eq!(RuleFile::default().to_toml().unwrap(), "[checkpoint]\nevery_events = 50\n");
     }
 }

@@ -1,10 +1,10 @@
 //! A user's own function over events (mirroring §3.2.1, `set_mirror`).
 
 use crate::event::{Event, Name};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Applies a function, by its name, to the events of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionUse {
     /// The name under which the origin knows the function.

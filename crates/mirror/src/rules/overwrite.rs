@@ -7,14 +7,14 @@
 //! key is sent.
 
 use crate::event::{Event, Name};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use treefold_core::time::{Duration, Instant};
 
 /// Longest run.
 pub const RUN_MAX: u32 = 1_000_000;
 
 /// Sends one event of a run of one key and type.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overwrite {
     /// The events' type.
@@ -32,6 +32,11 @@ fn second() -> u64 {
 }
 
 impl Overwrite {
+    /// Sends every second event of a type.
+    pub fn every_second(kind: &Name) -> Self {
+        Self { kind: kind.clone(), run: 2, max_age_ms: second() }
+    }
+
     /// Longest time that an event is held back.
     pub fn max_age(&self) -> Duration {
         Duration::from_millis(self.max_age_ms)
@@ -56,6 +61,37 @@ pub(crate) struct Held {
     pub(crate) ticket: u64,
     /// Orders the held events of one key by their arrival.
     pub(crate) order: u64,
+    /// Earlier events of which this one carries fields that it did not set itself: for each stream, the first number. A
+    /// source that repeats only the held event would not bring these fields back.
+    pub(crate) carried: Vec<(Name, u64)>,
+}
+
+impl Held {
+    /// The numbers that are decided with this event, by their streams.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&Name, u64)> {
+        let carried = self.carried.iter().map(|(stream, number)| (stream, *number));
+        carried.chain([(&self.event.stream, self.event.number)])
+    }
+
+    /// Puts an event in place of the held one. Returns the numbers that are decided thereby.
+    fn replace(&mut self, event: Event, serial: u64) -> Vec<(Name, u64)> {
+        self.order = serial;
+        let is_whole = event.replaces(&self.event);
+        let merged = event.over(&self.event);
+        let replaced = std::mem::replace(&mut self.event, merged);
+        let number = (replaced.stream, replaced.number);
+        if is_whole {
+            let mut decided = std::mem::take(&mut self.carried);
+            decided.push(number);
+            return decided;
+        }
+        if self.carried.iter().any(|(stream, _)| *stream == number.0) {
+            // The first number of the stream stays undecided, and so do all numbers after it.
+            return vec![number];
+        }
+        self.carried.push(number);
+        Vec::new()
+    }
 }
 
 /// The effect of an event on its run.
@@ -65,8 +101,8 @@ pub(crate) enum Ran {
     Send(Event, Option<Held>),
     /// The event is held, and nothing was before.
     Hold,
-    /// The event is held in place of this one.
-    Replace(Event),
+    /// The event is held in place of another one. Its source may forget these numbers.
+    Replace(Vec<(Name, u64)>),
 }
 
 impl Run {
@@ -83,13 +119,10 @@ impl Run {
         }
         self.left -= 1;
         match &mut self.held {
-            Some(held) => {
-                let event = event.over(&held.event);
-                held.order = serial;
-                Ran::Replace(std::mem::replace(&mut held.event, event))
-            }
+            Some(held) => Ran::Replace(held.replace(event, serial)),
             none => {
-                *none = Some(Held { event, since: now, ticket: serial, order: serial });
+                let carried = Vec::new();
+                *none = Some(Held { event, since: now, ticket: serial, order: serial, carried });
                 Ran::Hold
             }
         }

@@ -3,10 +3,10 @@
 
 use super::Condition;
 use crate::event::Name;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Drops a type after an event, until another.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sequence {
     /// A: begins the dropping. The event itself passes.

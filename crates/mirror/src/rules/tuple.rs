@@ -7,7 +7,7 @@
 use super::{Condition, Scalar};
 use crate::event::{Event, Name};
 use crate::fields::Fields;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use treefold_core::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use treefold_core::time::{Duration, Instant};
 pub const PARTS_MAX: usize = 8;
 
 /// Combines events of one key.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuple {
     /// The parts, from 2 to [`PARTS_MAX`].
@@ -91,6 +91,11 @@ impl Partial {
         let formed = tuple.form(all.clone());
         all.pop();
         Formed::Done { formed, parts: all }
+    }
+
+    /// True if a part is such an event.
+    pub(crate) fn has(&self, is_it: impl Fn(&Event) -> bool) -> bool {
+        self.parts.iter().any(|(_, part)| is_it(part))
     }
 
     /// The parts, by order of arrival.

@@ -68,6 +68,21 @@ fn overwrite_sends_the_first_of_each_run() {
 }
 
 #[test]
+fn event_whose_fields_a_held_one_carries_stays_undecided() {
+    let mut selector = selector("[[rule]]\nname='a'\noverwrite={type='pos',run=9}");
+    let given = ["k pos 1 lat=1", "k pos 2 alt=2", "k pos 3 lat=3", "k pos 4 lat=4"];
+    assert_eq!(sent(&mut selector, &given), ["k pos 1"]);
+    assert_eq!(selector.undecided_from("s"), Some(2), "only 2 has set alt, so its source must not forget it");
+    let mut out = Vec::new();
+    selector.offer(at(5), event("k gate 5"), &mut out);
+    assert_eq!(shown(&out), ["k pos 4", "k gate 5"]);
+    assert_eq!(selector.undecided_from("s"), None);
+    // An event that sets all fields of the held one needs none of the others.
+    assert!(sent(&mut selector, &["k pos 6 alt=6", "k pos 7 alt=7"]).is_empty());
+    assert_eq!(selector.undecided_from("s"), Some(7));
+}
+
+#[test]
 fn held_events_of_a_key_go_before_its_next_event() {
     let mut selector = selector(
         "[[rule]]\nname='a'\noverwrite={type='pos',run=9}\n[[rule]]\nname='b'\noverwrite={type='fuel',run=9}",
@@ -236,4 +251,21 @@ proptest! {
             prop_assert!(numbers.is_sorted(), "{key}: {numbers:?}");
         }
     }
+}
+
+#[test]
+fn rule_that_holds_an_event_back_is_named() {
+    let text = "[[rule]]\nname = 'pair'\n[rule.tuple]\nof = [{ type = 'a' }, { type = 'b' }]\nwithin_ms = 1000\nbecomes = 'd'\n\
+                [[rule]]\nname = 'run'\noverwrite = { type = 'c', run = 5 }";
+    let rules = Arc::new(RuleFile::read(text).unwrap());
+    let mut selector = Selector::new(rules, Functions::new(), &MirrorLimits::DEFAULT, 1).unwrap();
+    let mut out = Vec::new();
+    for (number, kind) in [(1, "a"), (2, "c"), (3, "c"), (4, "e")] {
+        let line = format!(r#"{{"stream":"s","number":{number},"key":"k{kind}","type":"{kind}"}}"#);
+        let event = Event::from_json(&line, None, &MirrorLimits::DEFAULT).unwrap();
+        selector.offer(Instant::START, event, &mut out);
+    }
+    let held = [1, 2, 3, 4].map(|number| selector.held_by("s", number));
+    assert_eq!(held, [Some("pair"), None, Some("run"), None]);
+    assert_eq!(selector.held_by("other", 1), None);
 }

@@ -5,6 +5,7 @@
 //! shorter than a hop and clocks that jump. So each ingredient is drawn independently, and each is absent
 //! from most scenarios, so that ingredients seldom hide each other.
 
+use super::draw_feed::{draw_feed, draw_feed_faults};
 use super::draw_pushing::{draw_pushing, draw_relay_faults};
 use super::draw_streams::{draw_stream_faults, draw_streams};
 use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
@@ -101,6 +102,7 @@ pub fn draw(seed: u64) -> Scenario {
         faults: Vec::new(),
         pushing: None,
         streams: Vec::new(),
+        feed: None,
     };
     scenario.calls = draw_calls(&scenario, span_us);
     if is_stormy {
@@ -108,9 +110,11 @@ pub fn draw(seed: u64) -> Scenario {
     }
     scenario.pushing = draw_pushing(&scenario, span_us, is_stormy);
     scenario.streams = draw_streams(&scenario, span_us);
+    scenario.feed = draw_feed(&scenario, span_us);
     if is_stormy {
         scenario.faults.extend(draw_relay_faults(&scenario, span_us));
         scenario.faults.extend(draw_stream_faults(&scenario, span_us));
+        scenario.faults.extend(draw_feed_faults(&scenario, span_us));
         scenario.faults.sort_by_key(|planned| planned.at_us);
     }
     scenario

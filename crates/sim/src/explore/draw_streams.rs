@@ -6,12 +6,16 @@
 use super::draw::{one_in, pick};
 use super::play::LOOK_EVERY;
 use super::scenario::{Fault, PlannedFault, Scenario};
-use super::streaming::{Mode, PlannedStream, levels};
+use super::streaming::{Mode, PlannedLag, PlannedStream, levels};
 use treefold_core::config::Placement;
 use treefold_core::random::Random;
 use treefold_core::tree::shape::Shape;
 
 const STREAMS: u64 = 0x7374_7265;
+/// Distinguishes the generator of lag limits, which were added later, from that of the rest.
+const LAGS: u64 = 0x006c_6167;
+/// One in this many streams has a lag limit.
+const LAGS_SELDOM: usize = 2;
 /// One in this many scenarios has streams.
 const SELDOM: usize = 2;
 /// Most nodes of a cluster with streams. Larger clusters would run too long.
@@ -41,7 +45,28 @@ pub(super) fn draw_streams(scenario: &Scenario, span_us: u64) -> Vec<PlannedStre
     if scenario.nodes > NODES_MAX || !one_in(random, SELDOM) {
         return Vec::new();
     }
-    (0..1 + random.below(3)).map(|_| draw_stream(random, scenario, span_us)).collect()
+    let mut streams: Vec<PlannedStream> =
+        (0..1 + random.below(3)).map(|_| draw_stream(random, scenario, span_us)).collect();
+    let random = &mut Random::new(scenario.seed ^ STREAMS ^ LAGS << 32);
+    for stream in &mut streams {
+        if one_in(random, LAGS_SELDOM) {
+            set_lag(random, scenario, span_us, stream);
+        }
+    }
+    streams
+}
+
+/// Gives a stream a lag limit, a slow endpoint, and so many packets down that it lags.
+fn set_lag(random: &mut Random, scenario: &Scenario, span_us: u64, stream: &mut PlannedStream) {
+    let chosen = stream.endpoints.as_ref().and_then(|chosen| chosen.first().copied());
+    let slow = chosen.unwrap_or_else(|| random.below(scenario.partitions as usize) as u32);
+    let bytes_max = pick(random, &[1_024, 1_024, 2_000, 4_000]);
+    let takes_for_us = pick(random, &[3_000, 30_000, 300_000]);
+    stream.lag = Some(PlannedLag { bytes_max, slow, takes_for_us, burst: 1 + random.below(12) as u64 });
+    stream.window_bytes = stream.window_bytes.map(|bytes| bytes.max(2 * bytes_max));
+    stream.takes_for_us = stream.takes_for_us.min(300);
+    let sends = 10 + random.below(30);
+    stream.sends_at_us = (0..sends).map(|_| stream.at_us + random.below(span_us as usize) as u64).collect();
 }
 
 fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> PlannedStream {
@@ -88,6 +113,7 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
         // With wait-for-all, a bucket that one endpoint has missed would never be complete.
         has_buckets: pushes && mode != Mode::WaitForAll && one_in(random, 2),
         takes_for_us: pick(random, &[0, 0, 300, 30_000]),
+        lag: None,
         reads_for_us: pick(random, &[0, 0, 0, 500, 5_000]),
         sends_at_us: (0..sends).map(|_| at_us + random.below(span) as u64).collect(),
         closed_at_us: one_in(random, 8).then(|| at_us + random.below(span) as u64),

@@ -11,16 +11,18 @@
 //! A seed identifies a failure, because it fails again each time it is played. Source: the practice of
 //! TigerBeetle's and FoundationDB's simulators.
 //!
-//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves and [`streaming`] for its
-//!   streams. [`draw`] draws it from a seed, [`kept`] reads it from a file, and [`play()`] plays it in a
+//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves, [`streaming`] for its
+//!   streams and [`feeding`] for its feed of mirrors. [`draw`] draws it from a seed, [`kept`] reads it from a file, and [`play()`] plays it in a
 //!   world and heals the world at the end.
 //! - [`invariant`]: the conditions that must hold, one file each.
 //! - [`runner`]: plays seed after seed on several threads. [`shrink`] makes a failing scenario smaller.
 //!   [`timeline`] lists the messages that led to the failure.
 
 pub mod draw;
+mod draw_feed;
 mod draw_pushing;
 mod draw_streams;
+pub mod feeding;
 pub mod invariant;
 pub mod kept;
 pub mod play;

@@ -58,6 +58,8 @@ pub struct Tally {
     pub streams: u64,
     /// Waves of streams that reached their front-ends' users.
     pub stream_waves: u64,
+    /// Events that mirrors have applied.
+    pub mirrored: u64,
     /// Simulated seconds.
     pub simulated_s: f64,
     /// Steps of the worlds.
@@ -104,6 +106,7 @@ impl Tally {
         self.pushes += played.pushes;
         self.streams += played.streams;
         self.stream_waves += played.stream_waves;
+        self.mirrored += played.mirrored;
         self.simulated_s += played.simulated.as_millis_f64() / 1_000.0;
         self.steps += played.steps;
         for (kind, count) in &played.faults {
@@ -293,6 +296,7 @@ pub fn attempt(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option
             pushes: 0,
             streams: 0,
             stream_waves: 0,
+            mirrored: 0,
             faults: BTreeMap::new(),
             simulated: treefold_core::time::Duration::ZERO,
             steps: 0,

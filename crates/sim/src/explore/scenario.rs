@@ -8,8 +8,10 @@
 //! scenario stays valid if parts of it are removed. Members come first, then observers, then relays, then
 //! nodes that join later.
 
+use super::feeding::PlannedFeed;
 use super::pushing::{ANNOUNCED, Pushing};
 use super::streaming::PlannedStream;
+use crate::world::feeds::SNAPSHOT;
 use crate::world::network::Links;
 use crate::world::place::Operators;
 use crate::world::{Polling, Sabotage, Setting, distribution::Distribution};
@@ -70,6 +72,9 @@ pub struct Scenario {
     /// The streams, in any order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<PlannedStream>,
+    /// The feed of mirrors, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<PlannedFeed>,
 }
 
 /// The behaviour of the network.
@@ -381,7 +386,8 @@ impl Scenario {
         let refuses = [Knob::WavesOpenMax, Knob::JobsQueuedMax, Knob::CallsOpenMax];
         let drops = [Knob::WavesKeptMax, Knob::KeptBytesMax];
         let piece_max = self.pushing.as_ref().map_or(0, Pushing::piece_max);
-        let is_offered = self.partial_bytes.max(piece_max) as usize > limits.eager_bytes_max;
+        let has_snapshots = self.feed.is_some() && self.knobs.contains_key(&Knob::EagerBytesMax);
+        let is_offered = has_snapshots || self.partial_bytes.max(piece_max) as usize > limits.eager_bytes_max;
         let is_turned = |knob: &Knob| self.knobs.contains_key(knob);
         refuses.iter().any(is_turned) || (is_offered && drops.iter().any(is_turned))
     }
@@ -410,12 +416,13 @@ impl Scenario {
             partial_bytes: self.partial_bytes,
             placement: self.placement,
         };
+        let snapshot = self.feed.as_ref().map(|_| Operators { name: SNAPSHOT.into(), ..fold.clone() });
         let announced = self.pushing.as_ref().map(|_| Operators { name: ANNOUNCED.into(), ..fold.clone() });
         Setting {
             seed: self.seed,
             workload_seed: self.seed,
             links: self.weather.links(),
-            operators: [fold].into_iter().chain(announced).collect(),
+            operators: [fold].into_iter().chain(announced).chain(snapshot).collect(),
             partitions: self.partitions,
             polling: Polling::FREE,
             sabotage,
@@ -436,7 +443,8 @@ impl Scenario {
         let faults = self.faults.iter().map(|fault| fault.at_us);
         let pushes = self.pushing.as_ref().map_or(0, Pushing::over_at_us);
         let streams = self.streams.iter().map(PlannedStream::over_at_us);
-        calls.chain(faults).chain(streams).max().unwrap_or(0).max(pushes) + 1
+        let feed = self.feed.as_ref().map_or(0, PlannedFeed::over_at_us);
+        calls.chain(faults).chain(streams).max().unwrap_or(0).max(pushes).max(feed) + 1
     }
 
     /// Returns the longest deadline of all calls.
@@ -444,7 +452,8 @@ impl Scenario {
         let calls = self.calls.iter().map(|call| call.wish.deadline_us);
         let announced = self.pushing.iter().flat_map(|pushing| &pushing.announcements);
         let deadlines = calls.chain(announced.map(|announced| announced.wish.deadline_us));
-        Duration::from_micros(deadlines.max().unwrap_or(0))
+        let snapshot_us = self.feed.as_ref().map_or(0, |feed| feed.snapshot_within_us);
+        Duration::from_micros(deadlines.max().unwrap_or(0).max(snapshot_us))
     }
 
     /// Returns the largest factor of work times at a slow node.

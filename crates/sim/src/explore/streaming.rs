@@ -54,6 +54,9 @@ pub struct PlannedStream {
     pub has_buckets: bool,
     /// Time that an endpoint takes for a packet that it gets.
     pub takes_for_us: u64,
+    /// The limit for endpoints that lag; none if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<PlannedLag>,
     /// Time that the front-end's user takes for a wave.
     pub reads_for_us: u64,
     /// Times at which the front-end's user sends a packet down.
@@ -61,6 +64,20 @@ pub struct PlannedStream {
     /// Time at which the user closes the stream; the end of the play if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at_us: Option<u64>,
+}
+
+/// A limit for endpoints that lag with packets down, and an endpoint that lags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedLag {
+    /// Bytes by which an endpoint may lag.
+    pub bytes_max: u64,
+    /// The endpoint that takes one packet after the other.
+    pub slow: u32,
+    /// Time that it takes for each, until everything is healed.
+    pub takes_for_us: u64,
+    /// The number of packets that go down together.
+    pub burst: u64,
 }
 
 /// The rule by which a stream's wave is complete.
@@ -104,6 +121,7 @@ impl PlannedStream {
             up_filter: name(self.folds),
             down_filter: name(self.filters_down),
             options,
+            lag_bytes_max: self.lag.map(|lag| lag.bytes_max),
             play: Play {
                 habit: Habit {
                     answers: self.every_us.is_none(),
@@ -113,6 +131,7 @@ impl PlannedStream {
                 },
                 packet_bytes: self.packet_bytes,
                 takes_for: Duration::from_micros(self.takes_for_us),
+                slow: self.lag.map(|lag| (lag.slow, Duration::from_micros(lag.takes_for_us))),
                 reads_for: Some(Duration::from_micros(self.reads_for_us)),
                 filter_work: Duration::from_micros(self.filter_us),
                 filter_placement: self.placement,

@@ -167,6 +167,7 @@ impl Timeline {
                     EndpointEvent::Packets(run) => {
                         format!("is given packets {} to {}", run.first, run.last())
                     }
+                    EndpointEvent::Missed { first, last } => format!("missed packets {first} to {last}"),
                     EndpointEvent::Settled { .. } => return,
                 };
                 self.note(now, at, About::Stream(*stream), format!("= endpoint {endpoint} {text}"));
@@ -264,6 +265,7 @@ fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
             let at_once = if report.at_once { ", at once" } else { "" };
             format!("report of {}, place {}{at_once}", name(report.node), report.place)
         }
+        StreamMessage::Missed { first, last, .. } => format!("missed {first} to {last}"),
         StreamMessage::Ahead { tag, .. } => format!("ahead, to {tag}"),
         StreamMessage::Close { reason, .. } => format!("close: {reason}"),
         StreamMessage::Settled(_)

@@ -5,7 +5,7 @@ use super::network::message_bytes;
 use super::place::{Life, place_at, place_of};
 use super::processors::{Output, Task, TaskId};
 use super::workers::worker_of;
-use super::{Happening, Sabotage, Watch, World};
+use super::{Happening, Sabotage, Watch, World, feeds};
 use treefold_core::effect::{Effect, Event, Job, Place as Where, Work};
 use treefold_core::error::JobError;
 use treefold_core::id::NodeId;
@@ -20,6 +20,8 @@ const POLL: u8 = 1;
 const SABOTAGED_FOLD: u64 = 100;
 /// With sabotage, one in this many cancels is dropped.
 const SABOTAGED_CANCEL: u64 = 10;
+/// With sabotage, one in this many messages about missed packets is dropped.
+const SABOTAGED_MISSED: u64 = 3;
 /// With sabotage, one in this many packets on their way up is dropped.
 const SABOTAGED_PACKET: u64 = 100;
 
@@ -67,6 +69,10 @@ impl World {
             Happening::Notice { end, peer } => self.notice(end, peer, watch),
             Happening::Pushed { from, to, message } => self.hear_worker(from, to, message, watch),
             Happening::Worker { worker, news } => self.inform_worker(worker, news),
+            Happening::Feed(what) => {
+                self.note(12, 0);
+                self.feed_happens(what, watch);
+            }
             Happening::Call { at, request, params, options } => {
                 self.note(6, at as u64);
                 let name = self.names[0].clone();
@@ -146,6 +152,7 @@ impl World {
             Effect::Deliver(Event::CallDone { request, outcome }) => {
                 self.note(7, request.0 ^ (outcome.contributed.len() as u64) << 32);
                 watch.outcome(self.now, at, request, &outcome);
+                self.tell_fetcher(at, request, &outcome, inline);
             }
             // An abandoned job keeps its processor until it is done, as a thread does. A future is dropped.
             Effect::Abandon { job, replace_worker: false } => {
@@ -208,6 +215,11 @@ impl World {
                 if matches!(**message, StreamMessage::Up(_)) =>
             {
                 SABOTAGED_PACKET
+            }
+            (Some(Sabotage::StreamDropMissed), Message::Stream(message))
+                if matches!(**message, StreamMessage::Missed { .. }) =>
+            {
+                SABOTAGED_MISSED
             }
             _ => return false,
         };
@@ -334,8 +346,14 @@ impl World {
                 let ms = operators.local.draw_for_ms(seed, purpose) * params.scale;
                 let ms = ms + self.places[at].locals_take_more.as_millis_f64();
                 let ink = Ink::of(*partition, params, operators.partial_bytes);
+                let result = match &mut self.feed {
+                    Some(feed) if operators.name == feeds::SNAPSHOT => {
+                        feed.give_snapshot(self.places[at].id, *partition, ink)
+                    }
+                    _ => Ok(ink),
+                };
                 let error = self.places[at].failing.locals.get(partition);
-                (params.call, false, ms, error.map_or(Ok(ink), |error| Err(error.clone())))
+                (params.call, false, ms, error.map_or(result, |error| Err(error.clone())))
             }
             Work::Join { parts, params } => {
                 let ms = operators.join.draw_for_ms(seed, mixed(params.call)) * params.scale;

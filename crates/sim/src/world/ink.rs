@@ -34,6 +34,8 @@ pub struct Ink {
     pub call: u64,
     /// The factor of the call's service times.
     pub scale: f64,
+    /// The number of the content that it stands for, in a world with a [feed](super::feeds); 0 for none.
+    pub content: u64,
     /// The memory that it takes, if that is [counted](super::World::count_held).
     pub buffer: Buffer,
 }
@@ -41,7 +43,7 @@ pub struct Ink {
 impl Ink {
     /// Creates the parameters of the run's `call`-th call.
     pub fn params(call: u64, scale: f64) -> Self {
-        Self { marks: 0, count: 0, bytes: 64, call, scale, buffer: Buffer::default() }
+        Self { marks: 0, count: 0, bytes: 64, call, scale, content: 0, buffer: Buffer::default() }
     }
 
     /// Creates the partial of `partition` alone, with a size of `bytes`.

@@ -15,7 +15,7 @@
 //!
 //! - [`agenda`]: the planned events. [`place`]: the place of a node. [`ink`]: the payload, which shows
 //!   partitions that count twice. [`distribution`]: times of work and of requests.
-//! - [`streams`]: filters, endpoints and front-ends' users.
+//! - [`streams`]: filters, endpoints and front-ends' users. [`feeds`]: origins, mirrors and readers on streams.
 //! - [`workers`]: the programs of an application, which push. `carry`: carries out effects. [`faults`]:
 //!   breaks of all kinds.
 //! - [`held`]: the memory that partials take.
@@ -24,6 +24,7 @@ pub mod agenda;
 mod carry;
 pub mod distribution;
 pub mod faults;
+pub mod feeds;
 pub mod held;
 pub mod ink;
 pub mod network;
@@ -132,6 +133,18 @@ pub enum Sabotage {
     StreamMixWaves,
     /// Every hundredth packet up a stream's tree is dropped by its sender.
     StreamDropPacket,
+    /// A mirror that waits for a snapshot votes as if it had all events.
+    MirrorCountJoining,
+    /// An origin sends events that are not durable yet, and counts them as durable.
+    MirrorSendEarly,
+    /// An origin that continues after a journal does not know which events the last one has mirrored.
+    MirrorRecoverAnew,
+    /// A mirror's snapshot claims to have one event more than it has.
+    MirrorSnapshotAhead,
+    /// A reader resumes one event too far.
+    MirrorResumeSkips,
+    /// A third of the news that packets passed over a node is dropped by its sender.
+    StreamDropMissed,
 }
 
 /// A planned event.
@@ -195,6 +208,8 @@ enum Happening {
         worker: usize,
         news: News,
     },
+    /// Something happens to a feed.
+    Feed(feeds::FeedHappening),
 }
 
 /// Nodes, links and a clock.
@@ -217,6 +232,7 @@ pub struct World {
     folds: u64,
     sabotaged: u64,
     streams: Streams,
+    feed: Option<Box<feeds::Feed>>,
     /// (end, peer) of broken connections whose break this end has not noticed.
     unnoticed: BTreeSet<(usize, usize)>,
     /// The memory that nodes hold, if it is counted.
@@ -243,6 +259,7 @@ impl World {
             folds: 0,
             sabotaged: 0,
             streams: Streams::default(),
+            feed: None,
             unnoticed: BTreeSet::new(),
             held: None,
             setting,

@@ -145,6 +145,7 @@ fn sabotage_is_found() {
         (Sabotage::StreamCountTwice, "stream_counted_once"),
         (Sabotage::StreamMixWaves, "stream_counted_once"),
         (Sabotage::StreamDropPacket, "stream_nothing_lost"),
+        (Sabotage::StreamDropMissed, "stream_down"),
     ] {
         let broken = (1..=500).find_map(|seed| play(&draw(seed), Some(sabotage), None).violation);
         assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some(invariant), "{sabotage:?}");

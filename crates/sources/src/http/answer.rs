@@ -40,12 +40,18 @@ pub(super) struct Answer {
 pub(super) enum Problem {
     #[error("no feed `{given}` here; expected `{known}`")]
     UnknownFeed { given: String, known: String },
+    #[error("pages in a browser can't feed events; found the header Origin or Sec-Fetch-Site")]
+    Page,
     #[error("{0}")]
     NoEvents(String),
     #[error("{0}")]
     TooLong(String),
     #[error("no byte of the body came within {0:?}")]
     Slow(Duration),
+    #[error("the line had no end within {0:?}")]
+    SlowLine(Duration),
+    #[error("the body had no end within {0:?}")]
+    SlowBody(Duration),
     #[error("the origin is busy")]
     Busy,
     #[error("too many requests; allowed: {0}")]
@@ -62,9 +68,10 @@ impl Problem {
     fn word(&self) -> (&'static str, StatusCode) {
         match self {
             Self::UnknownFeed { .. } => ("feed", StatusCode::NOT_FOUND),
+            Self::Page => ("page", StatusCode::FORBIDDEN),
             Self::NoEvents(_) => ("syntax", StatusCode::BAD_REQUEST),
             Self::TooLong(_) => ("length", StatusCode::PAYLOAD_TOO_LARGE),
-            Self::Slow(_) => ("slow", StatusCode::REQUEST_TIMEOUT),
+            Self::Slow(_) | Self::SlowLine(_) | Self::SlowBody(_) => ("slow", StatusCode::REQUEST_TIMEOUT),
             Self::Busy => ("busy", StatusCode::TOO_MANY_REQUESTS),
             Self::Requests(_) => ("requests", StatusCode::TOO_MANY_REQUESTS),
             Self::Ended => ("ended", StatusCode::SERVICE_UNAVAILABLE),

@@ -7,6 +7,7 @@ use crate::lines::Lines;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 /// Received bytes of a body.
 pub(super) struct Cutter {
@@ -14,6 +15,8 @@ pub(super) struct Cutter {
     /// Texts that were given out.
     pub(super) count: u64,
     is_over: bool,
+    /// Start of the text that has no end yet.
+    pub(super) since: Option<Instant>,
     long_lines: Arc<Semaphore>,
     long_line: Option<OwnedSemaphorePermit>,
 }
@@ -35,7 +38,7 @@ impl Cutter {
             true => Cut::Elements(Elements::new(line_bytes_max)),
             false => Cut::Unknown { line_bytes_max },
         };
-        Self { cut, count: 0, is_over: false, long_lines, long_line: None }
+        Self { cut, count: 0, is_over: false, since: None, long_lines, long_line: None }
     }
 
     /// Takes bytes. Waits while too many long lines are being received.
@@ -45,6 +48,8 @@ impl Cutter {
         } else if self.long_line.is_none() {
             let place = Arc::clone(&self.long_lines).acquire_owned().await;
             self.long_line = Some(place.expect("invariant: the semaphore is never closed"));
+            // The wait for other requests is not the client's.
+            self.since = None;
         }
         if let Cut::Unknown { line_bytes_max } = self.cut
             && let Some(first) = bytes.trim_ascii_start().first()
@@ -57,9 +62,24 @@ impl Cutter {
         match &mut self.cut {
             // Spaces before the first event.
             Cut::Unknown { .. } => {}
-            Cut::Lines(lines) => lines.room().extend_from_slice(bytes),
-            Cut::Elements(elements) => elements.room().extend_from_slice(bytes),
+            Cut::Lines(lines) => lines.room(bytes.len()).extend_from_slice(bytes),
+            Cut::Elements(elements) => elements.room(bytes.len()).extend_from_slice(bytes),
         }
+    }
+
+    /// Notes the time at which the text began that has no end yet.
+    pub(super) fn note_time(&mut self, count_before: u64) {
+        if self.pending() == 0 {
+            self.since = None;
+        } else if self.since.is_none() || self.count > count_before {
+            self.since = Some(Instant::now());
+        }
+    }
+
+    /// Gives back the memory of a body of which nothing more is read.
+    pub(super) fn close(&mut self) {
+        self.cut = Cut::Unknown { line_bytes_max: 0 };
+        self.long_line = None;
     }
 
     /// Notes that no bytes follow.

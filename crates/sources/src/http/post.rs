@@ -3,7 +3,7 @@
 use super::Shared;
 use super::answer::{Answer, Problem};
 use super::body::Cutter;
-use crate::feeder::Refused;
+use crate::feeder::{HandError, Refused};
 use crate::intake::{Intake, Reached, until_acknowledged};
 use crate::limits::SourceLimits;
 use crate::reply::{Numbers, Refusals};
@@ -11,11 +11,12 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use treefold_mirror::Event;
 use treefold_mirror::event::{Defaults, Given};
 use treefold_mirror::origin::{Numbers as Numbered, Refusal};
@@ -38,7 +39,7 @@ pub(super) async fn events<I: Intake>(
     Query(wishes): Query<Wishes>,
     request: Request,
 ) -> Response {
-    if let Some(refused) = shared.refuse_other(&feed) {
+    if let Some(refused) = shared.refuse(&feed, request.headers()) {
         return refused;
     }
     let Ok(_place) = shared.requests.try_acquire() else {
@@ -84,12 +85,15 @@ impl<I: Intake> Posting<'_, I> {
             let line = Some(self.cutter.count).filter(|&line| line > 0);
             self.answer.fail(line, problem);
         }
+        // The request may wait for acknowledgements now, and others need the memory.
+        self.cutter.close();
     }
 
     async fn take_all(&mut self, mut body: BodyDataStream) -> Result<(), Problem> {
-        let idle_within = self.shared.feeder.limits.line_within;
+        let began = Instant::now();
         loop {
-            let chunk = timeout(idle_within, body.next()).await.map_err(|_| Problem::Slow(idle_within))?;
+            let chunk = self.next_chunk(&mut body, began).await?;
+            let count = self.cutter.count;
             let is_over = match chunk {
                 None => true,
                 Some(Ok(bytes)) => {
@@ -108,7 +112,25 @@ impl<I: Intake> Posting<'_, I> {
             if is_over {
                 return Ok(());
             }
+            self.cutter.note_time(count);
         }
+    }
+
+    /// Waits for bytes, within the times of the body and of its present line.
+    async fn next_chunk(
+        &self,
+        body: &mut BodyDataStream,
+        began: Instant,
+    ) -> Result<Option<Result<Bytes, axum::Error>>, Problem> {
+        let limits = &self.shared.feeder.limits;
+        let (body_at, silent_at) = (began + limits.body_within, Instant::now() + limits.line_within);
+        let line_at = self.cutter.since.map(|since| since + limits.line_within);
+        let give_up_at = body_at.min(line_at.unwrap_or(silent_at));
+        timeout_at(give_up_at, body.next()).await.map_err(|_| match line_at {
+            _ if give_up_at == body_at => Problem::SlowBody(limits.body_within),
+            Some(_) => Problem::SlowLine(limits.line_within),
+            None => Problem::Slow(limits.line_within),
+        })
     }
 
     /// Takes the texts that have arrived, and offers their events whenever they are a batch.
@@ -155,7 +177,9 @@ impl<I: Intake> Posting<'_, I> {
         let handed = feeder
             .hand_over(&mut self.events, Numbered::Consecutive, busy_within, &mut self.reached, refused)
             .await;
-        self.answer.accepted += total - passed - self.events.len() as u64;
+        if handed != Err(HandError::Ended) {
+            self.answer.accepted += total - passed - self.events.len() as u64;
+        }
         // A busy origin leaves events, which are offered again.
         self.places.drain(..self.places.len() - self.events.len());
         Ok(handed?)

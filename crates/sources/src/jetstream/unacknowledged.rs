@@ -2,47 +2,87 @@
 
 use async_nats::{Client, Subject};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use treefold_feed::Acknowledged;
 use treefold_mirror::Name;
 
 /// Acknowledges a message, and all earlier ones of its consumer if that is its policy.
 const ACK: Bytes = Bytes::from_static(b"+ACK");
 
-/// Messages that were delivered and not acknowledged, by their sequence in the stream. JetStream bounds their number.
+/// The newest messages, of which each keeps its reply.
+const DENSE: usize = 8_192;
+/// Of older messages, only those keep their reply whose sequence is a multiple of it, because an acknowledgement covers
+/// all earlier messages.
+const SPARSE: u64 = 64;
+
+/// Messages that were delivered and not acknowledged, in the order of their sequences in the stream. A rule may hold an
+/// event back while many others pass it, so each costs little.
 #[derive(Debug)]
 pub(super) struct Unacknowledged {
-    messages: BTreeMap<u64, Delivered>,
+    messages: VecDeque<Delivered>,
+    /// The streams of events. The origin bounds their number.
+    streams: Vec<Name>,
     /// Each message needs its own acknowledgement.
     is_each: bool,
 }
 
 #[derive(Debug)]
 struct Delivered {
-    reply: Subject,
-    /// Stream and number of the event; `None` if the origin will never acknowledge one.
-    event: Option<(Name, u64)>,
+    sequence: u64,
+    reply: Option<Subject>,
+    /// Index of the stream, and number of the event; `None` if the origin will never acknowledge one.
+    event: Option<(usize, u64)>,
 }
 
 impl Unacknowledged {
     pub(super) fn new(is_each: bool) -> Self {
-        Self { messages: BTreeMap::new(), is_each }
+        Self { messages: VecDeque::new(), streams: Vec::new(), is_each }
     }
 
-    /// Notes a delivered message.
-    pub(super) fn push(&mut self, sequence: u64, reply: Subject, event: Option<(Name, u64)>) {
-        self.messages.insert(sequence, Delivered { reply, event });
+    /// Notes a delivered message. One that was delivered before has another reply now.
+    pub(super) fn push(&mut self, sequence: u64, reply: Subject, event: Option<(&Name, u64)>) {
+        if self.messages.back().is_some_and(|last| last.sequence >= sequence) {
+            if let Ok(at) = self.place_of(sequence) {
+                self.messages[at].reply = Some(reply);
+            }
+            return;
+        }
+        let event = event.map(|(stream, number)| (self.index_of(stream), number));
+        self.messages.push_back(Delivered { sequence, reply: Some(reply), event });
+        if let Some(at) = self.messages.len().checked_sub(DENSE + 1)
+            && !self.is_each
+            && !self.messages[at].sequence.is_multiple_of(SPARSE)
+        {
+            self.messages[at].reply = None;
+        }
+    }
+
+    fn index_of(&mut self, stream: &Name) -> usize {
+        self.streams.iter().position(|known| known == stream).unwrap_or_else(|| {
+            self.streams.push(stream.clone());
+            self.streams.len() - 1
+        })
+    }
+
+    fn place_of(&self, sequence: u64) -> Result<usize, usize> {
+        self.messages.binary_search_by_key(&sequence, |delivered| delivered.sequence)
     }
 
     /// Notes that the origin has refused a message's event for good.
     pub(super) fn pass_over(&mut self, sequence: u64) {
-        if let Some(delivered) = self.messages.get_mut(&sequence) {
-            delivered.event = None;
+        if let Ok(at) = self.place_of(sequence) {
+            self.messages[at].event = None;
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Stream and number of the first event.
+    pub(super) fn first(&self) -> Option<(&Name, u64)> {
+        let (stream, number) = self.messages.iter().find_map(|delivered| delivered.event)?;
+        Some((&self.streams[stream], number))
     }
 
     /// Acknowledges the first messages, up to one whose event is not acknowledged. Returns the last sequence that is.
@@ -58,20 +98,20 @@ impl Unacknowledged {
     }
 
     fn take_acknowledged(&mut self, acknowledged: &Acknowledged) -> Option<(u64, Vec<Subject>)> {
-        let is_done = |delivered: &Delivered| match &delivered.event {
-            None => true,
-            Some((stream, number)) => acknowledged.of(stream).is_some_and(|reached| reached >= *number),
-        };
+        let reached: Vec<u64> =
+            self.streams.iter().map(|stream| acknowledged.of(stream).unwrap_or(0)).collect();
         let (mut last, mut replies) = (None, Vec::new());
-        while let Some(entry) = self.messages.first_entry()
-            && is_done(entry.get())
+        while let Some(delivered) = self
+            .messages
+            .pop_front_if(|first| first.event.is_none_or(|(stream, number)| reached[stream] >= number))
         {
-            let (sequence, delivered) = entry.remove_entry();
-            last = Some(sequence);
-            if !self.is_each {
-                replies.clear();
+            last = Some(delivered.sequence);
+            if let Some(reply) = delivered.reply {
+                if !self.is_each {
+                    replies.clear();
+                }
+                replies.push(reply);
             }
-            replies.push(delivered.reply);
         }
         last.map(|last| (last, replies))
     }
@@ -99,6 +139,7 @@ mod tests {
             [(4, Some(("a", 4))), (5, None), (6, Some(("b", 1))), (7, Some(("a", 7))), (8, Some(("a", 8)))]
         {
             let event = event.map(|(stream, number)| (name(stream), number));
+            let event = event.as_ref().map(|(stream, number)| (stream, *number));
             messages.push(sequence, Subject::from(format!("reply.{sequence}")), event);
         }
         let mut take = |numbers: &[(&'static str, u64)]| {
@@ -110,6 +151,26 @@ mod tests {
         assert_eq!(take(&[("a", 7), ("b", 1)]), Some((7, 1)));
         messages.pass_over(8);
         assert_eq!(messages.take_acknowledged(&Acknowledged::default()).unwrap().0, 8);
-        assert!(messages.is_empty());
+        assert_eq!(messages.len(), 0);
+    }
+
+    #[test]
+    fn old_messages_share_replies_and_are_all_acknowledged() {
+        let (stream, count) = (Name::new("a").unwrap(), 2 * DENSE as u64);
+        let mut messages = Unacknowledged::new(false);
+        for sequence in 1..=count {
+            messages.push(sequence, Subject::from(format!("reply.{sequence}")), Some((&stream, sequence)));
+        }
+        assert_eq!(messages.first(), Some((&stream, 1)));
+        let replies = messages.messages.iter().filter(|one| one.reply.is_some()).count();
+        assert_eq!(replies, DENSE + DENSE / SPARSE as usize);
+        let mut take = |number| messages.take_acknowledged(&[(stream.clone(), number)].into_iter().collect());
+        assert_eq!(take(100), Some((100, vec![Subject::from("reply.64")])));
+        assert_eq!(take(110), Some((110, vec![])), "a later acknowledgement covers them");
+        // A message that comes again has a reply again.
+        messages.push(111, Subject::from("again.111"), Some((&stream, 111)));
+        let mut take = |number| messages.take_acknowledged(&[(stream.clone(), number)].into_iter().collect());
+        assert_eq!(take(111), Some((111, vec![Subject::from("again.111")])));
+        assert_eq!(take(count), Some((count, vec![Subject::from(format!("reply.{count}"))])));
     }
 }

@@ -10,7 +10,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use treefold_mirror::event::EventError;
 use treefold_mirror::rules::FieldType;
 use treefold_mirror::{Event, Fields, Name};
@@ -25,6 +25,8 @@ pub(super) struct Csv {
     read: Arc<AtomicU64>,
     /// Bytes that may be read before the present record is too long.
     bound: Arc<AtomicU64>,
+    /// True if the last byte that was read ends a line.
+    is_line_end: Arc<AtomicBool>,
     columns: Option<Columns>,
     options: RecordingOptions,
     names: BTreeMap<Vec<u8>, Name>,
@@ -47,6 +49,7 @@ struct Bounded {
     reader: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
     bound: Arc<AtomicU64>,
+    is_line_end: Arc<AtomicBool>,
     limit: usize,
 }
 
@@ -57,6 +60,9 @@ impl Read for Bounded {
         }
         let bytes = self.reader.read(buffer)?;
         self.read.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(last) = buffer[..bytes].last() {
+            self.is_line_end.store(matches!(last, b'\n' | b'\r'), Ordering::Relaxed);
+        }
         Ok(bytes)
     }
 }
@@ -64,11 +70,17 @@ impl Read for Bounded {
 impl Csv {
     pub(super) fn new(reader: Box<dyn Read + Send>, options: RecordingOptions) -> Self {
         let (read, bound) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let limit = options.line_bytes_max;
-        let reader = Bounded { reader, read: Arc::clone(&read), bound: Arc::clone(&bound), limit };
+        let (limit, is_line_end) = (options.line_bytes_max, Arc::new(AtomicBool::new(true)));
+        let reader = Bounded {
+            reader,
+            read: Arc::clone(&read),
+            bound: Arc::clone(&bound),
+            is_line_end: Arc::clone(&is_line_end),
+            limit,
+        };
         let reader = ReaderBuilder::new().has_headers(false).buffer_capacity(64 << 10).from_reader(reader);
         let (record, names) = (ByteRecord::new(), BTreeMap::new());
-        Self { reader, record, read, bound, columns: None, options, names, line: 1 }
+        Self { reader, record, read, bound, is_line_end, columns: None, options, names, line: 1 }
     }
 
     pub(super) fn line(&self) -> u64 {
@@ -127,6 +139,11 @@ impl Csv {
         });
         if let Some(position) = self.record.position() {
             self.line = position.line();
+        }
+        // The reader gives a record without a line end only at the file's end. Its last cell may be a part of one.
+        let is_last = self.reader.position().byte() == self.read.load(Ordering::Relaxed);
+        if matches!(is_read, Ok(true)) && is_last && !self.is_line_end.load(Ordering::Relaxed) {
+            return Err(Problem::new("the record has no line end, so it may be cut; add one if it is whole"));
         }
         is_read
     }

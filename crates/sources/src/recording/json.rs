@@ -67,7 +67,7 @@ fn fill(reader: &mut Box<dyn Read + Send>, buffer: &mut [u8], lines: &mut Lines)
     loop {
         match reader.read(buffer) {
             Ok(bytes) => {
-                lines.room().extend_from_slice(&buffer[..bytes]);
+                lines.room(bytes).extend_from_slice(&buffer[..bytes]);
                 return Ok(bytes == 0);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

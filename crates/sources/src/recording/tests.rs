@@ -98,6 +98,17 @@ fn problems_of_json_lines_have_line_and_column() {
 }
 
 #[test]
+fn last_record_of_a_cut_csv_file_is_no_event() {
+    let header = "number,key,type,altitude\n";
+    let cut = format!("{header}1,k,t,33000\n2,k,t,33");
+    let mut recording = open(Format::Csv, "", &cut);
+    assert_eq!(recording.next_event().unwrap().unwrap().event.number, 1);
+    let problem = recording.next_event().unwrap_err().to_string();
+    assert_eq!(problem, "trace:3: the record has no line end, so it may be cut; add one if it is whole");
+    assert_eq!(all(Format::Csv, "", &format!("{cut}\n")).unwrap().len(), 2);
+}
+
+#[test]
 fn problems_of_csv_have_line_and_column() {
     let csv = |text: &str| problem(Format::Csv, text);
     assert_eq!(csv(""), "trace:1: expected a header with the columns number, key and type");

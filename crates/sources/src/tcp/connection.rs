@@ -57,6 +57,7 @@ async fn receive<I: Intake>(
     let mut receiver = Receiver {
         received: Received::new(read, long_lines, &feeder.limits),
         stream: feeder.stream.clone(),
+        is_first: true,
         feeder,
         replies,
         reached,
@@ -78,6 +79,8 @@ struct Receiver<I> {
     feeder: Feeder<I>,
     /// The stream of events that name none.
     stream: Option<Name>,
+    /// True before the first line that is not empty.
+    is_first: bool,
     replies: mpsc::Sender<Reply>,
     reached: watch::Sender<Reached>,
     here: Reached,
@@ -117,6 +120,13 @@ impl<I: Intake> Receiver<I> {
         let mut bytes = 0;
         while events.len() < SourceLimits::BATCH_EVENTS_MAX && bytes < SourceLimits::BATCH_BYTES_MAX {
             let Some((line, text)) = self.received.next_text()? else { break };
+            if self.is_first && !text.starts_with('{') {
+                let message =
+                    "expected a line of JSON that begins with `{`; this port takes no other protocol";
+                let (line, message) = (Some(line), message.to_owned());
+                return Err(End::Fatal(Fatal { line, problem: "protocol", message }));
+            }
+            let is_first = std::mem::take(&mut self.is_first);
             let defaults = Defaults { stream: self.stream.as_ref(), number: None };
             match Given::from_json(text, &defaults, &self.feeder.limits.events) {
                 Ok(given) => {
@@ -124,10 +134,7 @@ impl<I: Intake> Receiver<I> {
                     events.push_back(given.event);
                     places.push(line);
                 }
-                Err(_)
-                    if line == 1
-                        && let Ok(greeting) = serde_json::from_str::<Greeting>(text) =>
-                {
+                Err(_) if is_first && let Ok(greeting) = serde_json::from_str::<Greeting>(text) => {
                     self.greet(greeting.stream).await;
                 }
                 Err(error) => {

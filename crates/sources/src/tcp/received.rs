@@ -71,7 +71,7 @@ impl<R: AsyncRead + Unpin> Received<R> {
             0 => now + self.idle_within,
             _ => *self.line_since.get_or_insert(now) + self.line_within,
         };
-        let room = self.lines.room();
+        let room = self.lines.room(SourceLimits::READ_BYTES);
         match timeout_at(give_up_at, self.reader.read_buf(room)).await {
             Ok(Ok(bytes)) => self.is_closed = bytes == 0,
             Ok(Err(error)) => {

@@ -53,6 +53,27 @@ async fn recorded_pace_can_be_scaled() {
     assert_eq!(feeder.intake.numbers("faa"), [1, 2, 3]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn recorded_pace_passes_over_events_that_the_origin_had_already() {
+    let text = |numbers: std::ops::RangeInclusive<u64>| -> String {
+        let timed = |number: u64| {
+            line("faa", number).replace("{\"stream", &format!("{{\"at_ms\":{},\"stream", number * 10_000))
+                + "\n"
+        };
+        numbers.map(timed).collect()
+    };
+    let (feeder, _stopper) = feeder(SourceLimits::DEFAULT);
+    let first = recording(std::io::Cursor::new(text(1..=3)), Format::JsonLines);
+    replay(&feeder, first, Pace::Unpaced, |_, _| {}).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let again = recording(std::io::Cursor::new(text(1..=5)), Format::JsonLines);
+    let mut repeated = Vec::new();
+    replay(&feeder, again, Pace::Recorded(1.0), |_, one| repeated.push(one.number)).await.unwrap();
+    assert_eq!((feeder.intake.numbers("faa"), repeated), (vec![1, 2, 3, 4, 5], vec![1, 2, 3]));
+    // The first event is due after ten seconds. Events 2 to 4 follow at once, and event 5 ten seconds later.
+    assert_eq!(began.elapsed().as_secs(), 20);
+}
+
 #[tokio::test]
 async fn events_before_an_invalid_line_are_offered_and_refused_ones_are_reported() {
     let text = format!("{}\n{}\ngarbage\n", line("faa", 1), line("faa", 3));

@@ -148,6 +148,16 @@ async fn busy_origin_and_missing_acknowledgements_ask_the_client_to_try_again() 
 }
 
 #[tokio::test]
+async fn events_of_an_origin_that_has_ended_count_as_not_accepted() {
+    let (addr, intake, _stopper) = serve(SourceLimits::DEFAULT).await;
+    assert_eq!(ask(addr, &post("", NDJSON, &line("faa", 1))).await.body["accepted"], 1);
+    intake.has_ended.store(true, Ordering::Relaxed);
+    let answer = ask(addr, &post("", NDJSON, &format!("{}\n{}", line("faa", 2), line("faa", 3)))).await;
+    assert_eq!((answer.status, &answer.body["error"]["problem"]), (503, &"ended".into()));
+    assert_eq!((&answer.body["accepted"], &answer.body["acknowledged"]), (&0.into(), &serde_json::json!({})));
+}
+
+#[tokio::test]
 async fn silent_body_and_stopped_source_end_a_request() {
     let limits = SourceLimits { line_within: Duration::from_millis(300), ..SourceLimits::DEFAULT };
     let (addr, intake, stopper) = serve(limits).await;
@@ -168,4 +178,63 @@ async fn silent_body_and_stopped_source_end_a_request() {
     // The body may have been silent for too long before the source stops.
     assert!([("stopping", 503), ("slow", 408)].contains(&(problem.as_str(), answer.status)), "{problem}");
     until("nobody can connect", || std::net::TcpStream::connect(addr).is_err()).await;
+}
+
+#[tokio::test]
+async fn line_and_body_that_trickle_end_a_request() {
+    let slow_line = SourceLimits { line_within: Duration::from_millis(300), ..SourceLimits::DEFAULT };
+    let slow_body = SourceLimits { body_within: Duration::from_millis(300), ..SourceLimits::DEFAULT };
+    for (limits, piece, said) in [(slow_line, "x", "line"), (slow_body, "\n", "body")] {
+        let (addr, _intake, _stopper) = serve(limits).await;
+        let mut stream = TcpStream::connect(addr).await.unwrap();
+        stream.write_all(&post("", NDJSON, &"x".repeat(1 << 20)).as_bytes()[..200]).await.unwrap();
+        let (mut read, mut write) = stream.into_split();
+        // Bytes come all the time, so the connection is never silent.
+        let trickling = tokio::spawn(async move {
+            while write.write_all(piece.as_bytes()).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        let mut answer = String::new();
+        let _ = read.read_to_string(&mut answer).await;
+        trickling.abort();
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(answer.contains(&format!("the {said} had no end within 300ms")), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn client_that_takes_no_answers_does_not_hold_up_the_end() {
+    let limits = SourceLimits { write_within: Duration::from_millis(500), ..SourceLimits::DEFAULT };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (feeder, stopper) = feeder(limits);
+    let (limits, stop) = (Arc::clone(&feeder.limits), feeder.stop.clone());
+    let routes = http::routes("flights", feeder);
+    let running = tokio::spawn(async move { http::serve(listener, routes, &limits, stop).await });
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    // Answers with twenty refusals each, until the server can't write any more and reads no further request.
+    let request = post("", NDJSON, &"{\"garbage\": 1}\n".repeat(20)).replace("connection: close\r\n", "");
+    while let Ok(Ok(())) =
+        tokio::time::timeout(Duration::from_secs(1), stream.write_all(request.as_bytes())).await
+    {}
+    stopper.stop();
+    tokio::time::timeout(Duration::from_secs(60), running).await.expect("the listener ends").unwrap();
+}
+
+#[tokio::test]
+async fn pages_in_a_browser_can_not_feed_events() {
+    let (addr, intake, _stopper) = serve(SourceLimits::DEFAULT).await;
+    for (header, status) in [
+        ("origin: https://elsewhere.example", 403),
+        ("origin: null", 403),
+        ("origin: http://a", 403),
+        ("sec-fetch-site: cross-site", 403),
+        ("sec-fetch-site: none", 200),
+    ] {
+        let request = post("", NDJSON, &line("faa", 1)).replace("host: a", &format!("host: a\r\n{header}"));
+        let answer = ask(addr, &request).await;
+        assert_eq!(answer.status, status, "{header}: {}", answer.body);
+        assert_eq!(intake.events().len(), usize::from(status == 200), "{header}");
+    }
 }

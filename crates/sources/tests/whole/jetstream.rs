@@ -26,6 +26,22 @@ async fn context(broker: &Broker, config: stream::Config) -> jetstream::Context 
     context
 }
 
+/// Publishes without waiting for each message.
+async fn publish_many(context: &jetstream::Context, payloads: impl IntoIterator<Item = String>) {
+    let mut sent = Vec::new();
+    for payload in payloads {
+        sent.push(context.publish("flights.faa", payload.into()).await.unwrap());
+        if sent.len() == 1_000 {
+            for one in sent.drain(..) {
+                one.await.unwrap();
+            }
+        }
+    }
+    for one in sent {
+        one.await.unwrap();
+    }
+}
+
 async fn publish(context: &jetstream::Context, payloads: impl IntoIterator<Item = String>) {
     for payload in payloads {
         context.publish("flights.faa", payload.into()).await.unwrap().await.unwrap();
@@ -45,7 +61,16 @@ struct Started {
 }
 
 async fn start(broker: &Broker, is_prompt: bool, options: JetStreamOptions) -> Started {
-    let (mut feeder, stopper) = feeder(SourceLimits::DEFAULT);
+    start_with(broker, is_prompt, options, SourceLimits::DEFAULT).await
+}
+
+async fn start_with(
+    broker: &Broker,
+    is_prompt: bool,
+    options: JetStreamOptions,
+    limits: SourceLimits,
+) -> Started {
+    let (mut feeder, stopper) = feeder(limits);
     feeder.stream = Some(Name::new("FLIGHTS").unwrap());
     let intake = Arc::clone(&feeder.intake);
     intake.is_prompt.store(is_prompt, Ordering::Relaxed);
@@ -169,4 +194,94 @@ async fn source_goes_on_when_the_server_was_killed() {
     publish(&after, (101..=200).map(unnumbered)).await;
     until("all are taken once", || started.intake.numbers("FLIGHTS").len() >= 200).await;
     assert_eq!(started.intake.numbers("FLIGHTS"), (1..=200).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn event_that_is_held_back_lets_many_others_pass() {
+    const MESSAGES: u64 = 40_000;
+    let Some(broker) = Broker::start().await else { return };
+    let context = context(&broker, stream::Config::default()).await;
+    publish_many(&context, (1..=MESSAGES).map(unnumbered)).await;
+    // A rule holds the first event back, so none is acknowledged.
+    let started = start(&broker, false, JetStreamOptions::default()).await;
+    let intake = &started.intake;
+    until("all events are taken", || intake.numbers("FLIGHTS").len() as u64 == MESSAGES).await;
+    assert_eq!(floor(&context).await, 0);
+    intake.acknowledge(&[("FLIGHTS", MESSAGES)]);
+    until_floor(&context, MESSAGES).await;
+    assert_eq!(intake.numbers("FLIGHTS"), (1..=MESSAGES).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn source_waits_at_its_limit_and_then_goes_on_without_a_gap() {
+    let Some(broker) = Broker::start().await else { return };
+    let context = context(&broker, stream::Config::default()).await;
+    publish_many(&context, (1..=5_000).map(unnumbered)).await;
+    let limits = SourceLimits { unacknowledged_max: 1_000, ..SourceLimits::DEFAULT };
+    let started = start_with(&broker, false, JetStreamOptions::default(), limits).await;
+    let intake = &started.intake;
+    until("the limit is reached", || intake.numbers("FLIGHTS").len() >= 1_000).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let taken = intake.numbers("FLIGHTS").len();
+    assert!(taken < 1_500, "{taken} events were taken");
+    // The rule has decided.
+    intake.is_prompt.store(true, Ordering::Relaxed);
+    intake.acknowledge(&[("FLIGHTS", taken as u64)]);
+    until("all events are taken", || intake.numbers("FLIGHTS").len() == 5_000).await;
+    assert_eq!(intake.numbers("FLIGHTS"), (1..=5_000).collect::<Vec<_>>());
+    until_floor(&context, 5_000).await;
+}
+
+#[tokio::test]
+async fn source_stops_although_the_server_is_away() {
+    let Some(broker) = Broker::start().await else { return };
+    let context = context(&broker, stream::Config::default()).await;
+    publish(&context, (1..=5).map(unnumbered)).await;
+    let started = start(&broker, false, JetStreamOptions::default()).await;
+    until("all are taken", || started.intake.numbers("FLIGHTS").len() == 5).await;
+    drop(broker);
+    started.stopper.stop();
+    // Its times for acknowledgements and answers are 30 s each.
+    tokio::time::timeout(std::time::Duration::from_secs(20), started.running)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn feeds_with_like_names_have_consumers_of_their_own() {
+    let Some(broker) = Broker::start().await else { return };
+    let context = context(&broker, stream::Config::default()).await;
+    publish(&context, (1..=5).map(unnumbered)).await;
+    let mut started = Vec::new();
+    for feed in ["eu.flights", "eu_flights"] {
+        let (mut feeder, stopper) = feeder(SourceLimits::DEFAULT);
+        feeder.stream = Some(Name::new("FLIGHTS").unwrap());
+        let intake = Arc::clone(&feeder.intake);
+        let options = JetStreamOptions { feed: feed.to_owned(), ..JetStreamOptions::default() };
+        let server = Server { url: broker.url(), credentials: None };
+        let source = JetStreamSource::open(&server, "FLIGHTS", options).await.unwrap();
+        started.push((intake, stopper, tokio::spawn(source.run(feeder))));
+    }
+    for (intake, _, _) in &started {
+        until("each feed gets all messages", || intake.numbers("FLIGHTS") == [1, 2, 3, 4, 5]).await;
+    }
+}
+
+#[tokio::test]
+async fn source_from_the_start_begins_there_also_if_its_first_attempt_fails() {
+    let Some(broker) = Broker::start().await else { return };
+    let context = context(&broker, stream::Config { max_consumers: 1, ..stream::Config::default() }).await;
+    publish(&context, (1..=5).map(unnumbered)).await;
+    let first = start(&broker, true, JetStreamOptions::default()).await;
+    until_floor(&context, 5).await;
+    first.running.abort();
+    // The stream admits no second consumer, so the attempts fail until the first consumer is gone.
+    let options = JetStreamOptions { from_start: true, ..JetStreamOptions::default() };
+    let second = start(&broker, false, options).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let stream = context.get_stream("FLIGHTS").await.unwrap();
+    stream.delete_consumer("treefold-flights-1").await.unwrap();
+    until("all come again", || second.intake.numbers("FLIGHTS").len() == 5).await;
 }

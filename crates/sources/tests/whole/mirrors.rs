@@ -17,7 +17,7 @@ use treefold_sources::nats::{NatsOptions, NatsSource, Server};
 use treefold_sources::recording::Format;
 use treefold_sources::replay::{Pace, replay};
 use treefold_sources::tcp::TcpSource;
-use treefold_sources::{Feeder, SourceLimits, Stopper, Tally, http};
+use treefold_sources::{Feeder, Reach, SourceLimits, Stopper, Tally, http};
 
 const EVENTS: u64 = 10_000;
 
@@ -91,7 +91,7 @@ async fn csv_reaches_the_mirror() {
 #[tokio::test]
 async fn tcp_reaches_the_mirror() {
     let feed = start().await;
-    let source = TcpSource::bind("127.0.0.1:0").await.unwrap();
+    let source = TcpSource::bind("127.0.0.1:0", Reach::Local).await.unwrap();
     let addr = source.local_addr().unwrap();
     tokio::spawn(source.run(feed.feeder.clone()));
     let (mut read, mut write) = TcpStream::connect(addr).await.unwrap().into_split();

@@ -1,6 +1,6 @@
 //! An intake that records events. It numbers and refuses them as an origin does, because it has one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,8 +29,12 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub struct Recorder {
     origin: Mutex<Origin>,
     events: Mutex<Vec<Event>>,
+    /// The number of each stream's last event.
+    last: Mutex<BTreeMap<Name, u64>>,
     acknowledged: watch::Sender<Acknowledged>,
     pub is_busy: AtomicBool,
+    /// End, as an origin whose stream is over: it has the events of the last batch, and does not answer.
+    pub has_ended: AtomicBool,
     /// Acknowledge each event that is taken.
     pub is_prompt: AtomicBool,
 }
@@ -42,8 +46,10 @@ impl Recorder {
         Self {
             origin: Mutex::new(origin),
             events: Mutex::default(),
+            last: Mutex::default(),
             acknowledged: watch::channel(Acknowledged::default()).0,
             is_busy: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             is_prompt: AtomicBool::new(true),
         }
     }
@@ -73,23 +79,29 @@ impl Recorder {
             origin.offer_numbered(Instant::START, event.clone(), numbers)?;
             // Nothing waits to be sent, so the origin never becomes busy by itself.
             while origin.poll_packet(Instant::START, 0).is_some() {}
-            self.events.lock().unwrap().push(event.clone());
+            let mut event = event.clone();
+            if numbers == Numbers::Received {
+                event.number = origin.decided(&event.stream).unwrap();
+            }
+            self.last.lock().unwrap().insert(event.stream.clone(), event.number);
+            self.events.lock().unwrap().push(event);
             events.pop_front();
         }
         Ok(())
     }
 
     fn acknowledge_all(&self) {
-        let mut last = std::collections::BTreeMap::new();
-        for event in self.events.lock().unwrap().iter() {
-            last.insert(event.stream.clone(), event.number);
-        }
-        self.acknowledged.send_replace(last.into_iter().collect());
+        let last = self.last.lock().unwrap();
+        self.acknowledged.send_replace(last.iter().map(|(name, number)| (name.clone(), *number)).collect());
     }
 }
 
 impl Intake for Recorder {
     async fn offer_all(&self, events: &mut VecDeque<Event>, numbers: Numbers) -> Result<(), OfferError> {
+        if self.has_ended.load(Ordering::Relaxed) {
+            events.clear();
+            return Err(OfferError::Ended);
+        }
         let offered = self.take(events, numbers);
         if self.is_prompt.load(Ordering::Relaxed) {
             self.acknowledge_all();
@@ -99,6 +111,10 @@ impl Intake for Recorder {
 
     fn acknowledged(&self) -> watch::Receiver<Acknowledged> {
         self.acknowledged.subscribe()
+    }
+
+    async fn held_by(&self, _stream: &Name, _number: u64) -> Option<String> {
+        None
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use treefold_sources::tcp::TcpSource;
-use treefold_sources::{SourceLimits, Stopper, Tally};
+use treefold_sources::{Reach, SourceLimits, Stopper, Tally};
 
 struct Served {
     addr: std::net::SocketAddr,
@@ -20,7 +20,7 @@ struct Served {
 }
 
 async fn serve(limits: SourceLimits) -> Served {
-    let source = TcpSource::bind("127.0.0.1:0").await.unwrap();
+    let source = TcpSource::bind("127.0.0.1:0", Reach::Local).await.unwrap();
     let addr = source.local_addr().unwrap();
     let (feeder, stopper) = feeder(limits);
     let (intake, tally) = (Arc::clone(&feeder.intake), Arc::clone(&feeder.tally));
@@ -224,4 +224,16 @@ async fn stopped_source_acknowledges_its_events_before_it_ends() {
     assert_eq!(peer.answer().await.unwrap()["acknowledged"]["faa"], 1);
     assert!(peer.answer().await.is_none());
     served.running.await.unwrap();
+}
+
+#[tokio::test]
+async fn peer_with_another_protocol_is_told_so_and_feeds_nothing() {
+    let served = serve(SourceLimits::DEFAULT).await;
+    let mut peer = Peer::connect(&served).await;
+    // A page in a browser could post this.
+    peer.send(&format!("POST / HTTP/1.1\r\nhost: a\r\n\r\n{}\n", line("faa", 1))).await;
+    let answer = peer.answer().await.unwrap();
+    assert_eq!((&answer["error"]["problem"], &answer["error"]["line"]), (&"protocol".into(), &1.into()));
+    assert!(peer.answer().await.is_none());
+    assert_eq!(served.intake.events().len(), 0);
 }

@@ -8,7 +8,7 @@ use super::Loop;
 use super::asks::{Handle, StreamAsk};
 use super::meter::Meter;
 use super::operators::Asker;
-use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Packets, Took, Untold};
+use crate::endpoint::{Endpoint, Missed, Opening, Outlet, Packet, Packets, Took, Untold};
 use crate::filter::{Filters, News};
 use crate::job::{Filtering, text_of};
 use crate::stream::FrontEndUser;
@@ -56,6 +56,7 @@ pub(super) struct Home {
 struct Seat {
     endpoint: Box<dyn Endpoint>,
     window_bytes: u64,
+    acknowledge_bytes: u64,
     in_flight_bytes: u64,
     was_refused: bool,
     untold: Untold,
@@ -185,9 +186,10 @@ impl Loop {
         event: EndpointEvent<Bytes>,
     ) {
         match event {
-            EndpointEvent::Opened { spec, window_bytes } => {
+            EndpointEvent::Opened { spec, window_bytes, acknowledge_bytes } => {
                 let handle = self.streams.borrow().handle.clone();
-                self.open_endpoint(&Opening { stream, endpoint, spec, window_bytes, handle });
+                let opening = Opening { stream, endpoint, spec, window_bytes, acknowledge_bytes, handle };
+                self.open_endpoint(&opening);
             }
             EndpointEvent::Packet { sequence, tag, payload } => {
                 let bytes = payload.len() as u64;
@@ -205,6 +207,9 @@ impl Loop {
                 if took != Some(Took::Later) {
                     self.note_took(stream, endpoint, sequence, packets, bytes);
                 }
+            }
+            EndpointEvent::Missed { first, last } => {
+                self.call_endpoint(stream, endpoint, |it, outlet| it.missed(outlet, Missed { first, last }));
             }
             EndpointEvent::Settled { bytes } => {
                 let wants_room = {
@@ -236,6 +241,7 @@ impl Loop {
         let seat = Seat {
             endpoint: it,
             window_bytes: opening.window_bytes,
+            acknowledge_bytes: opening.acknowledge_bytes,
             in_flight_bytes: 0,
             was_refused: false,
             untold: Untold::default(),
@@ -311,7 +317,7 @@ impl Loop {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint))
-                && !seat.untold.note(packets, bytes, seat.window_bytes)
+                && !seat.untold.note(packets, bytes, seat.acknowledge_bytes)
             {
                 return;
             }

@@ -10,7 +10,7 @@
 //! Invariant: an end has exactly one reason. The reason is stored before the packets' channel and the
 //! window are closed, so a user that finds either of them closed also finds the reason.
 
-use super::{Endpoint, EndpointKind, Opening, Outlet, Packet, Packets, Took, Untold};
+use super::{Endpoint, EndpointKind, Missed, Opening, Outlet, Packet, Packets, Took, Untold};
 use crate::driver::asks::StreamAsk;
 use crate::error::Error;
 use crate::window::Window;
@@ -98,11 +98,28 @@ impl Acceptor {
 /// instead, call [`leave`](Self::leave).
 #[derive(Debug)]
 pub struct EndpointStream {
-    pub(super) packets: mpsc::UnboundedReceiver<Packets>,
+    pub(super) arrivals: mpsc::UnboundedReceiver<Arrived>,
     /// The packets that arrived with the last one.
     pub(super) arrived: Option<Packets>,
+    pub(super) missed: u64,
     pub(super) out: EndpointSender,
     pub(super) untold: Untold,
+}
+
+/// A packet, or the news that some were missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// A packet.
+    Packet(Packet),
+    /// These packets passed over the endpoint. The next packet is one that the front-end sent after them.
+    Missed(Missed),
+}
+
+/// An arrival as the loop passes it on.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    Packets(Packets),
+    Missed(Missed),
 }
 
 /// The way up of an [`EndpointStream`], for threads and tasks other than the one that receives.
@@ -137,13 +154,46 @@ impl EndpointStream {
         self.out.clone()
     }
 
-    /// Waits for the next packet; `None` means that the stream is over.
+    /// Waits for the next packet; `None` means that the stream is over. Packets that were missed are counted by
+    /// [`missed`](Self::missed).
     pub async fn recv(&mut self) -> Option<Packet> {
         loop {
-            if let Some(packet) = self.next_arrived() {
+            if let Arrival::Packet(packet) = self.next().await? {
                 return Some(packet);
             }
-            self.arrived = Some(self.packets.recv().await?);
+        }
+    }
+
+    /// Waits for the next packet, or for the news that packets were missed; `None` means that the stream is over.
+    pub async fn next(&mut self) -> Option<Arrival> {
+        loop {
+            if let Some(packet) = self.next_arrived() {
+                return Some(Arrival::Packet(packet));
+            }
+            let arrived = self.arrivals.recv().await?;
+            if let Some(missed) = self.take_arrived(arrived) {
+                return Some(Arrival::Missed(missed));
+            }
+        }
+    }
+
+    /// The number of packets that passed over this endpoint, as far as [`recv`](Self::recv) has come; see
+    /// [`Missed::packets`]. It is above 0 only in a stream with a lag limit.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Stores packets that arrived, or counts packets that were missed.
+    pub(super) fn take_arrived(&mut self, arrived: Arrived) -> Option<Missed> {
+        match arrived {
+            Arrived::Packets(packets) => {
+                self.arrived = Some(packets);
+                None
+            }
+            Arrived::Missed(missed) => {
+                self.missed += missed.packets();
+                Some(missed)
+            }
         }
     }
 
@@ -156,8 +206,8 @@ impl EndpointStream {
 
     /// Counts a taken packet, and tells core now and then.
     fn note_taken(&mut self, packet: &Packet) {
-        let Opening { stream, endpoint, window_bytes, ref handle, .. } = self.out.opening;
-        if self.untold.note(1, packet.payload.len() as u64, window_bytes) {
+        let Opening { stream, endpoint, acknowledge_bytes, ref handle, .. } = self.out.opening;
+        if self.untold.note(1, packet.payload.len() as u64, acknowledge_bytes) {
             let sequence = packet.sequence;
             handle.stream_ask(StreamAsk::EndpointTook { stream, endpoint, sequence });
         }
@@ -226,15 +276,15 @@ impl EndpointSender {
 
 impl EndpointKind for Accepting {
     fn open(&self, opening: &Opening) -> Box<dyn Endpoint> {
-        let (sender, packets) = mpsc::unbounded_channel();
+        let (sender, arrivals) = mpsc::unbounded_channel();
         let window = Arc::new(Window::new(opening.window_bytes));
         let over = Arc::new(OnceLock::new());
         let out =
             EndpointSender { opening: opening.clone(), window: Arc::clone(&window), over: Arc::clone(&over) };
-        let stream = EndpointStream { packets, arrived: None, out, untold: Untold::default() };
+        let stream = EndpointStream { arrivals, arrived: None, missed: 0, out, untold: Untold::default() };
         let is_accepted = self.streams.try_send(stream).is_ok();
         let end = End { over, window };
-        let passing = Passing { end, packets: sender, is_accepted, bell: self.bell.clone() };
+        let passing = Passing { end, arrivals: sender, is_accepted, bell: self.bell.clone() };
         passing.bell.ring();
         Box::new(passing)
     }
@@ -244,7 +294,7 @@ impl EndpointKind for Accepting {
 struct Passing {
     // Fields are dropped in order: the reason is stored, then the channel closes, then the bell rings.
     end: End,
-    packets: mpsc::UnboundedSender<Packets>,
+    arrivals: mpsc::UnboundedSender<Arrived>,
     is_accepted: bool,
     bell: Bell,
 }
@@ -284,12 +334,18 @@ impl Endpoint for Passing {
 
     fn packets(&mut self, _: &mut Outlet<'_>, packets: Packets) -> Took {
         // If the user has dropped the stream's reading end, the packet counts as taken.
-        let took = match self.packets.send(packets) {
+        let took = match self.arrivals.send(Arrived::Packets(packets)) {
             Ok(()) => Took::Later,
             Err(_) => Took::Now,
         };
         self.bell.ring();
         took
+    }
+
+    fn missed(&mut self, _: &mut Outlet<'_>, missed: Missed) {
+        // Nobody need know it if the user has dropped the stream's reading end.
+        let _ = self.arrivals.send(Arrived::Missed(missed));
+        self.bell.ring();
     }
 
     fn settled(&mut self, bytes: u64) {

@@ -81,8 +81,8 @@ impl EndpointStream {
             if let Some(packet) = self.next_arrived() {
                 return Ok(packet);
             }
-            match self.packets.try_recv() {
-                Ok(packets) => self.arrived = Some(packets),
+            match self.arrivals.try_recv() {
+                Ok(arrived) => _ = self.take_arrived(arrived),
                 Err(TryRecvError::Empty) => return Err(RecvError::Empty),
                 Err(TryRecvError::Disconnected) => return Err(RecvError::Over(self.out.reason())),
             }

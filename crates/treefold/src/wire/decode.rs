@@ -123,6 +123,7 @@ impl Decoder {
             | Kind::StreamUp
             | Kind::StreamDown
             | Kind::StreamRun
+            | Kind::StreamMissed
             | Kind::StreamSettled
             | Kind::StreamTaken
             | Kind::StreamNews
@@ -246,6 +247,7 @@ fn may_have_payload(kind: Kind) -> bool {
             | Kind::StreamUp
             | Kind::StreamDown
             | Kind::StreamRun
+            | Kind::StreamMissed
             | Kind::StreamOperator
             | Kind::OperatorRequest
             | Kind::Push

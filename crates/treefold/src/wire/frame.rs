@@ -120,6 +120,8 @@ kinds! {
     StreamReport = 75,
     /// `StreamMessage::Run`.
     StreamRun = 76,
+    /// `StreamMessage::Missed`.
+    StreamMissed = 77,
     /// `PushMessage::Attach`.
     PushAttach = 80,
     /// `PushMessage::Attached`.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
-use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took, accept};
+use treefold::endpoint::{Arrival, Endpoint, Opening, Outlet, Packet, Took, accept};
 use treefold::operators::packet::Row;
 use treefold::{
     Client, ClusterOptions, Limits, Node, PartitionSet, Service, Shape, Stream, StreamError, Synchronisation,
@@ -264,4 +264,72 @@ async fn partitions_without_endpoints_are_not_in_streams() {
         stream.next().await.expect("it is open");
     }
     assert_eq!((stream.endpoints().len(), stream.missing()[0].reason.name()), (0, "not_hosted"));
+}
+
+/// The number of a packet of the next test.
+fn number_of(payload: &Bytes) -> u64 {
+    u64::from_le_bytes(payload[..8].try_into().expect("a number"))
+}
+
+#[tokio::test]
+async fn endpoint_that_does_not_read_holds_up_nobody_and_is_told_what_it_missed() {
+    const PACKETS: u64 = 4_000;
+    let (accepting, acceptor) = accept();
+    let (other_kind, others) = accept();
+    let first = Service::new("live").endpoints([0], accepting).total(2);
+    let first = Node::builder().service(first).start().await.expect("a node");
+    let second = Service::new("live").endpoints([1], other_kind).total(2);
+    let _second = Node::builder().join([first.addr()]).service(second).start().await.expect("a node");
+    let front = Node::builder().join([first.addr()]).start().await.expect("a node");
+    assert!(front.members_at_least(3, Duration::from_secs(10)).await);
+    let builder = front.client().stream("live").synchronisation(Synchronisation::DoNotWait);
+    let stream = builder.shape(Shape::Flat).lag_bytes_max(256 << 10).open().await.expect("it opens");
+    let mut slow = acceptor.accept().await.expect("a stream");
+    let mut fast = others.accept().await.expect("a stream");
+    let reading = tokio::spawn(async move {
+        let mut next = 1;
+        while next <= PACKETS {
+            let packet = fast.recv().await.expect("the next packet");
+            assert_eq!((number_of(&packet.payload), fast.missed()), (next, 0));
+            next += 1;
+        }
+    });
+    // Four windows: without a lag limit, the endpoint that does not read would stop this for ever.
+    let packet = |number: u64| {
+        let mut payload = vec![0; 1_000];
+        payload[..8].copy_from_slice(&number.to_le_bytes());
+        Bytes::from(payload)
+    };
+    for number in 1..=PACKETS {
+        stream.send(packet(number)).await.expect("it is open");
+    }
+    reading.await.expect("the other endpoint gets every packet");
+
+    let (mut seen, mut missed) = (0, 0);
+    while missed == 0 {
+        match slow.next().await.expect("the stream is open") {
+            Arrival::Packet(packet) => {
+                assert_eq!(number_of(&packet.payload), seen + 1);
+                seen += 1;
+            }
+            Arrival::Missed(news) => missed = news.packets(),
+        }
+    }
+    stream.send(packet(PACKETS + 1)).await.expect("it is open");
+    let mut next = seen + missed + 1;
+    while next <= PACKETS + 1 {
+        let packet = slow.recv().await.expect("the stream is open");
+        assert_eq!(number_of(&packet.payload), next, "no gap without news");
+        next += 1;
+    }
+    assert_eq!(slow.missed(), missed);
+}
+
+#[tokio::test]
+async fn lag_limit_above_half_of_the_window_is_refused_by_name() {
+    let nodes = cluster(1, 2).await;
+    for bytes in [1, 600 << 10] {
+        let refused = nodes[0].client().stream("echo").lag_bytes_max(bytes).open().await.unwrap_err();
+        assert!(refused.to_string().contains("lag_bytes_max"), "{refused}");
+    }
 }

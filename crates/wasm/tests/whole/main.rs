@@ -3,6 +3,7 @@
 
 mod contract;
 mod examples;
+mod functions;
 mod guests;
 mod hostile;
 mod operators;

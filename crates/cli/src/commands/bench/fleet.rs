@@ -11,6 +11,7 @@ use super::processes::Processes;
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
 use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -79,6 +80,8 @@ pub struct Fleet {
     told: Vec<Vec<String>>,
     cluster: String,
     started_at: Instant,
+    /// File for the nodes' messages. Without one, they go to this process's standard error.
+    log: Option<File>,
 }
 
 struct NodeProcess {
@@ -86,7 +89,7 @@ struct NodeProcess {
     child: Child,
     id: u32,
     /// Kept open, so that a node that prints doesn't meet a closed pipe.
-    _stdout: Lines<BufReader<ChildStdout>>,
+    stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Fleet {
@@ -115,10 +118,19 @@ impl Fleet {
     ///
     /// The addresses to listen at and to join are added.
     pub async fn start_told(told: Vec<Vec<String>>) -> Result<Self, Failure> {
+        Self::start_all(told, None).await
+    }
+
+    /// Does the same, and has the nodes write their messages to a file.
+    pub async fn start_logged(told: Vec<Vec<String>>, log: File) -> Result<Self, Failure> {
+        Self::start_all(told, Some(log)).await
+    }
+
+    async fn start_all(told: Vec<Vec<String>>, log: Option<File>) -> Result<Self, Failure> {
         let cluster = format!("bench-{}", std::process::id());
         let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
         let bar = progress(u64::from(nodes));
-        let mut fleet = Self { nodes: Vec::new(), told, cluster, started_at: Instant::now() };
+        let mut fleet = Self { nodes: Vec::new(), told, cluster, started_at: Instant::now(), log };
         let first = fleet.spawn(0, ANY_PORT)?.listening().await?;
         bar.inc(1);
         fleet.nodes.push(first);
@@ -142,6 +154,9 @@ impl Fleet {
             command.args(["--join", &seeds.join(",")]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        if let Some(log) = &self.log {
+            command.stderr(log.try_clone().map_err(refused)?);
+        }
         die_with_parent(&mut command);
         command.spawn().map(Spawned).map_err(refused)
     }
@@ -210,6 +225,16 @@ impl Fleet {
         }
     }
 
+    /// Returns the next line that a node prints behind its address; `None` if it has ended.
+    pub async fn line(&mut self, at: usize) -> Option<String> {
+        self.nodes[at].stdout.next_line().await.ok().flatten()
+    }
+
+    /// True if a node's process has ended, by itself or killed.
+    pub fn has_ended(&mut self, at: usize) -> bool {
+        !matches!(self.nodes[at].child.try_wait(), Ok(None))
+    }
+
     /// Number of nodes.
     pub fn size(&self) -> usize {
         self.nodes.len()
@@ -264,7 +289,7 @@ impl Spawned {
         let id = self.0.id();
         match (addr, id) {
             (Some(addr), Some(id)) => {
-                Ok(NodeProcess { addr: addr.to_owned(), child: self.0, id, _stdout: lines })
+                Ok(NodeProcess { addr: addr.to_owned(), child: self.0, id, stdout: lines })
             }
             _ => Err(Failure::failed(
                 "a node ended, or printed no address, before it was ready; its own messages are above",
@@ -274,7 +299,7 @@ impl Spawned {
 }
 
 /// Has the kernel kill the child when this process dies.
-fn die_with_parent(command: &mut Command) {
+pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let tie = move || {
         // SAFETY: prctl with these arguments and getppid touch no memory and may be called between fork and

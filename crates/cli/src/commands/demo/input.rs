@@ -50,7 +50,7 @@ impl Lines {
         let samples =
             if interactive { VecDeque::new() } else { samples.iter().map(ToString::to_string).collect() };
         if interactive {
-            print("Type a query, or :help.");
+            print("Type a query, or :help. (`treefold demo --flights` shows a live feed on mirrors.)");
         }
         Self { ready: VecDeque::new(), reader: Some(Reader::start(interactive)), samples, interactive }
     }

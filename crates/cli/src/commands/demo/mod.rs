@@ -8,8 +8,10 @@
 //! - [`mod@line`]: the accepted lines; [`input`]: where they come from (a terminal, a pipe, or the samples).
 //! - [`nodes`]: the cluster and the faults that users set; [`session`]: executes a line.
 //! - [`show`]: the printed results.
+//! - [`flights`]: the other demo, of mirrors.
 
 mod corpus;
+mod flights;
 mod input;
 mod line;
 mod nodes;
@@ -29,7 +31,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use treefold_search::{Bar, Report};
 
-/// Search the files of this machine over a small cluster, and break it
+/// Search the files of this machine over a small cluster, and break it; or with --flights, show live mirrors
 ///
 /// Indexes the text files below DIR (including source code and Markdown), split into partitions. Starts NODES
 /// nodes in this process and puts each partition on REPLICAS of them. Then answers queries: each query is a
@@ -38,9 +40,16 @@ use treefold_search::{Bar, Report};
 /// With --query it answers and exits. On a terminal it then takes queries and commands, so that you can watch
 /// how coverage and tree react to failures; :help lists the commands. From a pipe it takes the same lines and
 /// gives one answer each. If there is no input, it answers a few samples.
+///
+/// With --flights it instead starts three mirrors and the origin of a feed of flights, each a process of its own, and
+/// shows a board of the flights that reads from one of the mirrors. Keys kill, stop and start each process; ? lists
+/// them. With --seconds, with -o json, or without a terminal, it runs a scripted scenario and prints lines.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
+    #[command(flatten)]
+    flights: flights::FlightsDemo,
+
     /// Folder to search [default: the sources that cargo has downloaded, or /usr/share/doc]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
@@ -83,6 +92,8 @@ Examples:
   treefold demo
   treefold demo --path ~/src --query 'binary heap' --query 'title:readme'
   echo 'lock free queue' | treefold demo --nodes 12 --partitions 48 -o json
+  treefold demo --flights
+  treefold demo --flights --seconds 10 -o json
   printf ':kill 1\\n:kill 2\\nbinary heap\\n:tree\\n' | treefold demo";
 
 /// Queries that are answered if there is no input.
@@ -90,6 +101,9 @@ const SAMPLES: [&str; 3] = ["binary heap", "\"lock free\" queue", "title:readme 
 
 impl Demo {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        if self.flights.is_wanted() {
+            return self.flights.run(format).await;
+        }
         if self.replicas > self.nodes {
             let limit = format!("at most the number of nodes, {}", self.nodes);
             return Err(Failure::Rejected(treefold::CallError::bad_field("replicas", self.replicas, limit)));

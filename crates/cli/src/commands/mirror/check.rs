@@ -1,6 +1,6 @@
 //! `treefold mirror check`: shows the problems of a file of rules, with line and column.
 
-use super::rules::{Rules, excerpts, place};
+use super::rules::{Rules, excerpts};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
 use crate::output::{Format, print, print_json};
@@ -64,7 +64,7 @@ impl Check {
         match format {
             Format::Json => {
                 let shown = problems.iter().map(|problem| {
-                    let (line, column) = place(&rules.text, problem);
+                    let (line, column) = problem.place(&rules.text);
                     Shown { line, column, message: problem.message.clone() }
                 });
                 print_json(&Checked { valid: false, rules: 0, problems: shown.collect() });

@@ -1,10 +1,12 @@
 //! `treefold mirror feed`: the origin of a feed, with its sources.
 
+use super::functions::{self, FunctionFile, function_file};
 use super::journal::JournalArgs;
+use super::origin_node::{self, GOODBYE};
+use super::report::Reports;
 use super::rules::Rules;
 use super::sources::{Counted, SourceArgs, Sources};
 use super::take_over::TakeOverArgs;
-use crate::commands::stream::front_end::front_end;
 use crate::commands::top::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -15,7 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use treefold_feed::{Acknowledged, Origin, OriginOptions, OriginStatus};
+use treefold::Node;
+use treefold_feed::{Acknowledged, Origin, OriginDesk, OriginOptions, OriginStatus};
 use treefold_mirror::rules::RuleFile;
 use treefold_sources::Stopper;
 
@@ -25,7 +28,7 @@ const VOTES_EVERY: Duration = Duration::from_millis(50);
 /// Feed events to the mirrors of a feed
 ///
 /// The command is the feed's origin: it takes the events of its sources, applies the rules, and sends the chosen events
-/// to all mirrors. Files end; the other sources run until Ctrl-C. Then the command takes no further events, and ends when
+/// to all mirrors. Its process is a node of the cluster, so `treefold mirror set` reaches it. Files end; the other sources run until Ctrl-C. Then the command takes no further events, and ends when
 /// the mirrors have all of them. A feed has one origin an epoch; another one needs a later epoch, and its mirrors begin
 /// with an empty state, unless it continues the journal of the last one.
 #[derive(Debug, Args)]
@@ -36,7 +39,8 @@ pub(crate) struct Feed {
     feed: String,
 
     /// Sources of events: FILE.csv, another file with a line of JSON each, - for standard input, tcp:ADDR, http:ADDR,
-    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM
+    /// nats:SERVER/SUBJECT, jetstream:SERVER/STREAM. tcp-public:ADDR and http-public:ADDR may have addresses that other
+    /// machines can reach, whose peers are not authenticated
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
 
@@ -44,9 +48,18 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
+    /// Address at which this process answers `mirror set` and `mirror status`
+    /// [default: a free port of the address that faces the cluster]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+
     /// File of rules [default: every event is mirrored]
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
+
+    /// Function that rules name, as a WebAssembly module; may be repeated
+    #[arg(long = "function", value_name = "NAME=FILE", value_parser = function_file)]
+    functions: Vec<FunctionFile>,
 
     /// Epoch of this origin. A journal that has events counts on from its last epoch
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
@@ -59,6 +72,10 @@ pub(crate) struct Feed {
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
+
+    /// Print the state of the origin at this interval: its place, its mode, and the acknowledged events
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    report: Option<Duration>,
 
     #[command(flatten)]
     keeping: JournalArgs,
@@ -82,6 +99,7 @@ Examples:
   treefold mirror feed flights tcp:127.0.0.1:7800 --journal flights.journal --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 http:127.0.0.1:7801 --epoch 2 --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 --copies 2 --take-over --at 127.0.0.1:7700
+  treefold mirror set flights --overwrite position=40 --at 127.0.0.1:7700
   treefold call flights/get --at 127.0.0.1:7700 --params '{\"keys\": [\"DL146\"]}'";
 
 /// The result, as printed in JSON.
@@ -106,19 +124,59 @@ impl Feed {
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
         options.epoch = self.epoch;
-        self.keeping.apply(&mut options)?;
-        let client = front_end(&self.at, &self.cluster).await?;
+        options.functions = functions::load(&self.functions, &options.rules)?;
+        self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
+        let (node, desk) = origin_node::start(
+            &self.feed,
+            &self.at,
+            &self.cluster,
+            self.listen.as_deref(),
+            functions::loader(),
+        )
+        .await?;
+        let fed = self.feed_from(&node, desk, options, format, &mut endings).await;
+        node.shutdown(GOODBYE).await;
+        let fed = fed?;
+        match format {
+            Format::Json => print_json(&fed),
+            Format::Text => print(format_args!(
+                "{} of {} events are at {} mirror{}, {} were refused",
+                fed.committed,
+                fed.offered,
+                fed.mirrors,
+                if fed.mirrors == 1 { "" } else { "s" },
+                fed.refused
+            )),
+        }
+        Ok(if fed.mirrors == 0 { Verdict::Insufficient } else { Verdict::Full })
+    }
+
+    /// Runs the origin until the mirrors have all events of its sources.
+    async fn feed_from(
+        self,
+        node: &Node,
+        desk: OriginDesk,
+        options: OriginOptions,
+        format: Format,
+        endings: &mut Endings,
+    ) -> Result<Fed, Failure> {
         let types = options.rules.types.clone();
-        let origin = self.taking_over.start(&client, &self.feed, options, &mut endings).await?;
+        let origin = self.taking_over.start(&node.client(), &self.feed, options, endings).await?;
         let origin = Arc::new(origin);
+        desk.attend(&origin);
         let (began, before) = (Instant::now(), origin.status().await.map_or(0, |status| status.cut.position));
         let (stopper, stop) = Stopper::new();
         let (names, settings) = (self.sources, self.settings);
         let mut sources = Sources::new(&self.feed, settings, types, Arc::clone(&origin), stop);
         for name in &names {
-            sources.start(name).await?;
+            tokio::select! {
+                started = sources.start(name) => started?,
+                // A server may not answer.
+                () = endings.next() => return Err(Failure::failed("stopped before all sources had started")),
+            }
         }
-        let run = run_all(&mut sources, &stopper, &origin, &mut endings).await;
+        let mut reports = Reports::every(self.report, format);
+        let run = run_all(&mut sources, &stopper, &origin, endings, &mut reports).await;
         // Sources fail because the origin has ended, and not the other way round.
         run.map_err(|failure| origin.end_reason().map_or(failure, |why| Failure::failed(why.to_string())))?;
         let status = tokio::select! {
@@ -136,18 +194,10 @@ impl Feed {
             elapsed_ms: began.elapsed().as_millis() as u64,
             sources,
         };
-        match format {
-            Format::Json => print_json(&fed),
-            Format::Text => print(format_args!(
-                "{} of {} events are at {} mirror{}, {} were refused",
-                fed.committed,
-                fed.offered,
-                fed.mirrors,
-                if fed.mirrors == 1 { "" } else { "s" },
-                fed.refused
-            )),
+        if let Some(origin) = Arc::into_inner(origin) {
+            origin.end().await;
         }
-        Ok(if fed.mirrors == 0 { Verdict::Insufficient } else { Verdict::Full })
+        Ok(fed)
     }
 }
 
@@ -157,6 +207,7 @@ async fn run_all(
     stopper: &Stopper,
     origin: &Origin,
     endings: &mut Endings,
+    reports: &mut Reports,
 ) -> Result<(), Failure> {
     let (mut is_stopping, mut failure) = (false, None);
     let mut acknowledged = origin.acknowledged();
@@ -181,6 +232,12 @@ async fn run_all(
             // Live sources would go on to refuse all events.
             () = ended(&mut acknowledged) => {
                 return Err(failure.unwrap_or_else(|| Failure::failed("the origin has ended; see its log")));
+            }
+            () = reports.due() => {
+                let counts = sources.counted();
+                if let Some(status) = origin.status().await {
+                    reports.print(&status, &acknowledged.borrow_and_update(), &counts);
+                }
             }
             // Sources wait for the acknowledgement of events that rules hold back.
             () = sleep(VOTES_EVERY), if is_stopping => origin.flush().await,

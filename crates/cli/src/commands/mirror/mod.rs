@@ -1,18 +1,23 @@
 //! `treefold mirror`: rules for mirrored event streams, and their effect on a recorded trace.
 //!
 //! - [`check`]: checks a file of rules; [`rules`]: reads one, and shows its problems.
+//! - [`functions`]: the functions that rules name.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
-//! - [`feed`]: is the origin of a feed; [`sources`]: its sources; [`journal`]: its journal; [`take_over`]: how it takes
-//!   over from a dead one. [`watch`] is a reader of one, and [`status`] shows its
-//!   mirrors.
+//! - [`feed`]: is the origin of a feed, on a node of its own ([`origin_node`]); [`sources`]: its sources; [`journal`]: its
+//!   journal; [`report`]: its state while it runs; [`take_over`]: how it takes over from a dead one. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
+//!   [`status`] shows its mirrors and its origin.
 //! - [`flights`]: writes a trace of an airline.
 
 mod check;
 mod feed;
 mod flights;
+mod functions;
 mod journal;
+mod origin_node;
 mod replay;
+pub(crate) mod report;
 mod rules;
+pub(crate) mod set;
 mod sources;
 mod status;
 mod take_over;
@@ -37,6 +42,7 @@ enum What {
     Replay(replay::Replay),
     Flights(flights::FlightsArgs),
     Feed(feed::Feed),
+    Set(set::Set),
     Watch(watch::Watch),
     Status(status::Status),
 }
@@ -48,6 +54,7 @@ impl MirrorArgs {
             What::Replay(replay) => replay.run(format),
             What::Flights(flights) => flights.run(),
             What::Feed(feed) => on_runtime(feed.run(format)),
+            What::Set(set) => on_runtime(set.run(format)),
             What::Watch(watch) => on_runtime(watch.run(format)),
             What::Status(status) => on_runtime(status.run(format)),
         }

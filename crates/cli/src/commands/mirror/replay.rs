@@ -1,5 +1,6 @@
 //! `treefold mirror replay`: plays a recorded trace through rules, and shows what each rule saves.
 
+use super::functions::{self, FunctionFile, function_file};
 use super::rules::Rules;
 use super::trace::Trace;
 use crate::exit::{Failure, Verdict};
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use treefold_mirror::MirrorLimits;
 use treefold_mirror::replay::{Replay as Replayed, Report, RuleReport};
 use treefold_mirror::rules::{Mode, Preserves};
-use treefold_mirror::select::Functions;
 
 /// Play a recorded trace through rules, and show what each rule saves
 ///
@@ -28,6 +28,10 @@ pub(crate) struct Replay {
     /// File of rules
     #[arg(long, value_name = "FILE")]
     rules: String,
+
+    /// Function that rules name, as a WebAssembly module; may be repeated
+    #[arg(long = "function", value_name = "NAME=FILE", value_parser = function_file)]
+    functions: Vec<FunctionFile>,
 
     /// Mode whose rules apply
     #[arg(long, value_enum, default_value_t)]
@@ -63,7 +67,8 @@ impl Replay {
             ModeName::Normal => Mode::Normal,
             ModeName::Loaded => Mode::Loaded,
         };
-        let replayed = Replayed::new(Arc::clone(&rules), Functions::new(), mode, &MirrorLimits::DEFAULT);
+        let functions = functions::load(&self.functions, &rules)?;
+        let replayed = Replayed::new(Arc::clone(&rules), functions, mode, &MirrorLimits::DEFAULT);
         let mut replayed = replayed.map_err(|unknown| Failure::failed(unknown.to_string()))?;
         let mut trace = Trace::open(&self.trace, self.per_second, rules.types.clone())?;
         while let Some((at, event)) = trace.next()? {

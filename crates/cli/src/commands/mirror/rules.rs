@@ -26,7 +26,7 @@ impl Rules {
     /// The rules, for a command that needs valid ones.
     pub(super) fn valid(self) -> Result<RuleFile, Failure> {
         self.read.map_err(|problems| {
-            let (line, column) = place(&self.text, &problems[0]);
+            let (line, column) = problems[0].place(&self.text);
             let first = &problems[0].message;
             let name = &self.name;
             Failure::failed(format!(
@@ -34,13 +34,6 @@ impl Rules {
             ))
         })
     }
-}
-
-/// Line and column of a problem, from 1, in characters.
-pub(super) fn place(text: &str, problem: &Problem) -> (usize, usize) {
-    let before = &text[..problem.span.start.min(text.len())];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (1 + before.matches('\n').count(), 1 + before[line_start..].chars().count())
 }
 
 /// Shows each problem with its line and a mark below the place.
@@ -70,7 +63,7 @@ mod tests {
     fn problem_is_shown_with_its_line_and_the_related_one() {
         let text = "[[rule]]\nname = \"drop\"\ndiscard = { type = \"pos\" }\n\n[[rule]]\nname = \"run\"\noverwrite = { type = \"pos\", run = 20 }\n";
         let problems = RuleFile::read(text).unwrap_err();
-        assert_eq!(place(text, &problems[0]), (6, 8));
+        assert_eq!(problems[0].place(text), (6, 8));
         assert_eq!(
             excerpts(&problems, text, "rules.toml", 100),
             "error: rule `run`: it never applies: `drop` discards all of its `pos` events\n \

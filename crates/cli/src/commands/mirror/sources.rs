@@ -4,19 +4,20 @@ use super::trace;
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use treefold_feed::Origin;
 use treefold_mirror::Name;
+use treefold_mirror::origin::Refusal;
 use treefold_sources::feeder::Refused;
 use treefold_sources::jetstream::{JetStreamOptions, JetStreamSource};
+use treefold_sources::listen::{ListenError, listen};
 use treefold_sources::nats::{NatsOptions, NatsSource, Server};
 use treefold_sources::recording::Types;
 use treefold_sources::replay::{Pace, replay};
 use treefold_sources::tcp::TcpSource;
-use treefold_sources::{Counts, Feeder, Key, SourceLimits, Stop, Tally, http};
+use treefold_sources::{Counts, Feeder, Key, Reach, SourceLimits, Stop, Tally, http};
 
 /// Refused events that are reported one by one.
 const REPORTED_MAX: u64 = 20;
@@ -53,6 +54,13 @@ pub(super) struct SourceArgs {
     jetstream_from_start: bool,
 }
 
+impl SourceArgs {
+    /// The file with the credentials for NATS.
+    pub(super) fn nats_credentials(&self) -> Option<&Path> {
+        self.nats_credentials.as_deref()
+    }
+}
+
 fn name(text: &str) -> Result<Name, String> {
     Name::new(text.to_owned()).map_err(|error| error.to_string())
 }
@@ -71,8 +79,8 @@ enum KeyName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     File(String),
-    Tcp(String),
-    Http(String),
+    Tcp(String, Reach),
+    Http(String, Reach),
     Nats { url: String, subject: String },
     JetStream { url: String, stream: String },
 }
@@ -84,11 +92,15 @@ impl Kind {
             Some(rest.strip_prefix("//").unwrap_or(rest).to_owned())
         };
         let at_server = |prefix: &str| text.strip_prefix(prefix).map(|rest| server(text, rest));
-        if let Some(addr) = addressed("tcp:") {
-            return Ok(Self::Tcp(addr));
-        }
-        if let Some(addr) = addressed("http:") {
-            return Ok(Self::Http(addr.trim_end_matches('/').to_owned()));
+        for (tcp, http, reach) in
+            [("tcp:", "http:", Reach::Local), ("tcp-public:", "http-public:", Reach::Public)]
+        {
+            if let Some(addr) = addressed(tcp) {
+                return Ok(Self::Tcp(addr, reach));
+            }
+            if let Some(addr) = addressed(http) {
+                return Ok(Self::Http(addr.trim_end_matches('/').to_owned(), reach));
+            }
         }
         if let Some(found) = at_server("nats:") {
             return found.map(|(url, subject)| Self::Nats { url, subject });
@@ -161,8 +173,8 @@ impl Sources {
         };
         match kind {
             Kind::File(path) => self.start_file(&path, feeder),
-            Kind::Tcp(addr) => self.start_tcp(&addr, feeder).await,
-            Kind::Http(addr) => self.start_http(&addr, feeder).await,
+            Kind::Tcp(addr, reach) => self.start_tcp(&addr, reach, feeder).await,
+            Kind::Http(addr, reach) => self.start_http(&addr, reach, feeder).await,
             Kind::Nats { url, subject } => self.start_nats(url, &subject, feeder).await,
             Kind::JetStream { url, stream } => self.start_jetstream(url, &stream, feeder).await,
         }
@@ -194,6 +206,10 @@ impl Sources {
         self.running.spawn(async move {
             let mut told = 0;
             let replayed = replay(&feeder, recording, pace, |place, Refused { refusal, .. }| {
+                // A file begins again with its first event, so repetitions are expected. They are counted.
+                if matches!(refusal, Refusal::Repeated { .. }) {
+                    return;
+                }
                 told += 1;
                 if told <= REPORTED_MAX {
                     bar.suspend(|| eprintln!("treefold: event {place} is refused: {refusal}"));
@@ -206,9 +222,10 @@ impl Sources {
         Ok(())
     }
 
-    async fn start_tcp(&mut self, addr: &str, feeder: Feeder<Origin>) -> Result<(), Failure> {
-        let source = TcpSource::bind(addr).await.map_err(|error| cannot_listen(addr, &error))?;
-        tell("tcp", source.local_addr().map_err(|error| cannot_listen(addr, &error))?);
+    async fn start_tcp(&mut self, addr: &str, reach: Reach, feeder: Feeder<Origin>) -> Result<(), Failure> {
+        let source =
+            TcpSource::bind(addr, reach).await.map_err(|error| cannot_listen("tcp", addr, &error))?;
+        tell("tcp", source.local_addr().map_err(failed)?);
         self.running.spawn(async move {
             source.run(feeder).await;
             Ok(())
@@ -216,9 +233,9 @@ impl Sources {
         Ok(())
     }
 
-    async fn start_http(&mut self, addr: &str, feeder: Feeder<Origin>) -> Result<(), Failure> {
-        let listener = TcpListener::bind(addr).await.map_err(|error| cannot_listen(addr, &error))?;
-        tell("http", listener.local_addr().map_err(|error| cannot_listen(addr, &error))?);
+    async fn start_http(&mut self, addr: &str, reach: Reach, feeder: Feeder<Origin>) -> Result<(), Failure> {
+        let listener = listen(addr, reach).await.map_err(|error| cannot_listen("http", addr, &error))?;
+        tell("http", listener.local_addr().map_err(failed)?);
         let (limits, stop) = (Arc::clone(&feeder.limits), self.stop.clone());
         let routes = http::routes(&self.feed, feeder);
         self.running.spawn(async move {
@@ -280,16 +297,18 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::failed(error.to_string())
 }
 
-fn cannot_listen(addr: &str, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("can't listen on {addr}: {error}"))
+fn cannot_listen(kind: &str, addr: &str, error: &ListenError) -> Failure {
+    match error {
+        ListenError::Public { .. } => Failure::usage(format!(
+            "{addr} can be reached from other machines, and sources are not authenticated; {kind}-public:{addr} allows it"
+        )),
+        error @ ListenError::Io { .. } => Failure::failed(error.to_string()),
+    }
 }
 
-/// Tells where a source listens, and warns if strangers can reach it.
+/// Tells where a source listens.
 fn tell(kind: &str, addr: std::net::SocketAddr) {
     eprintln!("treefold: events are taken at {kind}:{addr}");
-    if !addr.ip().is_loopback() {
-        eprintln!("treefold: warning: anyone who reaches {addr} can feed events; there is no authentication");
-    }
 }
 
 #[cfg(test)]
@@ -302,8 +321,10 @@ mod tests {
         let text = str::to_owned;
         assert_eq!(read("-"), Some(Kind::File(text("-"))));
         assert_eq!(read("a/b.csv"), Some(Kind::File(text("a/b.csv"))));
-        assert_eq!(read("tcp:127.0.0.1:7"), Some(Kind::Tcp(text("127.0.0.1:7"))));
-        assert_eq!(read("http://127.0.0.1:7/"), Some(Kind::Http(text("127.0.0.1:7"))));
+        assert_eq!(read("tcp:127.0.0.1:7"), Some(Kind::Tcp(text("127.0.0.1:7"), Reach::Local)));
+        assert_eq!(read("http://127.0.0.1:7/"), Some(Kind::Http(text("127.0.0.1:7"), Reach::Local)));
+        assert_eq!(read("tcp-public:0.0.0.0:7"), Some(Kind::Tcp(text("0.0.0.0:7"), Reach::Public)));
+        assert_eq!(read("http-public:[::]:7"), Some(Kind::Http(text("[::]:7"), Reach::Public)));
         let nats = |url: &str, subject: &str| Some(Kind::Nats { url: text(url), subject: text(subject) });
         for name in ["nats:127.0.0.1:4222/a.>", "nats://127.0.0.1:4222/a.>", "nats:nats://127.0.0.1:4222/a.>"]
         {

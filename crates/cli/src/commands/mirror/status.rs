@@ -9,11 +9,13 @@ use clap::Args;
 use serde::Serialize;
 use std::time::Duration;
 use treefold_feed::MirrorStatus;
+use treefold_feed::operating::{OriginReport, origin_service_name};
+use treefold_mirror::rules::Mode;
 
 /// Time that the mirrors have to answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Show the mirrors of a feed: how far each is, and its readers
+/// Show the origin and the mirrors of a feed: how far each is, its queues, and its readers
 ///
 /// Behind is the number of events that the mirror lacks beside the furthest one of the latest epoch. A mirror that is
 /// not current serves no readers.
@@ -43,6 +45,8 @@ Examples:
 #[derive(Serialize)]
 struct Report {
     feed: String,
+    /// `None` if no origin runs.
+    origin: Option<OriginReport>,
     mirrors: Vec<Row>,
     missing: Vec<Absent>,
 }
@@ -71,7 +75,11 @@ impl Status {
             missing.partitions.iter().map(|mirror| Absent { mirror, reason: missing.reason.to_string() })
         });
         let missing: Vec<Absent> = missing.collect();
-        let report = Report { feed: self.feed, mirrors: rows(reply.value.unwrap_or_default()), missing };
+        let asked = client.call::<OriginReport>(&format!("{}/status", origin_service_name(&self.feed)), &());
+        // A feed may be between two origins, and its mirrors serve readers all the same.
+        let origin = asked.deadline(WITHIN).min_coverage(0.0).await.ok().and_then(|reply| reply.value);
+        let report =
+            Report { feed: self.feed, origin, mirrors: rows(reply.value.unwrap_or_default()), missing };
         match format {
             Format::Json => print_json(&report),
             Format::Text => print(render(&report, Style::of_stdout())),
@@ -123,7 +131,45 @@ fn render(report: &Report, style: Style) -> String {
     let missing = report.missing.iter().map(|absent| {
         format!("\n{}", style.warning(format_args!("mirror {}: {}", absent.mirror, absent.reason)))
     });
-    format!("{}{}", table.render(style), missing.collect::<String>())
+    format!(
+        "{}\n{}{}",
+        origin_lines(report.origin.as_ref(), style),
+        table.render(style),
+        missing.collect::<String>()
+    )
+}
+
+/// The origin's line, and a line for each of its problems.
+fn origin_lines(origin: Option<&OriginReport>, style: Style) -> String {
+    let Some(origin) = origin else {
+        return format!("origin: {}", style.warning("none is running, or it does not answer"));
+    };
+    let mode = match origin.mode {
+        Mode::Normal => "normal",
+        Mode::Loaded => "loaded",
+    };
+    let fixed = if origin.mode_choice.fixed().is_some() { " (fixed)" } else { "" };
+    let mut lines = format!(
+        "origin: epoch {}, position {}, committed {}, {} ready, {} to commit, {mode} mode{fixed}, rules version {}",
+        origin.epoch,
+        origin.position,
+        origin.committed,
+        origin.ready.events,
+        origin.backup.events,
+        origin.rules_version
+    );
+    if let Some(problem) = &origin.journal_problem {
+        lines += &format!("\n{}", style.warning(format_args!("origin: the journal: {problem}")));
+    }
+    for rule in origin.rules.iter().filter(|rule| rule.errors > 0) {
+        let last = origin.function_error.as_deref().unwrap_or_default();
+        let line = format!(
+            "origin: rule {}: the function failed on {} events; last: {last}",
+            rule.name, rule.errors
+        );
+        lines += &format!("\n{}", style.warning(line));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -151,7 +197,8 @@ mod tests {
         let behind: Vec<_> = rows.iter().map(|row| row.behind).collect();
         assert_eq!(behind, [Some(10), Some(0), None]);
         let missing = vec![Absent { mirror: 3, reason: "lost".to_owned() }];
-        let text = render(&Report { feed: "f".to_owned(), mirrors: rows, missing }, Style::PLAIN);
-        assert!(text.ends_with("mirror 3: lost") && text.lines().count() == 5, "{text}");
+        let text =
+            render(&Report { feed: "f".to_owned(), origin: None, mirrors: rows, missing }, Style::PLAIN);
+        assert!(text.ends_with("mirror 3: lost") && text.lines().count() == 6, "{text}");
     }
 }

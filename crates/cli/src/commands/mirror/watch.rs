@@ -164,7 +164,7 @@ impl Shown {
             }
             Update::Row(row) => {
                 let row = serde_json::to_value(row).map_err(std::io::Error::other)?;
-                writeln!(line, "{} {}", plain(&row["key"]), row["fields"])
+                writeln!(line, "{} {}", plain(&row["key"]), without_controls(&row["fields"].to_string()))
             }
             Update::Complete(time) => writeln!(line, "{}", style.dim(format_args!("complete at {time}"))),
             Update::Event { at, event, .. } => {
@@ -173,6 +173,7 @@ impl Shown {
                 let event: serde_json::Value =
                     serde_json::from_slice(&json).map_err(std::io::Error::other)?;
                 let fields = event.get("fields").map_or_else(|| "{}".to_owned(), ToString::to_string);
+                let fields = without_controls(&fields);
                 writeln!(
                     line,
                     "{} {} {} {fields}",
@@ -207,4 +208,29 @@ impl Shown {
 /// A text of an event, with characters that would control the terminal escaped.
 fn plain(text: &serde_json::Value) -> String {
     text.as_str().map_or_else(String::new, |text| text.escape_debug().to_string())
+}
+
+/// JSON with the control characters escaped that JSON allows in texts: a terminal may obey them.
+fn without_controls(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_can_not_control_the_terminal() {
+        let value = serde_json::json!({ "a": "x\u{1b}[2J\u{9b}2J\u{7f}é" });
+        let shown = without_controls(&value.to_string());
+        assert_eq!(shown, r#"{"a":"x\u001b[2J\u009b2J\u007fé"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+    }
 }

@@ -79,6 +79,18 @@ enum Sabotage {
     StreamMixWaves,
     /// Every hundredth packet up a stream's tree is not sent
     StreamDropPacket,
+    /// A mirror that waits for a snapshot votes as if it had all events
+    MirrorCountJoining,
+    /// An origin sends events, and counts them as durable, before its journal has them
+    MirrorSendEarly,
+    /// A new origin does not know which events the last one has mirrored
+    MirrorRecoverAnew,
+    /// A mirror's snapshot claims to have one event more than it has
+    MirrorSnapshotAhead,
+    /// A reader resumes one event too far
+    MirrorResumeSkips,
+    /// Drop a third of the news that packets passed over a node
+    StreamDropMissed,
 }
 
 impl Sabotage {
@@ -89,6 +101,12 @@ impl Sabotage {
             Self::StreamCountTwice => world::Sabotage::StreamCountTwice,
             Self::StreamMixWaves => world::Sabotage::StreamMixWaves,
             Self::StreamDropPacket => world::Sabotage::StreamDropPacket,
+            Self::MirrorCountJoining => world::Sabotage::MirrorCountJoining,
+            Self::MirrorSendEarly => world::Sabotage::MirrorSendEarly,
+            Self::MirrorRecoverAnew => world::Sabotage::MirrorRecoverAnew,
+            Self::MirrorSnapshotAhead => world::Sabotage::MirrorSnapshotAhead,
+            Self::MirrorResumeSkips => world::Sabotage::MirrorResumeSkips,
+            Self::StreamDropMissed => world::Sabotage::StreamDropMissed,
         }
     }
 }
@@ -191,10 +209,10 @@ impl Explore {
 
 fn progress(tally: &Tally, failures: usize) -> String {
     let faults: u64 = tally.faults.values().sum();
-    let Tally { scenarios, calls, pushes, stream_waves, simulated_s, .. } = tally;
+    let Tally { scenarios, calls, pushes, stream_waves, mirrored, simulated_s, .. } = tally;
     format!(
-        "{scenarios} scenarios, {calls} calls, {pushes} pushes, {stream_waves} waves of streams, {faults} faults, \
-         {simulated_s:.0} s simulated, {failures} failures"
+        "{scenarios} scenarios, {calls} calls, {pushes} pushes, {stream_waves} waves of streams, \
+         {mirrored} mirrored events, {faults} faults, {simulated_s:.0} s simulated, {failures} failures"
     )
 }
 

@@ -41,7 +41,8 @@ use streamed::StreamSource;
 use tokio::sync::watch;
 use treefold::{CallError, Client};
 
-pub(crate) use terminal::Endings;
+pub(crate) use terminal::{Endings, Screen};
+pub(crate) use view::Palette;
 
 /// Shortest time between two looks: hosts give the same sample within it.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);

@@ -13,6 +13,7 @@ mod refusals;
 mod relays;
 mod sharing;
 mod slices;
+mod stream_lag;
 mod stream_node;
 mod stream_relays;
 mod streams;

@@ -271,6 +271,7 @@ impl Play {
             up_filter: words.text("filter", "sum").into(),
             down_filter: "".into(),
             options: StreamOptions { shape: words.shape(), ..StreamOptions::default() },
+            lag_bytes_max: None,
             play: StreamPlay {
                 habit: Habit {
                     answers: every.is_none(),
@@ -280,6 +281,7 @@ impl Play {
                 },
                 packet_bytes: words.number("packet", 100) as u32,
                 takes_for: Duration::ZERO,
+                slow: None,
                 reads_for: (words.text("reads", "yes") == "yes").then_some(Duration::ZERO),
                 filter_work: Duration::from_micros(5),
                 filter_placement: Placement::Inline,

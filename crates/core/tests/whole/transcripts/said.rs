@@ -119,6 +119,7 @@ fn stream_message(message: &StreamMessage<Ink>) -> Option<String> {
                 .collect();
             format!("settled: {}", lanes.join(", "))
         }
+        StreamMessage::Missed { first, last, .. } => format!("packets {first} to {last} passed over you"),
         StreamMessage::Ahead { tag, .. } => format!("waves up to {tag} have gone"),
         StreamMessage::Close { reason, .. } => format!("close: {reason}"),
         StreamMessage::Beat { .. } | StreamMessage::WantOperator { .. } | StreamMessage::Operator { .. } => {
@@ -188,6 +189,9 @@ pub fn endpoint_event(endpoint: u32, event: &EndpointEvent<Ink>) -> String {
         EndpointEvent::Packet { tag, .. } => format!("endpoint {endpoint} is given a packet of tag {tag}"),
         EndpointEvent::Packets(run) => {
             format!("endpoint {endpoint} is given packets {} to {}", run.first, run.last())
+        }
+        EndpointEvent::Missed { first, last } => {
+            format!("endpoint {endpoint} missed packets {first} to {last}")
         }
         EndpointEvent::Settled { bytes } => format!("endpoint {endpoint} has {bytes} bytes settled"),
         EndpointEvent::Closed(reason) => format!("endpoint {endpoint} is closed: {reason}"),

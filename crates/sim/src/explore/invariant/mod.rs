@@ -10,6 +10,16 @@ pub mod counted_once;
 pub mod coverage;
 pub mod ends_once;
 pub mod leaves_nothing;
+pub mod mirror_acknowledged;
+pub mod mirror_checkpoints;
+pub mod mirror_current;
+pub mod mirror_last_values;
+pub mod mirror_one_origin;
+pub mod mirror_order;
+pub mod mirror_positions;
+pub mod mirror_readers;
+pub mod mirror_state;
+pub mod mirrors;
 pub mod partitioned;
 pub mod silent;
 pub mod stream_answered_once;
@@ -20,12 +30,14 @@ pub mod stream_leaves_nothing;
 pub mod stream_nothing_lost;
 pub mod stream_partitioned;
 pub mod stream_tags;
+pub mod stream_unheld;
 pub mod stream_windows;
 pub mod streams;
 pub mod workers_heard;
 
 use super::scenario::Scenario;
 use super::streaming::PlannedStream;
+use crate::world::feeds::FEED_PACKET_BYTES;
 use crate::world::ink::Ink;
 use crate::world::{Watch, World};
 use serde::{Deserialize, Serialize};
@@ -91,6 +103,7 @@ pub struct Inspection {
     leaves_nothing: leaves_nothing::LeavesNothing,
     bounded: bounded::Bounded,
     streams: streams::Streams,
+    mirrors: mirrors::Mirrors,
     /// The largest packet that a node may send up a stream, including its overhead.
     stream_packet_bytes: usize,
     /// The wave of each call.
@@ -118,6 +131,7 @@ impl Inspection {
                 missing_max: scenario.habits().1.missing_max,
             },
             streams: streams::Streams::default(),
+            mirrors: mirrors::Mirrors::default(),
             stream_packet_bytes: stream_packet_bytes(scenario),
             waves: BTreeMap::new(),
             drained: Vec::new(),
@@ -150,6 +164,11 @@ impl Inspection {
     /// Returns the streams of the scenario.
     pub fn streams(&self) -> &streams::Streams {
         &self.streams
+    }
+
+    /// Returns the feed of the scenario.
+    pub fn mirrors(&self) -> &mirrors::Mirrors {
+        &self.mirrors
     }
 
     /// Forgets the recent waves of streams, so that only later waves show which endpoints are back.
@@ -293,7 +312,8 @@ fn stream_packet_bytes(scenario: &Scenario) -> usize {
         let packets = if stream.folds { 1 } else { scenario.partitions as usize };
         packets * (stream.packet_bytes as usize + PACKET_BYTES)
     };
-    scenario.streams.iter().map(of).max().unwrap_or(0)
+    let of_feed = scenario.feed.as_ref().map_or(0, |_| FEED_PACKET_BYTES as usize);
+    scenario.streams.iter().map(of).max().unwrap_or(0).max(of_feed)
 }
 
 impl Watch for Inspection {
@@ -373,6 +393,11 @@ impl Watch for Inspection {
         self.hold("bounded", now, Some(at), None, self.bounded.touched(world, at));
         let says = stream_windows::touched(world, at, self.stream_packet_bytes);
         self.hold("stream_windows", now, Some(at), None, says);
+        if let Some(feed) = world.mirrored()
+            && let Err((invariant, what)) = self.mirrors.look(feed)
+        {
+            self.hold(invariant, now, None, None, Err(what));
+        }
         if let Err((call, what)) = self.leaves_nothing.touched(world) {
             self.hold("leaves_nothing", now, None, Some(call), Err(what));
         }

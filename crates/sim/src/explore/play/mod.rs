@@ -6,13 +6,15 @@
 //! ```
 //!
 //! A stage consists of the world, its watchers, and the play's own records. The parts of a play are in files
-//! of their own: `calls` makes calls, `streams` opens streams, `pushes` has the workers' pushes and the
+//! of their own: `calls` makes calls, `streams` opens streams, `feed` begins
+//! a feed of mirrors, `pushes` has the workers' pushes and the
 //! announcements for them, `faults` applies faults, and `recovery` heals them. A broken invariant ends the
 //! play at once.
 
 mod audience;
 mod calls;
 mod faults;
+mod feed;
 mod pushes;
 mod recovery;
 mod streams;
@@ -52,6 +54,8 @@ pub struct Played {
     pub streams: u64,
     /// Waves of streams that reached their front-ends' users.
     pub stream_waves: u64,
+    /// Events that mirrors have applied.
+    pub mirrored: u64,
     /// Faults that had an effect, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// Duration on the world's clock.
@@ -78,6 +82,7 @@ pub fn play(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option<&m
         pushes: stage.watch.inspection.pushes(),
         streams: stage.watch.inspection.streams().opened,
         stream_waves: stage.watch.inspection.streams().waves,
+        mirrored: stage.watch.inspection.mirrors().applied,
         faults: stage.faults,
         simulated: stage.world.now().since(Instant::START),
         steps: stage.steps,
@@ -114,6 +119,9 @@ enum Deed {
     /// A piece of a result is ready.
     Push(usize, usize),
     Mishap(usize),
+    /// The feed begins.
+    Feed,
+    FeedMishap(usize),
     /// The front-end's user opens a stream.
     Open(usize),
     /// The user of a stream's front-end sends a packet down.
@@ -215,6 +223,8 @@ impl<'a> Stage<'a> {
                 Deed::CancelAnnounced(number) => self.cancel_announced(number),
                 Deed::Push(result, piece) => self.push(result, piece),
                 Deed::Mishap(number) => self.befall(number),
+                Deed::Feed => self.begin_feed(),
+                Deed::FeedMishap(number) => self.befall_feed(number),
                 Deed::Open(number) => self.open(number),
                 Deed::Send(number) => self.send_down(number),
                 Deed::Close(number) => self.close(number),
@@ -243,6 +253,11 @@ impl<'a> Stage<'a> {
         }
         if let Some(pushing) = &self.scenario.pushing {
             add_pushes(&mut deeds, pushing);
+        }
+        if let Some(feed) = &self.scenario.feed {
+            deeds.push((feed.at_us, Deed::Feed));
+            let mishaps = feed.mishaps.iter().enumerate();
+            deeds.extend(mishaps.map(|(number, planned)| (planned.at_us, Deed::FeedMishap(number))));
         }
         for (number, stream) in self.scenario.streams.iter().enumerate() {
             deeds.push((stream.at_us, Deed::Open(number)));

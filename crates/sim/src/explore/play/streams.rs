@@ -5,7 +5,7 @@ use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::streams::Heard;
 use crate::explore::invariant::{
     stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost,
-    stream_windows,
+    stream_unheld, stream_windows,
 };
 use crate::explore::streaming::Mode;
 use crate::world::place::Life;
@@ -13,7 +13,7 @@ use crate::world::streams::SeatKey;
 use std::collections::BTreeSet;
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
-use treefold_core::time::Duration;
+use treefold_core::time::{Duration, Instant};
 
 /// Longest time until all packets are settled after endpoints stop sending. Slow filters and windows of one
 /// packet let only a few packets per second pass. The time of waves' time-outs is added.
@@ -32,6 +32,8 @@ pub(super) struct Opened {
     play: usize,
     /// Number of packets that its user has sent down. Their tags are 1 to this number.
     sent: u64,
+    /// Since when there has been no room for a packet down.
+    held_since: Option<Instant>,
 }
 
 impl Stage<'_> {
@@ -44,7 +46,7 @@ impl Stage<'_> {
         let plan = planned.plan(self.scenario);
         let play = self.world.plays();
         let request = self.world.open_stream(front, &plan, &mut self.watch);
-        self.opened.insert(number, Opened { front, request, play, sent: 0 });
+        self.opened.insert(number, Opened { front, request, play, sent: 0, held_since: None });
     }
 
     pub(super) fn send_down(&mut self, number: usize) {
@@ -54,10 +56,22 @@ impl Stage<'_> {
         }
         let tag = opened.sent + 1;
         // Every fourth time several packets go together.
-        let tags = tag..tag + if tag.is_multiple_of(4) { RUN_PACKETS } else { 1 };
+        let lag = self.scenario.streams[number].lag;
+        let together = lag.map_or(if tag.is_multiple_of(4) { RUN_PACKETS } else { 1 }, |lag| lag.burst);
+        let tags = tag..tag + together;
         let sent = self.world.send_run_down(opened.front, opened.request, tags, &mut self.watch);
-        if let Some(opened) = self.opened.get_mut(&number) {
-            opened.sent += sent;
+        let now = self.world.now();
+        let Some(opened) = self.opened.get_mut(&number) else { return };
+        opened.sent += sent;
+        opened.held_since = if sent == 0 { opened.held_since.or(Some(now)) } else { None };
+        let held_for = opened.held_since.map(|since| since.until(now));
+        if lag.is_some()
+            && self.faults.is_empty()
+            && let Some(heard) = self.heard(number)
+        {
+            let (front, stream) = (self.opened[&number].front, heard.stream);
+            let says = stream_unheld::sent(heard, held_for.unwrap_or(Duration::ZERO));
+            self.watch.inspection.hold_stream("stream_unheld", now, front, stream, says);
         }
     }
 
@@ -78,22 +92,28 @@ impl Stage<'_> {
     /// is lost, and that closed streams leave nothing.
     pub(super) fn recover_streams(&mut self) -> Result<(), Found> {
         let has_lasting_cuts = !self.world.network().lasting().is_empty();
-        if !self.opened.is_empty() {
+        if !self.opened.is_empty() || self.scenario.feed.is_some() {
             self.restart_hung();
+        }
+        if !self.opened.is_empty() {
             for opened in self.opened.values().copied().collect::<Vec<_>>() {
                 let at_once = Some(Duration::ZERO);
                 self.world.pace_reader(opened.front, opened.request, at_once, &mut self.watch);
+                self.world.hurry_up(opened.play);
             }
             if has_lasting_cuts {
                 self.all_are_back()?;
             }
         }
         self.world.mend_lasting();
-        if self.opened.is_empty() {
+        self.recover_feed()?;
+        if self.opened.is_empty() && self.scenario.feed.is_none() {
             return Ok(());
         }
-        self.all_are_back()?;
-        self.all_is_settled()?;
+        if !self.opened.is_empty() {
+            self.all_are_back()?;
+            self.all_is_settled()?;
+        }
         for number in 0..self.scenario.streams.len() {
             self.close(number);
         }
@@ -118,7 +138,7 @@ impl Stage<'_> {
     ///
     /// An endpoint is left out if a node that holds it has a link that is cut for good, even if another node
     /// holds it as well, because the front-end may seat it behind the cut.
-    fn living_endpoints(&mut self) -> PartitionSet {
+    pub(super) fn living_endpoints(&mut self) -> PartitionSet {
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
         let (mut living, mut behind_cuts) = (PartitionSet::new(), PartitionSet::new());
         for at in self.running(false) {
@@ -205,7 +225,9 @@ impl Stage<'_> {
                 says.push(("stream_answered_once", stream_answered_once::at_rest(heard)));
             }
             if !planned.filters_down {
-                says.push(("stream_down", stream_down::at_rest(&self.world, streams, &key, opened.sent)));
+                let has_lag = planned.lag.is_some();
+                let down = stream_down::at_rest(&self.world, streams, &key, opened.sent, has_lag);
+                says.push(("stream_down", down));
             }
             for (invariant, says) in says {
                 self.watch.inspection.hold_stream(invariant, now, opened.front, stream, says);

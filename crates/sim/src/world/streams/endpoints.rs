@@ -30,8 +30,14 @@ pub struct Seat {
     pub sent_before: u64,
     /// The packets that it got in this life, by sequence number.
     pub taken: Vec<u64>,
-    /// Tags of packets whose answers wait for room in the window.
-    waiting: VecDeque<u64>,
+    /// Packets that wait for room in the window: tag, content and size.
+    waiting: VecDeque<(u64, u64, u32)>,
+    /// Whether its code has left the stream. The node may not know it yet.
+    has_left: bool,
+    /// The packets that it was told it missed: the first and the last of each row.
+    pub missed: Vec<(u64, u64)>,
+    /// The time at which it has taken all packets that it got.
+    busy_until: Instant,
 }
 
 /// A packet that an endpoint sent.
@@ -49,6 +55,12 @@ impl Seat {
     /// Returns the number of packets that it has sent here.
     pub fn sent_count(&self) -> u64 {
         self.sent_before + self.sent.len() as u64
+    }
+
+    /// Returns the last packet that it got or was told it missed.
+    fn last_seen(&self) -> u64 {
+        let missed = self.missed.last().map_or(0, |&(_, last)| last);
+        missed.max(self.taken.last().copied().unwrap_or(0))
     }
 
     /// Tells whether it may send.
@@ -78,8 +90,13 @@ impl World {
     ) {
         let node = self.places[at].id;
         let key = (node, stream, endpoint);
+        let is_opening = matches!(event, EndpointEvent::Opened { .. });
+        if self.streams.seats.get(&key).is_some_and(|seat| seat.has_left && !is_opening) {
+            return;
+        }
+        let told = self.feed.is_some().then(|| event.clone());
         match event {
-            EndpointEvent::Opened { spec, window_bytes } => {
+            EndpointEvent::Opened { spec, window_bytes, .. } => {
                 let play = self.streams.play_of(&spec.params);
                 self.open_seat(key, play, window_bytes);
             }
@@ -89,6 +106,7 @@ impl World {
                     self.take_packet(key, sequence, tag, inline);
                 }
             }
+            EndpointEvent::Missed { first, last } => self.miss_packets(key, first, last),
             EndpointEvent::Settled { bytes } => {
                 let seat = self.open_seat_of(&key);
                 assert!(
@@ -97,13 +115,41 @@ impl World {
                 );
                 seat.in_flight_bytes -= bytes;
                 while let Some(seat) = self.streams.seats.get_mut(&key).filter(|seat| seat.has_room())
-                    && let Some(tag) = seat.waiting.pop_front()
+                    && let Some((tag, content, bytes)) = seat.waiting.pop_front()
                 {
-                    inline.push(self.packet_of(key, Some(tag)));
+                    inline.push(self.content_of(key, Some(tag), content, bytes));
                 }
             }
             EndpointEvent::Closed(_) => self.open_seat_of(&key).is_over = true,
         }
+        if let Some(told) = told {
+            let play = self.streams.seats.get(&key).map_or(0, |seat| seat.play);
+            self.tell_mirror(key, play, &told, inline);
+        }
+    }
+
+    /// Makes an endpoint's code leave its stream. Returns false if the endpoint is not open.
+    pub(in crate::world) fn leave_seat(&mut self, key: &SeatKey) -> bool {
+        let Some(seat) = self.streams.seats.get_mut(key).filter(|seat| !seat.is_over) else { return false };
+        (seat.is_over, seat.has_left) = (true, true);
+        true
+    }
+
+    /// Returns the packet by which an endpoint sends a content; `None` if it is not open or its window is full. In the
+    /// latter case it is sent later.
+    pub(in crate::world) fn send_content(
+        &mut self,
+        key: SeatKey,
+        tag: u64,
+        content: u64,
+        bytes: u32,
+    ) -> Option<Input<Ink>> {
+        let seat = self.streams.seats.get_mut(&key).filter(|seat| !seat.is_over)?;
+        if seat.has_room() {
+            return Some(self.content_of(key, Some(tag), content, bytes));
+        }
+        seat.waiting.push_back((tag, content, bytes));
+        None
     }
 
     fn open_seat_of(&mut self, key: &SeatKey) -> &mut Seat {
@@ -124,7 +170,10 @@ impl World {
             sent: Vec::new(),
             sent_before,
             taken: Vec::new(),
+            missed: Vec::new(),
+            busy_until: self.now,
             waiting: VecDeque::new(),
+            has_left: false,
         };
         self.streams.seats.insert(key, seat);
         if let Some(every) = self.streams.plays[play].habit.every {
@@ -134,18 +183,31 @@ impl World {
         }
     }
 
+    fn miss_packets(&mut self, key: SeatKey, first: u64, last: u64) {
+        let seat = self.open_seat_of(&key);
+        let seen = seat.last_seen();
+        assert!(seen < first && first <= last, "{key:?}: missed {first} to {last} after packet {seen}");
+        seat.missed.push((first, last));
+    }
+
     fn take_packet(&mut self, key: SeatKey, sequence: u64, tag: u64, inline: &mut Vec<Input<Ink>>) {
         let (to, stream, endpoint) = key;
         let seat = self.open_seat_of(&key);
-        let last = seat.taken.last();
-        assert!(last < Some(&sequence), "{key:?}: got packet {sequence} after packet {last:?}");
+        let last = seat.last_seen();
+        assert!(last < sequence, "{key:?}: got packet {sequence} after packet {last}");
         seat.taken.push(sequence);
         let (play, has_room) = (seat.play, seat.has_room());
         let took = Input::Command(Command::EndpointTook { stream, endpoint, sequence });
-        let (takes_for, answers) = {
+        let (mut takes_for, slow, answers) = {
             let play = &self.streams.plays[play];
-            (play.takes_for, play.habit.answers)
+            (play.takes_for, play.slow, play.habit.answers)
         };
+        if let Some((_, each)) = slow.filter(|&(slow, _)| slow == endpoint) {
+            let now = self.now;
+            let seat = self.open_seat_of(&key);
+            seat.busy_until = seat.busy_until.max(now) + each;
+            takes_for = now.until(seat.busy_until);
+        }
         if takes_for.is_zero() {
             inline.push(took);
         } else {
@@ -154,22 +216,27 @@ impl World {
         if answers && has_room {
             inline.push(self.packet_of(key, Some(tag)));
         } else if answers {
-            self.open_seat_of(&key).waiting.push_back(tag);
+            let bytes = self.streams.plays[play].packet_bytes;
+            self.open_seat_of(&key).waiting.push_back((tag, 0, bytes));
         }
     }
 
     /// Returns the next packet of an open endpoint and records it as sent.
     fn packet_of(&mut self, key: SeatKey, tag: Option<u64>) -> Input<Ink> {
+        let play = self.open_seat_of(&key).play;
+        self.content_of(key, tag, 0, self.streams.plays[play].packet_bytes)
+    }
+
+    /// Returns the packet of an open endpoint that stands for a content, and records it as sent.
+    fn content_of(&mut self, key: SeatKey, tag: Option<u64>, content: u64, bytes: u32) -> Input<Ink> {
         let (now, (_, stream, endpoint)) = (self.now, key);
         let number = self.streams.packets.entry((stream, endpoint)).or_default();
         *number += 1;
         let number = *number;
-        let play = self.open_seat_of(&key).play;
-        let bytes = self.streams.plays[play].packet_bytes;
         let seat = self.open_seat_of(&key);
         seat.sent.push(Sent { number, tag, at: now });
         seat.in_flight_bytes += u64::from(bytes) + PACKET_BYTES as u64;
-        let payload = Ink::packet(stream, endpoint, tag, number, bytes);
+        let payload = Ink { content, ..Ink::packet(stream, endpoint, tag, number, bytes) };
         Input::Command(Command::EndpointSend { stream, endpoint, tag, payload })
     }
 

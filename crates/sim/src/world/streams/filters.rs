@@ -1,5 +1,6 @@
 //! The filters: their results, their processors, and the sources that they know.
 
+use super::super::feeds::VOTE_BYTES;
 use super::super::ink::{Ink, mixed};
 use super::super::processors::{Output, Task, TaskId};
 use super::super::{Sabotage, World};
@@ -26,6 +27,7 @@ const SABOTAGED_RUN: u64 = 100;
 pub(super) struct Keeper {
     play: usize,
     lags: bool,
+    votes: bool,
     /// Sources that have joined and were not replaced.
     known: BTreeSet<Source>,
     /// All sources that have ever joined.
@@ -99,11 +101,11 @@ impl World {
 
     fn open_filter(&mut self, at: usize, stream: StreamId, spec: &StreamSpec<Ink>) -> Input<Ink> {
         let play = self.streams.play_of(&spec.filter_params);
-        let lags = &*spec.up_filter == "lag";
-        self.streams.filters.insert((at, stream), Keeper { play, lags, ..Keeper::default() });
+        let (lags, votes) = (&*spec.up_filter == "lag", &*spec.up_filter == "votes");
+        self.streams.filters.insert((at, stream), Keeper { play, lags, votes, ..Keeper::default() });
         for name in [&*spec.up_filter, &*spec.down_filter] {
             match (name, name.strip_prefix(OPERATOR).and_then(OperatorId::parse)) {
-                ("" | "sum" | "lag", _) => {}
+                ("" | "sum" | "lag" | "votes", _) => {}
                 (_, Some(id)) if self.streams.operators.contains_key(&(at, id)) => {}
                 (_, Some(id)) => return Input::Operator(OperatorNews::Lacking { stream, id }),
                 (name, None) => {
@@ -177,12 +179,23 @@ impl World {
             }
         }
         let sum = sum.map(|sum| Ink { bytes: packet_bytes, ..sum });
+        if keeper.votes {
+            return self.folded_votes(sum, pieces);
+        }
         if keeper.lags {
             let last = std::mem::replace(&mut keeper.kept, sum);
             return Filtered { packets: last.into_iter().collect(), holds_from: Some(tag) };
         }
         let kept = std::mem::replace(&mut keeper.kept, late);
         Filtered { packets: sum.into_iter().chain(kept).collect(), holds_from: None }
+    }
+
+    /// Returns the folded votes of a feed's mirrors.
+    fn folded_votes(&mut self, sum: Option<Ink>, pieces: &[(Source, Ink)]) -> Filtered<Ink> {
+        let votes: Vec<Ink> = pieces.iter().map(|(_, piece)| piece.clone()).collect();
+        let content = self.fold_votes(&votes);
+        let folded = sum.map(|sum| Ink { bytes: VOTE_BYTES, content, ..sum });
+        Filtered { packets: folded.into_iter().collect(), holds_from: None }
     }
 
     /// Returns whether this run counts its first piece twice, and whether it gives that piece to the next

@@ -23,6 +23,8 @@ pub struct FrontEnd {
     pub unread: u32,
     /// Bytes that were sent down and not yet taken by every endpoint.
     pub down_bytes: u64,
+    /// The most of these, in a stream with a lag limit; the node's limit if `None`.
+    window_bytes: Option<u64>,
     /// Time that the user takes for each wave; `None` if it does not read.
     reads_for: Option<Duration>,
     /// Time at which it has taken all waves that it has begun to take.
@@ -46,8 +48,10 @@ impl World {
     ) -> RequestId {
         let request = self.next_request();
         let play = self.streams.play_of(&spec.params);
+        let window_bytes = options.window_bytes.filter(|_| spec.lag_bytes_max.is_some());
         let front = FrontEnd {
             play,
+            window_bytes,
             stream: None,
             is_over: false,
             unread: 0,
@@ -106,6 +110,7 @@ impl World {
         let front = self.streams.fronts.get_mut(&key).filter(|front| !front.is_over)?;
         let payload = Ink { bytes: 0, ..Ink::params(tag, 1.0) };
         let bytes = u64::from(payload.bytes) + PACKET_BYTES as u64;
+        let window_bytes = front.window_bytes.unwrap_or(window_bytes);
         let has_room = front.stream.is_some() && front.down_bytes + bytes <= window_bytes;
         front.down_bytes += if has_room { bytes } else { 0 };
         has_room.then_some(payload)
@@ -146,6 +151,7 @@ impl World {
             self.note(10, wave.tag ^ (wave.contributors.len() as u64) << 48);
         }
         let Some(front) = self.streams.fronts.get_mut(&(to, request)) else { return };
+        let play = front.play;
         match event {
             StreamEvent::Opened { stream, .. } => front.stream = Some(*stream),
             StreamEvent::Wave(_) => {
@@ -163,5 +169,6 @@ impl World {
             StreamEvent::Taken { bytes } => front.down_bytes = front.down_bytes.saturating_sub(*bytes),
             StreamEvent::Closed(_) => front.is_over = true,
         }
+        self.tell_opener(at, play, event, inline);
     }
 }

@@ -45,13 +45,15 @@ pub type SeatKey = (NodeId, StreamId, u32);
 pub struct StreamPlan {
     /// The rule by which a wave is complete.
     pub synchronisation: Synchronisation,
-    /// `sum` folds a wave's packets into one. `lag` does the same and gives each wave with the next. An empty
-    /// name means no filter, and `op:` with an operator's id names an operator. Nodes know no other names.
+    /// `sum` folds a wave's packets into one, and `votes` folds the votes of a feed's mirrors, too. `lag` folds as `sum`
+    /// does, and gives each wave with the next. An empty name means no filter, and `op:` with an operator's id names an operator. Nodes know no other names.
     pub up_filter: Arc<str>,
     /// The filter for packets on their way down. `sum` and `lag` leave them unchanged.
     pub down_filter: Arc<str>,
     /// The options of the stream.
     pub options: StreamOptions,
+    /// Bytes by which an endpoint may lag with packets down.
+    pub lag_bytes_max: Option<u64>,
     /// The behaviour of its parts.
     pub play: Play,
 }
@@ -65,6 +67,8 @@ pub struct Play {
     pub packet_bytes: u32,
     /// Time that an endpoint takes for each packet that it gets.
     pub takes_for: Duration,
+    /// An endpoint that takes one packet after the other, each for this time.
+    pub slow: Option<(u32, Duration)>,
     /// Time that the front-end's user takes for each wave; `None` if it does not read.
     pub reads_for: Option<Duration>,
     /// Processor time of a filter's run.
@@ -132,6 +136,7 @@ impl World {
             filter_params: params.clone(),
             synchronisation: plan.synchronisation,
             params,
+            lag_bytes_max: plan.lag_bytes_max,
         }
     }
 
@@ -155,6 +160,13 @@ impl World {
         self.streams.quiet.insert(number);
     }
 
+    /// Lets the slow endpoint of the play `number` take packets as the others do.
+    pub fn hurry_up(&mut self, number: usize) {
+        if let Some(play) = self.streams.plays.get_mut(number) {
+            play.slow = None;
+        }
+    }
+
     /// Removes the filters and users of the process at `at`, because it is gone.
     pub(super) fn lose_streams_at(&mut self, at: usize) {
         let id = self.places[at].id;
@@ -162,6 +174,7 @@ impl World {
         self.streams.hanging.retain(|(node, _)| *node != id);
         self.streams.operators.retain(|(place, _), _| *place != at);
         self.streams.fronts.retain(|(node, _), _| *node != id);
+        self.lose_feed_at(at);
     }
 
     /// Tells whether the process with this id is still at its place.

@@ -2,8 +2,8 @@
 
 use super::end::stream_error_of;
 use super::header::{
-    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, RunHeader, SettledHeader,
-    TakenHeader, UpHeader,
+    AheadHeader, DownHeader, MissedHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, RunHeader,
+    SettledHeader, TakenHeader, UpHeader,
 };
 use super::run::run_of;
 use super::tags::TagSets;
@@ -69,6 +69,10 @@ impl StreamDecoder {
                 StreamMessage::Open(open_of(stream, decoded(header)?, params, limits, names)?)
             }
             Kind::StreamTaken => StreamMessage::Taken { stream, upto: decoded::<TakenHeader>(header)?.upto },
+            Kind::StreamMissed => {
+                let MissedHeader { first, last } = decoded(header)?;
+                StreamMessage::Missed { stream, first, last }
+            }
             Kind::StreamNews => {
                 few_enough(header, 5, "missing", limits.missing_max)?;
                 StreamMessage::News(news_of(stream, decoded(header)?, limits)?)
@@ -186,6 +190,7 @@ fn open_of(
         filter_params: header.filter_params.into(),
         synchronisation,
         params,
+        lag_bytes_max: header.lag_bytes_max,
     };
     if [header.places.len(), header.lives.len()] != [tree.seats().len(); 2] {
         return Err(malformed("places"));
@@ -222,6 +227,7 @@ fn news_of(stream: StreamId, mut header: NewsHeader, limits: &Limits) -> Result<
         received: header.received,
         joined,
         away: missing_of(&mut header.missing, limits)?,
+        hears_missed: header.hears_missed,
     })
 }
 

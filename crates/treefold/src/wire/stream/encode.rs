@@ -2,8 +2,8 @@
 
 use super::end::close_header;
 use super::header::{
-    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader,
-    TakenHeader, UpHeader,
+    AheadHeader, DownHeader, MissedHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader,
+    SettledHeader, TakenHeader, UpHeader,
 };
 use super::tags::put_tags;
 use super::{lane_within, lanes_max, names_within};
@@ -65,6 +65,10 @@ impl StreamEncoder {
             StreamMessage::Taken { upto, .. } => {
                 append(&TakenHeader { upto: *upto }, out);
                 (Kind::StreamTaken, None)
+            }
+            StreamMessage::Missed { first, last, .. } => {
+                append(&MissedHeader { first: *first, last: *last }, out);
+                (Kind::StreamMissed, None)
             }
             StreamMessage::News(news) => {
                 append(&news_header(news, limits)?, out);
@@ -181,6 +185,7 @@ fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, 
         first_tag: open.first_tag,
         packets_before: open.packets_before,
         epoch: open.epoch,
+        lag_bytes_max: spec.lag_bytes_max,
         places: open.places.numbers().iter().map(|number| number.place).collect(),
         lives: open.places.numbers().iter().map(|number| number.life).collect(),
         ..OpenHeader::default()
@@ -196,6 +201,7 @@ fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireErr
         missing: missing_headers(&news.away, limits)?,
         place: news.place,
         epoch: news.epoch,
+        hears_missed: news.hears_missed,
         ..NewsHeader::default()
     };
     for (endpoints, first_tag) in &news.joined {

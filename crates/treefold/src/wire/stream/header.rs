@@ -43,6 +43,8 @@ pub(in crate::wire) struct OpenHeader {
     pub(in crate::wire) places: Vec<u64>,
     #[prost(uint64, repeated, tag = "22")]
     pub(in crate::wire) lives: Vec<u64>,
+    #[prost(uint64, optional, tag = "23")]
+    pub(in crate::wire) lag_bytes_max: Option<u64>,
 }
 
 /// `StreamUp`.
@@ -114,6 +116,15 @@ pub(in crate::wire) struct TakenHeader {
     pub(in crate::wire) upto: u64,
 }
 
+/// `StreamMissed`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(in crate::wire) struct MissedHeader {
+    #[prost(uint64, tag = "1")]
+    pub(in crate::wire) first: u64,
+    #[prost(uint64, tag = "2")]
+    pub(in crate::wire) last: u64,
+}
+
 /// `StreamAhead`.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(in crate::wire) struct AheadHeader {
@@ -145,6 +156,8 @@ pub(in crate::wire) struct NewsHeader {
     pub(in crate::wire) place: u64,
     #[prost(uint64, tag = "15")]
     pub(in crate::wire) epoch: u64,
+    #[prost(bool, tag = "16")]
+    pub(in crate::wire) hears_missed: bool,
 }
 
 /// `StreamReport`.

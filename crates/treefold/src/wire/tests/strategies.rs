@@ -116,7 +116,8 @@ fn reason() -> impl Strategy<Value = Reason> {
         Just(Reason::Cancelled),
         Just(Reason::ShuttingDown),
         shared_text().prop_map(Reason::FilterFailed),
-        (15_u32.., shared_text()).prop_map(|(code, detail)| Reason::Other { code, detail }),
+        Just(Reason::Lagging),
+        (16_u32.., shared_text()).prop_map(|(code, detail)| Reason::Other { code, detail }),
     ]
 }
 

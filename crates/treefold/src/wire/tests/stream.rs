@@ -42,6 +42,7 @@ pub(super) fn spec() -> StreamSpec<Bytes> {
         filter_params: Bytes::from_static(b"u64"),
         synchronisation: Synchronisation::TimeOut(Duration::from_millis(50).into()),
         params: Bytes::from_static(b"cpu"),
+        lag_bytes_max: None,
     }
 }
 
@@ -90,6 +91,7 @@ pub(super) fn news() -> StreamNews {
         received: 6,
         joined: vec![(set([0, 1, 2]), 1), (set([3]), 300)],
         away: Vec::new(),
+        hears_missed: false,
     }
 }
 
@@ -116,10 +118,14 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let to_some = StreamDown { to: Some(set([0, 1])), tag: 5, payload: None, more: true, ..down("") };
     let lanes = vec![(0, tags(&[(1, 299), (301, 301)])), (2, tags(&[(40, 41)]))];
     let stream = id(1);
+    let lag = StreamSpec { lag_bytes_max: Some(1 << 19), ..spec() };
+    let lag = StreamOpen { spec: Arc::new(lag), ..open() };
+    let hears = StreamNews { hears_missed: true, ..news() };
     vec![
         ("stream-open", about(StreamMessage::Open(open()))),
         ("stream-open-again", about(StreamMessage::Open(again))),
         ("stream-open-late", about(StreamMessage::Open(late))),
+        ("stream-open-lag", about(StreamMessage::Open(lag))),
         ("stream-up", about(StreamMessage::Up(up("sum")))),
         ("stream-up-of-nothing", about(StreamMessage::Up(held))),
         ("stream-up-of-one", about(StreamMessage::Up(of_one))),
@@ -130,6 +136,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("stream-settled", settled(lanes)),
         ("stream-taken", about(StreamMessage::Taken { stream, upto: 7 })),
         ("stream-news", about(StreamMessage::News(news()))),
+        ("stream-news-hears-missed", about(StreamMessage::News(hears))),
+        ("stream-missed", about(StreamMessage::Missed { stream, first: 8, last: 300 })),
         ("stream-report", about(StreamMessage::Report(report))),
         ("stream-news-of-loss", about(StreamMessage::News(StreamNews { away: vec![loss()], ..news() }))),
         ("stream-ahead", about(StreamMessage::Ahead { stream, tag: 300 })),
@@ -173,10 +181,19 @@ fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
     ];
     let name = || "\\PC{0,30}".prop_map(Arc::<str>::from);
     let names = (name(), name(), name());
-    (names, vec(any::<u8>(), 0..200), synchronisation, strategies::payload()).prop_map(
-        |((service, up_filter, down_filter), filter_params, synchronisation, params)| {
+    let rest = (strategies::payload(), option::of(any::<u64>()));
+    (names, vec(any::<u8>(), 0..200), synchronisation, rest).prop_map(
+        |((service, up_filter, down_filter), filter_params, synchronisation, (params, lag_bytes_max))| {
             let filter_params = Bytes::from(filter_params);
-            StreamSpec { service, up_filter, down_filter, filter_params, synchronisation, params }
+            StreamSpec {
+                service,
+                up_filter,
+                down_filter,
+                filter_params,
+                synchronisation,
+                params,
+                lag_bytes_max,
+            }
         },
     )
 }
@@ -258,9 +275,9 @@ fn any_run() -> impl Strategy<Value = StreamMessage<Bytes>> {
 
 fn any_news() -> impl Strategy<Value = StreamMessage<Bytes>> {
     let joined = vec((strategies::set(), any::<u64>()), 0..5);
-    (any_id(), any::<[u64; 3]>(), joined, strategies::missing()).prop_map(
-        |(stream, [place, epoch, received], joined, away)| {
-            StreamMessage::News(StreamNews { stream, place, epoch, received, joined, away })
+    (any_id(), any::<[u64; 3]>(), joined, strategies::missing(), any::<bool>()).prop_map(
+        |(stream, [place, epoch, received], joined, away, hears_missed)| {
+            StreamMessage::News(StreamNews { stream, place, epoch, received, joined, away, hears_missed })
         },
     )
 }
@@ -298,6 +315,8 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => taken.prop_map(|(stream, upto)| StreamMessage::Taken { stream, upto }),
         2 => any_news(),
         1 => any_report(),
+        1 => (any_id(), any::<[u64; 2]>())
+            .prop_map(|(stream, [first, last])| StreamMessage::Missed { stream, first, last }),
         1 => any_id().prop_map(|stream| StreamMessage::Beat { stream }),
         1 => (any_id(), any::<u64>()).prop_map(|(stream, tag)| StreamMessage::Ahead { stream, tag }),
         1 => (any_id(), any::<[u8; 32]>())

@@ -91,6 +91,7 @@ impl Lone {
             filter_params: packet(0),
             synchronisation,
             params: packet(0),
+            lag_bytes_max: None,
         });
         Self {
             node: Node::new(config, Instant::START),
@@ -307,7 +308,8 @@ impl Lone {
 
 /// The news of a child from this place.
 pub fn news(place: u64, epoch: u64) -> StreamNews {
-    StreamNews { stream: STREAM, place, epoch, received: 0, joined: Vec::new(), away: Vec::new() }
+    let (joined, away) = (Vec::new(), Vec::new());
+    StreamNews { stream: STREAM, place, epoch, received: 0, joined, away, hears_missed: false }
 }
 
 pub fn up(tag: u64, contributors: &[u32]) -> StreamUp<Ink> {

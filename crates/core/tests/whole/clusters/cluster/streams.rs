@@ -23,10 +23,12 @@ pub fn plan(synchronisation: Synchronisation) -> StreamPlan {
         up_filter: if folds { "sum".into() } else { "".into() },
         down_filter: "".into(),
         options: StreamOptions { shape: Shape::KAry(2), ..StreamOptions::default() },
+        lag_bytes_max: None,
         play: Play {
             habit: Habit { answers: true, every: None, tags: Tags::Counted, packets_max: u64::MAX },
             packet_bytes: 100,
             takes_for: Duration::ZERO,
+            slow: None,
             reads_for: Some(Duration::ZERO),
             filter_work: Duration::from_micros(5),
             filter_placement: Placement::Inline,

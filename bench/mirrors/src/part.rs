@@ -1,0 +1,160 @@
+//! A process of a trial, and the lines by which the benchmark asks it.
+//!
+//! A part is this program in another role. Its first line on standard output says that it is ready; then it answers each line on its
+//! standard input with a line of JSON. It ends when its standard input does, so no part outlives the benchmark.
+
+use crate::Problem;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+use treefold_bench_down::clock::cpu_time;
+
+/// A process, as the benchmark sees it. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Part {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    role: String,
+}
+
+impl Part {
+    /// Starts this program in a role, and waits until it is ready. Also returns its first line.
+    pub(crate) fn start(words: &[String]) -> Result<(Self, Value), Problem> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or("a process without standard output")?;
+        let role = words.first().cloned().unwrap_or_default();
+        let mut part = Self { child, input, output: BufReader::new(output), role };
+        let ready = part.answer()?;
+        Ok((part, ready))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn cpu_time(&self) -> Result<Duration, Problem> {
+        Ok(cpu_time(self.id())?)
+    }
+
+    /// Asks for something, and waits for the answer.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, Problem> {
+        self.say(line)?;
+        Ok(serde_json::from_value(self.answer()?)?)
+    }
+
+    /// As [`ask`](Self::ask), where the answer only says that it is done.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), Problem> {
+        self.say(line)?;
+        self.answer().map(|_| ())
+    }
+
+    /// Writes a line. The answer must be fetched later.
+    pub(crate) fn say(&mut self, line: &str) -> Result<(), Problem> {
+        let input = self.input.as_mut().ok_or("a process without standard input")?;
+        Ok(writeln!(input, "{line}")?)
+    }
+
+    pub(crate) fn answer(&mut self) -> Result<Value, Problem> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(format!("the {} has ended", self.role).into());
+        }
+        let value: Value = serde_json::from_str(&line)?;
+        match value.get("problem").and_then(Value::as_str) {
+            Some(problem) if value.as_object().is_some_and(|members| members.len() == 1) => {
+                Err(format!("the {}: {problem}", self.role).into())
+            }
+            _ => Ok(value),
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // A process that is stopped, or busy, does not see the end of its input.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Prints an answer.
+pub(crate) fn say(answer: &impl Serialize) -> Result<(), Problem> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(answer)?)?;
+    Ok(out.flush()?)
+}
+
+/// Answers each line until the benchmark ends. An error of `answer` is told, and the part goes on.
+pub(crate) fn serve(
+    ready: &impl Serialize,
+    mut answer: impl FnMut(&[&str]) -> Result<Value, Problem>,
+) -> Result<(), Problem> {
+    say(ready)?;
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match answer(&words) {
+            Ok(value) => say(&value)?,
+            Err(problem) => say(&json!({ "problem": problem.to_string() }))?,
+        }
+    }
+    Ok(())
+}
+
+/// The answer to a line that a part does not know.
+pub(crate) fn unknown(words: &[&str]) -> Result<Value, Problem> {
+    Err(format!("unknown line {words:?}").into())
+}
+
+/// Resident memory of a process in bytes.
+pub(crate) fn resident_bytes(process: u32) -> Result<u64, Problem> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024)
+}
+
+/// A server of another system. It ends when this is dropped, and also when the benchmark is killed.
+#[derive(Debug)]
+pub(crate) struct Server(Child);
+
+impl Server {
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Problem> {
+        // SAFETY: prctl is safe to call between fork and exec: it changes a setting of the calling process only.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let name = command.get_program().display().to_string();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Ok(Self(child.map_err(|error| format!("can't start {name}: {error}"))?))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> Result<bool, Problem> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It holds nothing that must survive.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

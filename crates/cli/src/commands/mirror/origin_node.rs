@@ -1,0 +1,56 @@
+//! The node in the process of `treefold mirror feed`: it carries the origin's stream, and answers `FEED.origin`.
+
+use crate::commands::node::token_of;
+use crate::commands::{connect, failure_of};
+use crate::exit::Failure;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use treefold::parts::{KnockError, knock};
+use treefold::{ClusterOptions, Node, NodeBuilder};
+use treefold_feed::operating::FunctionLoader;
+use treefold_feed::{OriginDesk, origin_service};
+
+/// Limit on the time until all members are in sight. Some may be dying.
+const SIGHT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time that the node has to say goodbye.
+pub(super) const GOODBYE: Duration = Duration::from_secs(1);
+/// Threads for jobs. The node has none, but one keeps the loop free if that changes.
+const WORKERS: usize = 1;
+
+/// Starts the node beside the first of these nodes that answers. It sees the members that this one sees.
+pub(super) async fn start(
+    feed: &str,
+    at: &[String],
+    cluster: &str,
+    listen: Option<&str>,
+    loader: Option<FunctionLoader>,
+) -> Result<(Node, OriginDesk), Failure> {
+    let front = connect(at, false, cluster).await?;
+    let members = front.status().await.map_err(failure_of)?.members.len() + 1;
+    let (service, desk) = origin_service(feed, loader);
+    let cluster = ClusterOptions::new(cluster).token(token_of(None)?);
+    let mut builder = Node::builder().join(at).cluster(cluster).workers(WORKERS).service(service);
+    #[cfg(feature = "wasm")]
+    {
+        builder = builder.foreign(crate::foreign::guests());
+    }
+    let listen = match (listen, front.front()) {
+        (Some(listen), _) => listen.to_owned(),
+        (None, Some(addr)) => SocketAddr::new(facing(addr, &builder).await?, 0).to_string(),
+        (None, None) => return Err(Failure::unreachable("the connection to the cluster is lost; try again")),
+    };
+    let failed = |error: treefold::StartError| Failure::failed(error.to_string());
+    let node = builder.listen(listen).start().await.map_err(failed)?;
+    // The stream to the mirrors then has all of them at once.
+    node.members_at_least(members + 1, SIGHT_TIMEOUT).await;
+    Ok((node, desk))
+}
+
+/// This machine's address, as a node of the cluster sees it.
+async fn facing(addr: SocketAddr, builder: &NodeBuilder) -> Result<IpAddr, Failure> {
+    match knock(addr, builder).await {
+        Ok(knocked) => Ok(knocked.from),
+        Err(KnockError::Io(error)) => Err(Failure::unreachable(format!("{addr}: {error}"))),
+        Err(KnockError::Refused(problem)) => Err(Failure::unreachable(format!("{addr}: {problem}"))),
+    }
+}

@@ -1,0 +1,286 @@
+//! A mirror of a simulated feed. It corresponds closely to `feed/src/{mirror,joining}.rs`: it gives the origin's packets
+//! to the deciding follower, sends its votes, and asks the other mirrors for the snapshots that it needs, by calls.
+
+use super::history::rows_of;
+use super::serving::Place;
+use super::{Content, Feed, FeedHappening, Ink, MirrorKey, News, Out, Sabotage};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use treefold_core::error::{JobError, Reason};
+use treefold_core::id::{NodeId, RequestId};
+use treefold_core::input::{Command, Input};
+use treefold_core::stream::StreamId;
+use treefold_core::time::Duration;
+use treefold_mirror::Cut;
+use treefold_mirror::follow::{Followed, Follower, Opening};
+use treefold_mirror::keyed::KeyedState;
+use treefold_mirror::mirror::{Mirror, Taken};
+use treefold_mirror::packet::{Checkpoint, Down, Holding, Monitored, Vote};
+use treefold_mirror::reader::Snapshots;
+use treefold_mirror::snapshot::Snapshot;
+
+/// Time between two rounds in which no mirror had a snapshot.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// A mirror in its process.
+#[derive(Debug)]
+pub(super) struct MirrorTask {
+    pub(super) follower: Follower<KeyedState>,
+    /// The origin's stream.
+    pub(super) following: Option<StreamId>,
+    pub(super) fetch: Option<Fetch>,
+    pub(super) snapshots: Snapshots,
+    /// The places of its readers, by their streams.
+    pub(super) places: BTreeMap<StreamId, Place>,
+}
+
+/// The search for a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fetch {
+    /// The present call, if one is open.
+    pub(super) request: Option<RequestId>,
+    /// The needed epoch and the least position.
+    needed: Cut,
+    turn: usize,
+    serial: u64,
+}
+
+impl Feed {
+    pub(super) fn empty_state(&self) -> KeyedState {
+        KeyedState::new(self.plan.state.clone(), &self.plan.limits, 5)
+    }
+
+    fn empty_mirror(&self, cut: Cut) -> Mirror<KeyedState> {
+        Mirror::new(Snapshot::beginning(cut, self.empty_state()), &self.plan.limits)
+    }
+
+    /// The mirror of a process. One that has not followed any stream begins with an empty state.
+    pub(super) fn mirror_of(&mut self, key: MirrorKey) -> &mut MirrorTask {
+        if !self.mirrors.contains_key(&key) {
+            let empty = self.empty_mirror(Cut::default());
+            let follower = Follower::new(key.1, self.plan.total, empty, &self.plan.limits);
+            let (snapshots, places) = (Snapshots::default(), BTreeMap::new());
+            let task = MirrorTask { follower, following: None, fetch: None, snapshots, places };
+            self.mirrors.insert(key, task);
+        }
+        self.mirrors.get_mut(&key).expect("invariant: it was inserted if it was absent")
+    }
+
+    /// Handles the opening of an origin's stream at a mirror.
+    pub(super) fn mirror_opened(&mut self, key: MirrorKey, stream: StreamId, content: u64) {
+        let Some(Content::Opening { epoch, past }) = self.contents.read(content).cloned() else {
+            panic!("a stream of an origin opened without its parameters")
+        };
+        let empty = self.empty_mirror(Cut { epoch, position: 0 });
+        let task = self.mirror_of(key);
+        let before = task.follower.mirror().cut();
+        let mut is_anew = false;
+        let anew = |_: Cut| {
+            is_anew = true;
+            empty
+        };
+        let begun = task.follower.begin(&Opening { stream, epoch, past, candidate: None }, anew);
+        let after = task.follower.mirror().cut();
+        if let Err(why) = begun {
+            return self.leave(key, stream, &why.to_string());
+        }
+        let former = task.following.replace(stream).filter(|former| *former != stream);
+        self.drop_fetch(key);
+        if let Some(former) = former {
+            self.leave(key, former, "a newer origin's stream");
+        }
+        self.news.push(News::Began { mirror: key, before, after, is_anew });
+        self.wake_readers(key);
+    }
+
+    /// Leaves a stream.
+    fn leave(&mut self, key: MirrorKey, stream: StreamId, why: &str) {
+        let reason = Reason::LocalFailed(why.into());
+        self.out.push(Out::Leave((key.0, stream, key.1), reason));
+    }
+
+    /// Handles the end of a stream at a mirror.
+    pub(super) fn mirror_closed(&mut self, key: MirrorKey, stream: StreamId) {
+        let Some(task) = self.mirrors.get_mut(&key) else { return };
+        task.places.remove(&stream);
+        if task.following == Some(stream) {
+            task.following = None;
+            self.drop_fetch(key);
+        }
+    }
+
+    /// Takes a packet of an origin.
+    pub(super) fn mirror_takes(&mut self, key: MirrorKey, stream: StreamId, tag: u64, packet: &Bytes) {
+        let Some(task) = self.mirrors.get_mut(&key).filter(|task| task.following == Some(stream)) else {
+            return;
+        };
+        let (from, was_current) = (task.follower.mirror().cut(), task.follower.is_current());
+        let pending = task.places.values().filter(|place| place.waits()).count() as u64;
+        let followed = task.follower.take(packet, pending);
+        match followed {
+            Err(why) => {
+                self.mirror_closed(key, stream);
+                return self.leave(key, stream, &why.to_string());
+            }
+            Ok(Followed::Votes(vote)) => {
+                let vote = self.cast(key, packet, vote);
+                let content = self.contents.keep(Content::Vote(vote));
+                self.out.push(Out::Vote((key.0, stream, key.1), tag, content));
+            }
+            Ok(Followed::Took(Taken::Applied { events, .. })) if events > 0 => self.note_applied(key, from),
+            Ok(Followed::Took(Taken::Committed(position))) => {
+                let epoch = self.mirrors[&key].follower.mirror().cut().epoch;
+                self.news.push(News::MirrorCommitted { mirror: key, epoch, position });
+            }
+            Ok(Followed::Took(_) | Followed::Kept) => {}
+        }
+        let task = &self.mirrors[&key];
+        if task.follower.mirror().cut() != from || task.follower.is_current() != was_current {
+            self.wake_readers(key);
+        }
+        self.fetch_if_needed(key);
+    }
+
+    /// The vote that a mirror sends. With sabotage, a mirror that joins claims to have everything.
+    fn cast(&self, key: MirrorKey, packet: &Bytes, vote: Vote) -> Vote {
+        let joins = vote.holdings().any(|(_, holding)| matches!(holding, Holding::Joins));
+        match Down::read(packet) {
+            Ok(Down::Checkpoint(Checkpoint { number, position }))
+                if joins && self.sabotage == Some(Sabotage::MirrorCountJoining) =>
+            {
+                Vote::of(key.1, self.plan.total, number, Holding::Has(position), Monitored::default())
+            }
+            _ => vote,
+        }
+    }
+
+    fn note_applied(&mut self, key: MirrorKey, from: Cut) {
+        let mirror = self.mirrors[&key].follower.mirror();
+        let (to, rows) = (mirror.cut(), rows_of(mirror.state()));
+        self.news.push(News::Applied { mirror: key, from, to, rows });
+    }
+
+    /// Begins to fetch a snapshot if the mirror waits for one, and stops if it no longer does.
+    fn fetch_if_needed(&mut self, key: MirrorKey) {
+        let Some(task) = self.mirrors.get(&key) else { return };
+        let Some(position) = task.follower.joins_at() else { return self.drop_fetch(key) };
+        if task.fetch.is_some() || self.is_ending {
+            return;
+        }
+        let needed = Cut { epoch: task.follower.mirror().cut().epoch, position };
+        self.serial += 1;
+        let fetch = Fetch { request: None, needed, turn: 0, serial: self.serial };
+        self.mirror_of(key).fetch = Some(fetch);
+        self.ask_next(key);
+    }
+
+    /// Asks the next mirror for its snapshot. After the last one, asks again after a pause.
+    fn ask_next(&mut self, key: MirrorKey) {
+        // Begins behind this mirror, so that not all ask the same.
+        let (behind, before): (Vec<u32>, Vec<u32>) =
+            self.plan.mirrors.iter().filter(|&other| other != key.1).partition(|&other| other > key.1);
+        let others = [behind, before].concat();
+        let now = self.now;
+        let Some(fetch) = self.mirrors.get_mut(&key).and_then(|task| task.fetch.as_mut()) else { return };
+        fetch.request = None;
+        match others.get(fetch.turn) {
+            Some(&other) => {
+                fetch.turn += 1;
+                self.out.push(Out::Fetch(key, other));
+            }
+            None => {
+                fetch.turn = 0;
+                let again = FeedHappening::FetchAgain(key, fetch.serial);
+                self.plan_at(now + RETRY_AFTER, again);
+            }
+        }
+    }
+
+    pub(super) fn fetch_again(&mut self, key: MirrorKey, serial: u64) {
+        let fetch = self.mirrors.get(&key).and_then(|task| task.fetch);
+        if fetch.is_some_and(|fetch| fetch.serial == serial && fetch.request.is_none()) {
+            self.ask_next(key);
+        }
+    }
+
+    /// Notes the call by which a mirror asks for a snapshot.
+    pub(super) fn note_fetch(&mut self, key: MirrorKey, request: RequestId) {
+        if let Some(fetch) = self.mirrors.get_mut(&key).and_then(|task| task.fetch.as_mut()) {
+            fetch.request = Some(request);
+        }
+    }
+
+    pub(super) fn drop_fetch(&mut self, key: MirrorKey) {
+        let Some(fetch) = self.mirrors.get_mut(&key).and_then(|task| task.fetch.take()) else { return };
+        if let Some(request) = fetch.request {
+            self.out.push(Out::Input(key.0, Input::Command(Command::Cancel { request })));
+        }
+    }
+
+    /// Handles the end of a call for a snapshot.
+    pub(super) fn mirror_fetched(&mut self, key: MirrorKey, request: RequestId, content: Option<u64>) {
+        let fetch = self.mirrors.get(&key).and_then(|task| task.fetch);
+        let Some(fetch) = fetch.filter(|fetch| fetch.request == Some(request)) else { return };
+        let read = match content.and_then(|content| self.contents.read(content)) {
+            Some(Content::Bytes(bytes)) => Snapshot::read(bytes, self.empty_state()).ok(),
+            _ => None,
+        };
+        let usable = read.filter(|snapshot| {
+            snapshot.cut.epoch == fetch.needed.epoch && snapshot.cut.position >= fetch.needed.position
+        });
+        let Some(snapshot) = usable else { return self.ask_next(key) };
+        let limits = self.plan.limits.clone();
+        let task = self.mirror_of(key);
+        task.fetch = None;
+        let before = task.follower.mirror().cut();
+        let restored = task.follower.restore(snapshot, &limits);
+        let mirror = task.follower.mirror();
+        let (after, rows) = (mirror.cut(), rows_of(mirror.state()));
+        match restored {
+            Ok(()) => {
+                self.news.push(News::Restored { mirror: key, before, after, rows });
+                self.wake_readers(key);
+                self.fetch_if_needed(key);
+            }
+            Err(why) => {
+                if let Some(stream) = self.mirrors[&key].following {
+                    self.mirror_closed(key, stream);
+                    self.leave(key, stream, &why.to_string());
+                }
+            }
+        }
+    }
+
+    /// The result of the local by which a mirror gives its snapshot. `ink` is a partial without a content.
+    pub(in crate::world) fn give_snapshot(
+        &mut self,
+        node: NodeId,
+        mirror: u32,
+        ink: Ink,
+    ) -> Result<Ink, JobError> {
+        match self.snapshot_of(node, mirror) {
+            Some((content, bytes)) => Ok(Ink { content, bytes, ..ink }),
+            None => Err(JobError::Failed("this mirror lacks events".into())),
+        }
+    }
+
+    /// The encoded snapshot of a process's mirror. `None` if it lacks events.
+    fn snapshot_of(&mut self, node: NodeId, mirror: u32) -> Option<(u64, u32)> {
+        let follower = &self.mirrors.get(&(node, mirror))?.follower;
+        if !follower.is_current() {
+            return None;
+        }
+        let mut snapshot = follower.mirror().snapshot();
+        if self.sabotage == Some(Sabotage::MirrorSnapshotAhead) && snapshot.cut.position > 0 {
+            snapshot.cut.position += 1;
+        }
+        let bytes = snapshot.write(self.plan.limits.piece_bytes);
+        let length = bytes.len() as u32;
+        Some((self.contents.keep(Content::Bytes(bytes)), length))
+    }
+
+    /// Forgets the mirrors of a process that is gone.
+    pub(super) fn lose_mirrors(&mut self, node: NodeId) {
+        self.mirrors.retain(|(of, _), _| *of != node);
+    }
+}
