@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(kept, What::Mirror("flights".to_owned(), None, Some("/var/m1".into())));
         let served = serve("mirror=flights:partitions=1/4:http=[::1]:7780").what;
         let http = HttpOptions::new("[::1]:7780".parse().unwrap());
-        assert_eq!(served, What::Mirror("flights".to_owned(), Some(http)));
+        assert_eq!(served, What::Mirror("flights".to_owned(), Some(http), None));
         assert!("mirror=flights:partitions=1/4:http-public=0.0.0.0:0".parse::<Serve>().is_ok());
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
         assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);

@@ -258,7 +258,7 @@ impl Shared {
         mirrors: u32,
     ) -> std::io::Result<std::result::Result<Pledge, PromiseRefusal>> {
         let _promising = locked(&self.promising);
-        // In this order: no packet of an earlier epoch is taken after the promise, whatever becomes of the file.
+        // In this order: no packet of an earlier epoch is taken after the promise, also if the file can't be written.
         if let Err(refusal) = self.held().promise(asked, mirrors) {
             return Ok(Err(refusal));
         }

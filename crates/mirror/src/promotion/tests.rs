@@ -72,7 +72,7 @@ struct World {
     step: u64,
     now: Instant,
     mirrors: Vec<Option<Follower<KeyedState>>>,
-    /// What each mirror would find after a restart.
+    /// The promise that each mirror would find after a restart.
     promises: Vec<Promise>,
     origins: Vec<Running>,
     candidates: Vec<Candidate>,
