@@ -29,7 +29,7 @@ use super::judged;
 use clap::Args;
 use display::Seen;
 use nats::Nats;
-use parts::{Feed, Part};
+use parts::{Feed, Part, Succession};
 use serde::{Deserialize, Serialize};
 use source::Sources;
 use std::time::{Duration, Instant};
@@ -65,6 +65,10 @@ pub(crate) struct BenchMirrorFaults {
     #[arg(long)]
     nats: bool,
 
+    /// The origin has no journal. When it dies, another one takes over from the mirrors, of which it needs two copies
+    #[arg(long, conflicts_with_all = ["sync", "nats"])]
+    standby: bool,
+
     /// Seed of the faults. If it is left out, a seed is drawn and printed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -81,6 +85,7 @@ Exit code 1 if an acknowledged event was lost, or a display missed, repeated or 
 Examples:
   bench-cluster mirror-faults --rounds 1000 --seed 7
   bench-cluster mirror-faults --rounds 200 --nats
+  bench-cluster mirror-faults --rounds 200 --standby --seed 7
   bench-cluster mirror-faults --rounds 20 --sync none";
 
 /// Rules that keep last values, so that all states can be compared at rest.
@@ -174,8 +179,13 @@ struct Trial {
 
 impl Trial {
     async fn start(args: &BenchMirrorFaults) -> Result<Self, Failure> {
+        let succession = match args.sync.as_str() {
+            _ if args.standby => Succession::Standby,
+            "none" => Succession::Nothing,
+            sync => Succession::Journal(sync.to_owned()),
+        };
         let nats = if args.nats { Some(Nats::start().await?) } else { None };
-        let feed = Feed::start(args.mirrors, args.displays, &args.sync, RULES, nats).await?;
+        let feed = Feed::start(args.mirrors, args.displays, succession, RULES, nats).await?;
         let client = feed.connect().await?;
         let sources = Sources::start(feed.source_addr(), feed.nats_addr().as_deref());
         Ok(Self {

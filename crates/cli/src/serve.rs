@@ -12,6 +12,7 @@
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
 //! mirror=flights:partitions=0/4                 the first of four mirrors of a feed
 //! mirror=flights:partitions=0/4:http=127.0.0.1:7780   the same with a listener for readers over HTTP
+//! mirror=flights:partitions=0/4:promises=/var/m0      the same, for a feed that a standby may take over
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
@@ -33,12 +34,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use treefold::{Body, CallError, Operator, PartitionSet, Service};
-use treefold_feed::{HttpOptions, MirrorOptions, Unstarted, mirror};
+use treefold_feed::{HttpOptions, MirrorOptions, PromiseFile, Unstarted, mirror};
 use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// Keys that may follow a colon.
-const KEYS: [&str; 7] = ["partitions", "endpoints", "data", "files", "name", "http", "http-public"];
+const KEYS: [&str; 8] =
+    ["partitions", "endpoints", "data", "files", "name", "http", "http-public", "promises"];
 
 /// One argument of `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +62,8 @@ enum What {
     /// This host, under this name; `None` for the system's name.
     Hosts(Option<String>),
     Daemon,
-    /// A mirror of this feed, and its listener for readers.
-    Mirror(String, Option<HttpOptions>),
+    /// A mirror of this feed, its listener for readers, and the file of its promises.
+    Mirror(String, Option<HttpOptions>, Option<PathBuf>),
 }
 
 /// A service of a node, and the mirror in it, which the node starts.
@@ -143,7 +145,7 @@ impl Serve {
             What::Echo => crate::echo::SERVICE,
             What::Hosts(_) => treefold_hosts::SERVICE,
             What::Daemon => treefold_daemon::SERVICE,
-            What::Mirror(feed, _) => feed,
+            What::Mirror(feed, ..) => feed,
         }
     }
 
@@ -161,9 +163,14 @@ impl Serve {
             What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
-            What::Mirror(feed, http) => {
+            What::Mirror(feed, http, promises) => {
                 let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
-                let (service, mirror) = mirror(MirrorOptions::new(feed, number, self.total));
+                let mut options = MirrorOptions::new(feed, number, self.total);
+                if let Some(path) = promises {
+                    let read = PromiseFile::read(path, feed, number, self.total);
+                    options.promises = Some(read.map_err(|error| format!("{}: {error}", path.display()))?);
+                }
+                let (service, mirror) = mirror(options);
                 unstarted = Some((mirror, http.clone()));
                 service
             }
@@ -259,7 +266,7 @@ impl FromStr for Serve {
         let (head, options) = split_options(text);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
-        let (mut of_streams, mut http) = (false, None);
+        let (mut of_streams, mut http, mut promises) = (false, None, None);
         for (key, value) in options {
             match key {
                 "partitions" | "endpoints" => {
@@ -268,6 +275,7 @@ impl FromStr for Serve {
                 "data" => data = Some(PathBuf::from(value)),
                 "name" => host = Some(value.to_owned()),
                 "http" | "http-public" => http = Some(listener(text, value, key == "http-public")?),
+                "promises" => promises = Some(PathBuf::from(value)),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
             }
         }
@@ -276,8 +284,8 @@ impl FromStr for Serve {
         let declared = total.is_some();
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
         let of_a_folder = data.is_some() || files_max.is_some();
-        if http.is_some() && name != "mirror" {
-            return Err(refuse("http for mirrors only"));
+        if (http.is_some() || promises.is_some()) && name != "mirror" {
+            return Err(refuse("http and promises for mirrors only"));
         }
         let what = match (name, folder) {
             ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
@@ -308,7 +316,7 @@ impl FromStr for Serve {
                     && partitions.len() == 1
                     && is_service_name(feed) =>
             {
-                What::Mirror(feed.to_owned(), http)
+                What::Mirror(feed.to_owned(), http, promises)
             }
             ("mirror", _) => {
                 return Err(refuse(
@@ -389,10 +397,15 @@ mod tests {
         assert_eq!(serve("micro:partitions=0/1:name=batch").what, What::Micro(Some("batch".to_owned())));
         assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
         assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
-        assert_eq!(serve("mirror=flights:partitions=1/4").what, What::Mirror("flights".to_owned(), None));
+        assert_eq!(
+            serve("mirror=flights:partitions=1/4").what,
+            What::Mirror("flights".to_owned(), None, None)
+        );
+        let kept = serve("mirror=flights:partitions=1/4:promises=/var/m1").what;
+        assert_eq!(kept, What::Mirror("flights".to_owned(), None, Some("/var/m1".into())));
         let served = serve("mirror=flights:partitions=1/4:http=[::1]:7780").what;
         let http = HttpOptions::new("[::1]:7780".parse().unwrap());
-        assert_eq!(served, What::Mirror("flights".to_owned(), Some(http)));
+        assert_eq!(served, What::Mirror("flights".to_owned(), Some(http), None));
         assert!("mirror=flights:partitions=1/4:http-public=0.0.0.0:0".parse::<Serve>().is_ok());
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
         assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);

@@ -14,6 +14,9 @@
 //!
 //! A reader is the front-end of a stream to one mirror, or a client of that mirror's HTTP listener.
 //!
+//! When an origin has died, a candidate takes over from the mirrors ([`promotion`]), which promise to follow nobody else
+//! (`promising`).
+//!
 //! A map of the code: [`origin`] sends, and `journaling` keeps its events on a disk; [`mirror`](mod@mirror) receives,
 //! `joining` brings a mirror up to date, `reading` answers calls, `serving` serves readers, [`http`] those that come
 //! over HTTP, and [`follow`] is the reader. [`operating`] is the service by which a running origin is asked and set.
@@ -26,6 +29,8 @@ mod journaling;
 pub mod mirror;
 pub mod operating;
 pub mod origin;
+mod promising;
+pub mod promotion;
 mod reading;
 mod serving;
 
@@ -35,7 +40,9 @@ pub use follow::{Reader, Update, View};
 pub use http::{HttpListener, HttpOptions};
 pub use mirror::{Mirror, MirrorOptions, Unstarted, mirror};
 pub use operating::{OriginDesk, origin_service};
-pub use origin::{Acknowledged, OfferError, Origin, OriginOptions, OriginStatus};
+pub use origin::{Acknowledged, EndError, OfferError, Origin, OriginOptions, OriginStatus};
+pub use promising::PromiseFile;
+pub use promotion::{TakeOver, TakeOverError};
 pub use reading::MirrorStatus;
 pub use serving::ReaderLimits;
 
@@ -50,6 +57,8 @@ enum FeedParams {
         past: Vec<treefold_mirror::Cut>,
         /// The number of mirrors that the feed may have, as the origin sees it: a vote has a place for each.
         mirrors: u32,
+        /// The number of the candidate, for an origin that has taken over from the mirrors.
+        candidate: Option<u64>,
     },
     /// A reader's stream, to one mirror.
     Reader(ReaderParams),

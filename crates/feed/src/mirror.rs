@@ -3,11 +3,13 @@
 
 use crate::http::{HttpListener, HttpOptions, ListenError};
 use crate::joining::fetch;
+use crate::promising::{PromiseFile, promising};
 use crate::reading::readable;
 use crate::serving::{Hall, ReaderLimits, Serving, serve};
 use crate::{FeedParams, random_seed};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -19,6 +21,7 @@ use treefold_mirror::follow::{Followed, Follower, Opening};
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::mirror::Taken;
 use treefold_mirror::packet::Vote;
+use treefold_mirror::promotion::{Pledge, Promise, PromiseRefusal};
 use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::snapshot::Snapshot;
 use treefold_mirror::{Cut, Lineage, MirrorLimits};
@@ -38,6 +41,8 @@ pub struct MirrorOptions {
     pub limits: MirrorLimits,
     /// Limits of its readers.
     pub readers: ReaderLimits,
+    /// The file that keeps the mirror's promises, without which nobody takes over the feed unless a person orders it.
+    pub promises: Option<PromiseFile>,
     /// Hides from sources which keys share a slot of a table. Choose it at random.
     pub seed: u64,
 }
@@ -64,6 +69,10 @@ pub(crate) struct Shared {
     pub(crate) options: MirrorOptions,
     pub(crate) serving: Serving,
     held: Mutex<Follower<KeyedState>>,
+    /// Held while a promise is given, so that the file has the last one.
+    promising: Mutex<()>,
+    /// The last packet of an origin.
+    heard_at: Mutex<Option<Instant>>,
 }
 
 /// Makes a mirror: a service for a node's builder, and the mirror, to be started when the node runs.
@@ -77,7 +86,10 @@ pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
         .total(shared.options.total)
         .partition_arc(shared.options.number, Arc::clone(&shared) as _)
         .endpoints([shared.options.number], accepting);
-    (readable(service), Unstarted { acceptor, shared, changed: watch::Sender::new(Cut::default()) })
+    (
+        promising(readable(service)),
+        Unstarted { acceptor, shared, changed: watch::Sender::new(Cut::default()) },
+    )
 }
 
 impl MirrorOptions {
@@ -85,7 +97,7 @@ impl MirrorOptions {
     pub fn new(feed: impl Into<String>, number: u32, total: u32) -> Self {
         let (state, limits) = (StateOptions::default(), MirrorLimits::default());
         let readers = ReaderLimits::default();
-        Self { feed: feed.into(), number, total, state, limits, readers, seed: random_seed() }
+        Self { feed: feed.into(), number, total, state, limits, readers, promises: None, seed: random_seed() }
     }
 
     pub(crate) fn empty_state(&self) -> KeyedState {
@@ -125,8 +137,9 @@ impl Unstarted {
             let stream = self.acceptor.accept().await?;
             let params = FeedParams::decode(&stream.opening().spec.params);
             let begun = match params.map_err(|error| format!("not a feed's stream: {error}")) {
-                Ok(FeedParams::Origin { epoch, past, mirrors }) => {
-                    self.shared.begin(&stream, epoch, past, mirrors)
+                Ok(FeedParams::Origin { epoch, past, mirrors, candidate }) => {
+                    let opened = Opened { epoch, past, mirrors, candidate };
+                    self.shared.begin(&stream, opened)
                 }
                 Ok(FeedParams::Reader(params)) => {
                     readers.spawn(serve(Arc::clone(&self.shared), self.changed.subscribe(), stream, params));
@@ -198,9 +211,11 @@ impl Drop for Mirror {
 impl Shared {
     pub(crate) fn new(options: MirrorOptions) -> Self {
         let MirrorOptions { number, total, ref limits, .. } = options;
-        let follower = Follower::new(number, total, options.empty(Cut::default()), limits);
+        let promise = options.promises.as_ref().map(PromiseFile::found).unwrap_or_default();
+        let follower = Follower::new(number, total, options.empty(Cut::default()), limits).with_promise(promise);
         let serving = Serving::new(options.readers.clone());
-        Self { held: Mutex::new(follower), serving, options }
+        let (held, heard_at) = (Mutex::new(follower), Mutex::new(None));
+        Self { options, serving, held, promising: Mutex::new(()), heard_at }
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, Follower<KeyedState>> {
@@ -218,14 +233,54 @@ impl Shared {
     }
 
     /// Prepares for the packets of a stream, or returns the reason for which this mirror takes no part in it.
-    fn begin(&self, stream: &EndpointStream, epoch: u32, past: Vec<Cut>, mirrors: u32) -> Result<(), String> {
+    fn begin(&self, stream: &EndpointStream, opened: Opened) -> Result<(), String> {
+        let Opened { epoch, past, mirrors, candidate } = opened;
         let total = self.options.total;
         if mirrors != total {
             return Err(format!("the origin counts {mirrors} mirrors of this feed, this mirror {total}"));
         }
         let past = Lineage::new(past).ok_or("the earlier epochs of the feed are out of order")?;
-        let opening = Opening { stream: stream.opening().stream, epoch, past, candidate: None };
-        self.held().begin(&opening, |cut| self.options.empty(cut)).map_err(|error| error.to_string())
+        let opening = Opening { stream: stream.opening().stream, epoch, past, candidate };
+        let _promising = locked(&self.promising);
+        let before = self.held().promised();
+        self.held().begin(&opening, |cut| self.options.empty(cut)).map_err(|error| error.to_string())?;
+        self.hear();
+        let now = self.held().promised();
+        match &self.options.promises {
+            Some(file) if now != before => {
+                file.write(now).map_err(|error| format!("the file of promises can't be written: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Promises an epoch to a candidate. The promise is durable when this returns, if the mirror has a file for it.
+    pub(crate) fn promise(
+        &self,
+        asked: Promise,
+        mirrors: u32,
+    ) -> std::io::Result<std::result::Result<Pledge, PromiseRefusal>> {
+        let _promising = locked(&self.promising);
+        // In this order: no packet of an earlier epoch is taken after the promise, also if the file can't be written.
+        if let Err(refusal) = self.held().promise(asked, mirrors) {
+            return Ok(Err(refusal));
+        }
+        if let Some(file) = &self.options.promises {
+            file.write(asked)?;
+        }
+        let (mirror, is_durable) = (self.options.number, self.options.promises.is_some());
+        tracing::info!(feed = %self.options.feed, mirror, epoch = asked.epoch, "promised an epoch to a candidate");
+        Ok(Ok(Pledge { mirror, log: self.held().pledged(), is_durable }))
+    }
+
+    /// Notes a sign of life of the origin.
+    fn hear(&self) {
+        *locked(&self.heard_at) = Some(Instant::now());
+    }
+
+    /// The time since the last sign of life of an origin, in ms.
+    pub(crate) fn silent_ms(&self) -> Option<u64> {
+        locked(&self.heard_at).map(|at| at.elapsed().as_millis() as u64)
     }
 
     /// The other mirrors, beginning behind this one, so that not all ask the same.
@@ -233,6 +288,19 @@ impl Shared {
         let MirrorOptions { number, total, .. } = self.options;
         (1..total).map(|step| (number + step) % total).collect()
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // These hold values that are replaced as a whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The wishes of an origin that has opened a stream.
+struct Opened {
+    epoch: u32,
+    past: Vec<Cut>,
+    mirrors: u32,
+    candidate: Option<u64>,
 }
 
 type Fetching = Pin<Box<dyn Future<Output = Snapshot<KeyedState>> + Send>>;
@@ -281,6 +349,7 @@ impl<'a> Following<'a> {
 
     /// Takes a packet. An error is the reason why this mirror leaves the stream.
     async fn take(&mut self, packet: Packet) -> Result<(), String> {
+        self.shared.hear();
         let (followed, cut) = {
             let mut held = self.shared.held();
             let was_current = held.is_current();
@@ -364,7 +433,7 @@ mod tests {
         let (service, unstarted) = mirror(MirrorOptions::new("flights", 1, 3));
         let node = Node::builder().service(service).start().await.unwrap();
         let mirror = unstarted.start(node.client());
-        let begin = |mirrors| FeedParams::Origin { epoch: 1, past: Vec::new(), mirrors };
+        let begin = |mirrors| FeedParams::Origin { epoch: 1, past: Vec::new(), mirrors, candidate: None };
         let mut stream = node.client().stream("flights").params(&begin(2)).open().await.unwrap();
         while stream.missing().iter().all(|missing| !missing.reason.to_string().contains("counts 2 mirrors"))
         {

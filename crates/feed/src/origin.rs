@@ -11,42 +11,39 @@
 //! While packets wait for the journal, or for the stream's window, events gather in the origin's ready queue; if that
 //! is full too, the origin refuses events as busy.
 
+mod errors;
+mod fence;
 mod orders;
+mod task;
 
+pub use self::errors::{EndError, OfferError, StartError};
+use self::fence::Fence;
 pub(crate) use self::orders::Orders;
-use self::orders::{Order, Waiting};
+use self::orders::Waiting;
 pub use self::orders::{PresentRules, Set, SetError};
-use crate::journaling::{JournalState, Journaling, WRITES_MAX};
-use crate::reading::{MirrorStatus, STATUS};
-use crate::{FeedParams, random_seed, unix_ms};
-use bytes::Bytes;
+use self::task::{Ask, Task};
+use crate::journaling::{JournalState, Journaling};
+use crate::promotion::{TakeOver, Won, mirrors_of, statuses, win};
+use crate::reading::MirrorStatus;
+use crate::{FeedParams, random_seed};
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use treefold::operators::packet::Packet;
-use treefold::{
-    Client, Error, Missing, PartitionSet, Reason, Stream, StreamEvent, StreamWave, Synchronisation,
-};
-use treefold_core::time::Instant;
-use treefold_journal::{Epoch, Journal, JournalError};
+use treefold::{Client, PartitionSet, Synchronisation};
+use treefold_journal::{Epoch, Journal};
 use treefold_mirror::checkpoint::Shortage;
-use treefold_mirror::origin::{Numbers, Outgoing, Refusal};
-use treefold_mirror::packet::Vote;
-use treefold_mirror::recovery::{Recovery, RecoveryError};
+use treefold_mirror::origin::Numbers;
+use treefold_mirror::recovery::Recovery;
 use treefold_mirror::rules::{Mode, RuleFile};
-use treefold_mirror::select::{Functions, UnknownFunction};
+use treefold_mirror::select::Functions;
 use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
 const ASKS_MAX: usize = 256;
 /// Time that a checkpoint waits for all mirrors. Later votes count too.
 const VOTES_WITHIN: Duration = Duration::from_millis(100);
-
-/// Time that mirrors have to tell how far they are, before an origin continues after a journal.
-const STATUS_WITHIN: Duration = Duration::from_millis(250);
 
 /// Settings of an origin.
 pub struct OriginOptions {
@@ -77,13 +74,33 @@ impl OriginOptions {
     }
 }
 
+impl OriginOptions {
+    fn check_empty_journal(&self) -> Result<(), StartError> {
+        match &self.journal {
+            Some(journal) if !journal.epochs().is_empty() => Err(StartError::JournalInUse),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// An origin of a feed. Dropping it ends the feed's stream; mirrors keep their state.
 #[derive(Debug)]
 pub struct Origin {
     asks: mpsc::Sender<Ask>,
     acknowledged: watch::Receiver<Acknowledged>,
     journal: Option<watch::Receiver<JournalState>>,
+    ended: Arc<OnceLock<Arc<EndError>>>,
     running: JoinHandle<()>,
+}
+
+/// An origin before it has a stream.
+struct Begun {
+    deciding: treefold_mirror::origin::Origin,
+    past: Lineage,
+    candidate: Option<u64>,
+    journal: Option<Box<dyn Journal>>,
+    /// Bytes that a mirror may be behind the others.
+    lag_bytes_max: u64,
 }
 
 /// For each incoming stream, the number up to which all its events are acknowledged: in the origin's journal, if it
@@ -131,58 +148,6 @@ pub struct OriginStatus {
     pub is_idle: bool,
 }
 
-/// The reason why an origin did not take an event.
-#[derive(Debug, thiserror::Error)]
-pub enum OfferError {
-    /// The origin refuses this event; it goes on.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The origin has ended. It may have sent the event.
-    #[error("the origin has ended")]
-    Ended,
-}
-
-/// The reason why an origin has ended by itself.
-#[derive(Debug, thiserror::Error)]
-enum EndError {
-    #[error("the stream to the mirrors is over: {0}")]
-    Stream(#[from] Error),
-    #[error("the journal has failed: {0}")]
-    Journal(Arc<str>),
-}
-
-/// The reason why an origin cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A rule names an unknown function.
-    #[error(transparent)]
-    Function(#[from] UnknownFunction),
-    /// The stream to the mirrors could not be opened.
-    #[error(transparent)]
-    Stream(#[from] Error),
-    /// The journal can't be read, or can't begin an epoch.
-    #[error("the journal: {0}")]
-    Journal(#[from] JournalError),
-    /// The feed has had as many epochs as can be counted.
-    #[error("the journal is of epoch {}, the last one; begin a new feed with another name", u32::MAX)]
-    Epochs,
-    /// The journal has something else than a feed's events.
-    #[error("the journal: {0}")]
-    Recovery(#[from] RecoveryError),
-}
-
-enum Ask {
-    Offer(Event, oneshot::Sender<Result<(), Refusal>>),
-    OfferAll(VecDeque<Event>, Numbers, oneshot::Sender<Taken>),
-    Status(oneshot::Sender<OriginStatus>),
-    HeldBy(Name, u64, oneshot::Sender<Option<String>>),
-    Flush,
-    Order(Order),
-}
-
-/// The events of a batch that the origin did not take, and the reason why it did not take the first of them.
-type Taken = (VecDeque<Event>, Result<(), Refusal>);
-
 impl Origin {
     /// Opens the stream to the mirrors of `feed` and starts. With a journal, continues after its last event.
     /// `client` needs a loop of its own, see [`Client::stream`]. To be called on a tokio runtime.
@@ -191,7 +156,7 @@ impl Origin {
     /// [`StartError`].
     pub async fn start(client: &Client, feed: &str, options: OriginOptions) -> Result<Self, StartError> {
         let OriginOptions { rules, functions, limits, epoch, copies, journal, seed } = options;
-        let mirror_lag_bytes_max = limits.mirror_lag_bytes_max as u64;
+        let lag_bytes_max = limits.mirror_lag_bytes_max as u64;
         let (deciding, past, journal) = match journal {
             None => {
                 let begin = Cut { epoch, position: 0 };
@@ -212,20 +177,75 @@ impl Origin {
                 (deciding, past, Some(journal))
             }
         };
+        let deciding = deciding.with_copies(copies);
+        Self::open(client, feed, Begun { deciding, past, candidate: None, journal, lag_bytes_max }).await
+    }
+
+    /// Takes over a feed whose origin has died: takes promises from its mirrors, and continues the log of the mirror that
+    /// is furthest. [`OriginOptions::copies`] must be that of the old origin. A journal must be empty; the feed goes on
+    /// in it.
+    ///
+    /// # Errors
+    /// [`StartError`]. Mirrors may have given a promise, and then no longer follow the old origin.
+    pub async fn take_over(
+        client: &Client,
+        feed: &str,
+        options: OriginOptions,
+        authority: TakeOver,
+    ) -> Result<Self, StartError> {
+        options.check_empty_journal()?;
+        let won = win(client, feed, options.copies, options.epoch, authority).await?;
+        Self::continue_from(client, feed, options, won).await
+    }
+
+    /// The second half of [`take_over`](Self::take_over), for a candidate that has won.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn continue_from(
+        client: &Client,
+        feed: &str,
+        options: OriginOptions,
+        won: Won,
+    ) -> Result<Self, StartError> {
+        options.check_empty_journal()?;
+        let OriginOptions { rules, functions, limits, copies, mut journal, seed, .. } = options;
+        let lag_bytes_max = limits.mirror_lag_bytes_max as u64;
+        let Won { recovery, elected, candidate } = won;
+        tracing::info!(feed, cut = %recovery.cut(), mirror = elected.mirror, "takes over");
+        let mut held = elected.held;
+        if let Some(journal) = &mut journal {
+            // All packets pass the journal once more.
+            held = elected.log.base;
+            journal.begin_after(held)?;
+            journal.begin_epoch(recovery.cut().epoch)?;
+        }
+        let past = recovery.past().clone();
+        let deciding =
+            treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
+        let deciding = if journal.is_none() { deciding.without_journal() } else { deciding };
+        let deciding = deciding.with_copies(copies);
+        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal, lag_bytes_max }).await
+    }
+
+    /// Opens the stream to the mirrors, and starts the task.
+    async fn open(client: &Client, feed: &str, begun: Begun) -> Result<Self, StartError> {
+        let Begun { deciding, past, candidate, journal, lag_bytes_max } = begun;
         let mirrors = mirrors_of(client, feed).await?;
-        let params = FeedParams::Origin { epoch: deciding.cut().epoch, past: past.ends().to_vec(), mirrors };
+        let epoch = deciding.cut().epoch;
+        let params = FeedParams::Origin { epoch, past: past.ends().to_vec(), mirrors, candidate };
         let stream = client
             .stream(feed)
             .up_filter("min")
             .synchronisation(Synchronisation::TimeOut(VOTES_WITHIN))
             .params(&params)
-            .lag_bytes_max(mirror_lag_bytes_max)
+            .lag_bytes_max(lag_bytes_max)
             .open()
             .await?;
         let (asks, received) = mpsc::channel(ASKS_MAX);
         let (telling, acknowledged) = watch::channel(Acknowledged::default());
         let task = Task {
-            deciding: deciding.with_copies(copies),
+            deciding,
             stream,
             journal: journal.map(Journaling::start),
             pending: VecDeque::new(),
@@ -234,16 +254,24 @@ impl Origin {
             mirrors,
             has_warned: false,
             sending: None,
+            fence: Fence::new(client.clone(), feed, epoch),
             waiting: Waiting::default(),
             began: std::time::Instant::now(),
         };
         let (feed, journal) = (feed.to_owned(), task.journal.as_ref().map(Journaling::watch));
+        let ended = Arc::new(OnceLock::new());
+        let telling = Arc::clone(&ended);
         let running = tokio::spawn(async move {
-            if let Err(error) = task.run().await {
+            if let Err(error) = task.run(&telling).await {
                 tracing::error!(%feed, %error, "the origin has ended");
             }
         });
-        Ok(Self { asks, acknowledged, journal, running })
+        Ok(Self { asks, acknowledged, journal, ended, running })
+    }
+
+    /// The reason why the origin has ended by itself.
+    pub fn end_reason(&self) -> Option<&EndError> {
+        self.ended.get().map(|error| &**error)
     }
 
     /// The acknowledged events. A source that dies repeats its events from the first one that is not acknowledged.
@@ -342,315 +370,13 @@ fn recover(journal: &mut dyn Journal, least: u32) -> Result<Recovery, StartError
     Ok(recovery)
 }
 
-type Sending = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
-
-struct Task {
-    deciding: treefold_mirror::origin::Origin,
-    stream: Stream,
-    journal: Option<Journaling>,
-    /// Packets that wait for the journal or for the stream, in order.
-    pending: VecDeque<Outgoing>,
-    asks: mpsc::Receiver<Ask>,
-    acknowledged: watch::Sender<Acknowledged>,
-    /// The number of mirrors that the feed may have.
-    mirrors: u32,
-    /// It has been logged that a checkpoint had no valid vote.
-    has_warned: bool,
-    /// The packet that waits for room in the stream's window.
-    sending: Option<Sending>,
-    /// Callers of [`Origin::set`].
-    waiting: Waiting,
-    began: std::time::Instant,
-}
-
-impl Task {
-    async fn run(mut self) -> Result<(), EndError> {
-        let seated = self.stream.endpoints().clone();
-        // A mirror that is behind learns it, although no event comes.
-        self.deciding.handle_mirrors(self.now(), seated.iter());
-        loop {
-            self.send_next();
-            self.tell_applied();
-            let wake = self.deciding.wake_at().filter(|_| self.pending.len() < self.pending_max());
-            let wait = wake.map(|at| Duration::from(at.since(self.now())));
-            tokio::select! {
-                biased;
-                sent = sent(&mut self.sending) => {
-                    sent?;
-                    self.sending = None;
-                }
-                () = changed(&mut self.journal) => self.note_journal()?,
-                event = self.stream.next() => self.take(event?),
-                asked = self.asks.recv() => match asked {
-                    Some(ask) => self.answer_all(ask),
-                    None => return Ok(()),
-                },
-                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                    let now = self.now();
-                    self.deciding.handle_timeout(now);
-                }
-            }
-        }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
-    }
-
-    /// Packets that may wait for the journal or the stream. Without a journal it is one, so that the events of a slow
-    /// stream gather in large packets.
-    fn pending_max(&self) -> usize {
-        if self.journal.is_some() { WRITES_MAX } else { 1 }
-    }
-
-    /// Gives packets to the journal, and the next durable one to the stream.
-    fn send_next(&mut self) {
-        while self.pending.len() < self.pending_max()
-            && let Some(outgoing) = self.deciding.poll_packet(self.now(), unix_ms())
-        {
-            if let (Some(journal), Some((first, last))) = (&mut self.journal, outgoing.events)
-                && !journal.has(last)
-            {
-                journal.write(first, last, outgoing.packet.clone());
-            }
-            self.pending.push_back(outgoing);
-        }
-        let durable = self.journal.as_ref().map_or(u64::MAX, |journal| journal.state().durable);
-        let is_durable = |outgoing: &Outgoing| outgoing.events.is_none_or(|(_, last)| last <= durable);
-        if self.sending.is_none()
-            && self.pending.front().is_some_and(is_durable)
-            && let Some(outgoing) = self.pending.pop_front()
-        {
-            let sender = self.stream.sender();
-            self.sending = Some(Box::pin(async move { sender.send(outgoing.packet).await }));
-        }
-        self.acknowledge();
-    }
-
-    /// Tells sources which events are acknowledged now.
-    fn acknowledge(&mut self) {
-        if self.deciding.advance_acknowledged() {
-            let numbers = self.deciding.acknowledged().map(|(name, number)| (name.clone(), number));
-            self.acknowledged.send_replace(Acknowledged(numbers.collect()));
-        }
-        // Also without a journal, because this forgets what a journal would need.
-        let needless = self.deciding.trim_journal();
-        if let Some(journal) = &self.journal {
-            journal.trim(needless);
-        }
-    }
-
-    fn note_journal(&mut self) -> Result<(), EndError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
-        let state = journal.state();
-        self.deciding.handle_durable(state.durable);
-        match state.problem {
-            Some(problem) if state.has_failed => Err(EndError::Journal(problem)),
-            Some(problem) => {
-                tracing::warn!(%problem, "the journal holds up all events");
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn take(&mut self, event: StreamEvent<Bytes>) {
-        match event {
-            StreamEvent::Wave(wave) => self.take_votes(&wave),
-            // A mirror that joined learns whether it lacks events.
-            StreamEvent::Changed { endpoints, .. } => {
-                self.deciding.handle_mirrors(self.now(), endpoints.iter());
-            }
-            _ => {}
-        }
-    }
-
-    fn take_votes(&mut self, wave: &StreamWave<Bytes>) {
-        let now = self.now();
-        let is_valid = take_votes(&mut self.deciding, now, wave, self.mirrors);
-        if !is_valid && !std::mem::replace(&mut self.has_warned, true) {
-            let missing = &wave.missing;
-            tracing::warn!(tag = wave.tag, ?missing, "a checkpoint has no valid vote; this is logged once");
-        }
-    }
-
-    /// Answers a source, and all others that wait, so that their events share a packet.
-    fn answer_all(&mut self, first: Ask) {
-        let now = self.now();
-        self.answer(now, first);
-        for _ in 1..ASKS_MAX {
-            match self.asks.try_recv() {
-                Ok(ask) => self.answer(now, ask),
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn answer(&mut self, now: Instant, ask: Ask) {
-        match ask {
-            // A source that does not wait for its answer has gone.
-            Ask::Offer(event, answer) => drop(answer.send(self.deciding.offer(now, event))),
-            Ask::OfferAll(events, numbers, answer) => {
-                drop(answer.send(self.take_events(now, events, numbers)));
-            }
-            Ask::Status(answer) => drop(answer.send(self.status())),
-            Ask::HeldBy(stream, number, answer) => {
-                drop(answer.send(self.deciding.selector().held_by(&stream, number).map(str::to_owned)));
-            }
-            Ask::Flush => {
-                self.deciding.release_all(now);
-                self.deciding.request_votes(now);
-            }
-            Ask::Order(order) => self.obey(now, order),
-        }
-    }
-
-    fn take_events(&mut self, now: Instant, mut events: VecDeque<Event>, numbers: Numbers) -> Taken {
-        while let Some(event) = events.front() {
-            // Cloning shares the bytes.
-            if let Err(refusal) = self.deciding.offer_numbered(now, event.clone(), numbers) {
-                return (events, Err(refusal));
-            }
-            events.pop_front();
-        }
-        (events, Ok(()))
-    }
-
-    fn status(&self) -> OriginStatus {
-        OriginStatus {
-            cut: self.deciding.cut(),
-            committed: self.deciding.log().committed(),
-            shortage: self.deciding.checkpoints().shortage(),
-            mode: self.deciding.mode(),
-            mirrors: self.stream.endpoints().clone(),
-            rules_version: self.deciding.rules_version(),
-            journal_problem: self.journal.as_ref().and_then(|journal| journal.state().problem),
-            is_idle: self.sending.is_none() && self.pending.is_empty() && self.deciding.is_idle(),
-        }
-    }
-}
-
-async fn sent(sending: &mut Option<Sending>) -> Result<u64, Error> {
-    match sending {
-        Some(sending) => sending.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn changed(journal: &mut Option<Journaling>) {
-    match journal {
-        Some(journal) => journal.changed().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// The position that all mirrors have which can go on with their state. 0 if none can.
 async fn held_by_mirrors(client: &Client, feed: &str, recovery: &Recovery) -> u64 {
-    let mirrors = client
-        .call::<Vec<MirrorStatus>>(&format!("{feed}/{STATUS}"), &())
-        .min_coverage(0.0)
-        .deadline(STATUS_WITHIN)
-        .await;
     // A mirror that does not answer, and is further behind, takes a snapshot of another one.
-    let mirrors = mirrors.ok().and_then(|reply| reply.value).unwrap_or_default();
+    let mirrors = statuses(client, feed).await;
     let goes_on = |mirror: &MirrorStatus| {
         let cut = Cut { epoch: mirror.epoch, position: mirror.position };
         mirror.is_current && recovery.past().has(cut, recovery.cut().epoch)
     };
     mirrors.iter().filter(|mirror| goes_on(mirror)).map(|mirror| mirror.position).min().unwrap_or(0)
-}
-
-/// The number of mirrors that the feed may have, as its mirrors declare it.
-async fn mirrors_of(client: &Client, feed: &str) -> Result<u32, Error> {
-    let totals = client.status().await?.totals;
-    // Nobody has a vote in a feed without mirrors; opening the stream tells the problem.
-    Ok(totals.iter().find(|known| known.service == feed).map_or(0, |known| known.agreed.total))
-}
-
-/// Takes the votes of a wave. Leases run on without a vote: mirrors whose votes can't be folded must not hold up the
-/// others for good. Returns false if there are votes of which none is valid.
-fn take_votes(
-    deciding: &mut treefold_mirror::origin::Origin,
-    now: Instant,
-    wave: &StreamWave<Bytes>,
-    mirrors: u32,
-) -> bool {
-    let missing: Vec<u32> = wave.missing.iter().flat_map(|missing| missing.partitions.iter()).collect();
-    let mut is_voted = false;
-    for vote in wave.packets.iter().filter_map(read_vote).filter(|vote| vote.total() == mirrors) {
-        deciding.handle_votes(now, &vote, &missing);
-        is_voted = true;
-    }
-    if !is_voted {
-        deciding.handle_silence(now, &missing);
-    }
-    is_voted || (wave.packets.is_empty() && !wave.missing.iter().any(is_failed_fold))
-}
-
-fn is_failed_fold(missing: &Missing) -> bool {
-    matches!(missing.reason, Reason::FilterFailed(_))
-}
-
-/// Reads the row that mirrors send; see [`Vote::to_numbers`].
-fn read_vote(packet: &Bytes) -> Option<Vote> {
-    let packet = Packet::read(packet).ok()?;
-    let mut numbers = [0; 4];
-    for (at, number) in numbers.iter_mut().enumerate() {
-        *number = packet.i64(at).ok()?;
-    }
-    Vote::from_numbers(numbers, packet.i64s(4).ok()?.iter().collect())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
-    use super::*;
-    use treefold::operators::packet::Row;
-    use treefold_core::time::Duration;
-    use treefold_mirror::origin::LEASE_DEFAULT;
-    use treefold_mirror::packet::{Holding, Monitored};
-
-    fn wave(packets: Vec<Bytes>, missing: &[u32]) -> StreamWave<Bytes> {
-        let away = Missing {
-            partitions: PartitionSet::from_iter(missing.iter().copied()),
-            node: None,
-            reason: Reason::FilterFailed("arrays of 2 and 3 numbers".into()),
-        };
-        StreamWave { tag: 1, packets, contributors: PartitionSet::new(), missing: vec![away] }
-    }
-
-    fn vote(total: u32) -> Bytes {
-        let vote = Vote::of(0, total, 1, Holding::Has(0), Monitored::default());
-        let (numbers, held) = vote.to_numbers();
-        numbers.into_iter().fold(Row::new(), Row::i64).i64s(held).packet().into_bytes()
-    }
-
-    fn deciding() -> treefold_mirror::origin::Origin {
-        let (rules, begin) = (Arc::new(RuleFile::default()), Cut { epoch: 1, position: 0 });
-        let (functions, limits) = (Functions::new(), MirrorLimits::default());
-        let mut deciding = treefold_mirror::origin::Origin::new(begin, rules, functions, limits, 1).unwrap();
-        deciding.handle_mirrors(Instant::START, 0..2);
-        deciding
-    }
-
-    #[test]
-    fn leases_run_out_although_votes_cannot_be_folded() {
-        let mut deciding = deciding();
-        let late = Instant::START + LEASE_DEFAULT + Duration::from_secs(1);
-        assert!(!take_votes(&mut deciding, Instant::START, &wave(Vec::new(), &[0, 1]), 2));
-        assert_eq!(deciding.checkpoints().mirrors().count(), 2);
-        assert!(!take_votes(&mut deciding, late, &wave(Vec::new(), &[0, 1]), 2));
-        assert_eq!(deciding.checkpoints().mirrors().count(), 0);
-    }
-
-    #[test]
-    fn votes_of_another_number_of_mirrors_are_not_counted() {
-        let mut deciding = deciding();
-        assert!(!take_votes(&mut deciding, Instant::START, &wave(vec![vote(3)], &[]), 2));
-        assert_eq!(deciding.checkpoints().shortage(), None);
-        assert_eq!(deciding.checkpoints().mirrors().next(), Some((0, None)));
-        assert!(take_votes(&mut deciding, Instant::START, &wave(vec![vote(2)], &[]), 2));
-        assert_eq!(deciding.checkpoints().mirrors().next(), Some((0, Some(0))));
-    }
 }

@@ -57,7 +57,7 @@ impl Aggregation for Getting {
     }
 }
 
-/// The state of one mirror.
+/// The state of one mirror. It has thirteen fields, because a report shows all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorStatus {
     /// The mirror's number.
@@ -75,6 +75,14 @@ pub struct MirrorStatus {
     pub rules_version: u32,
     /// All mirrors have the events up to this position.
     pub committed: u64,
+    /// True if a new origin could continue its log.
+    pub has_state: bool,
+    /// The epoch that the mirror has promised to an origin that takes over; 0 if none.
+    pub promised: u32,
+    /// True if its promises outlive its process.
+    pub keeps_promises: bool,
+    /// The time since it has heard of its origin, in ms; `None` if it has had none.
+    pub silent_ms: Option<u64>,
     /// Readers that it serves.
     pub readers: usize,
     /// Readers that wait for a snapshot.
@@ -82,6 +90,11 @@ pub struct MirrorStatus {
 }
 
 impl MirrorStatus {
+    /// The last epoch that the mirror follows or has promised.
+    pub fn known(&self) -> u32 {
+        self.epoch.max(self.promised)
+    }
+
     pub(crate) fn of(shared: &Shared) -> Self {
         let held = shared.held();
         let (mirror, cut) = (held.mirror(), held.mirror().cut());
@@ -93,6 +106,10 @@ impl MirrorStatus {
             keys: mirror.state().len(),
             rules_version: mirror.rules_version(),
             committed: mirror.log().committed(),
+            has_state: held.pledged().is_some(),
+            promised: held.promised().epoch,
+            keeps_promises: shared.options.promises.is_some(),
+            silent_ms: shared.silent_ms(),
             readers: shared.serving.readers(),
             pending_requests: shared.serving.pending(),
         }

@@ -72,6 +72,11 @@ impl Acknowledging {
         self.durable = Some(position);
     }
 
+    /// Notes that there is no journal: events are acknowledged by their copies alone.
+    pub fn forget_journal(&mut self) {
+        self.durable = None;
+    }
+
     /// Acknowledges the marks up to the position that is durable and that `copies` mirrors have (`held`).
     /// Returns true if any number has grown.
     pub fn advance(&mut self, held: Option<u64>) -> bool {

@@ -157,6 +157,18 @@ impl Origin {
         self
     }
 
+    /// Continues without a journal: the events come from the log of a mirror.
+    #[must_use]
+    pub fn without_journal(mut self) -> Self {
+        self.acknowledging.forget_journal();
+        self
+    }
+
+    /// The number of mirrors that must have an event before it is acknowledged.
+    pub fn copies(&self) -> u32 {
+        self.acknowledging.copies()
+    }
+
     /// Takes an event of a source. The first event of a stream may have any number.
     ///
     /// # Errors

@@ -25,6 +25,7 @@
 use crate::event::Name;
 use crate::vector::{Cut, Lineage};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Least number of mirrors of a feed in which a candidate may take over without a person's order: with fewer, one
@@ -117,7 +118,7 @@ pub enum Unelectable {
 /// The reason why a candidate is not elected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{needs} of the feed's {total} mirrors must promise epoch {epoch} and have a state; these did: {}; without a state: \
+    "{needs} of the feed's {total} mirrors must promise epoch {epoch} and have a state; these do: {}; without a state: \
      {}; without a durable promise: {}; the others did not answer",
     list(.promised), list(.stateless), list(.forgetful)
 )]
@@ -230,7 +231,8 @@ impl Election {
                 Some(log) => counted.push((mirror, log)),
             }
         }
-        let furthest = counted.iter().max_by_key(|(_, log)| log.standing);
+        // Of equal mirrors, the one with the longest log: it helps most of the others.
+        let furthest = counted.iter().max_by_key(|(_, log)| (log.standing, Reverse(log.base)));
         let Some(&(mirror, log)) = furthest.filter(|_| counted.len() as u32 >= self.needs) else {
             let promised = counted.iter().map(|&(mirror, _)| mirror).collect();
             let (epoch, total, needs) = (self.promise.epoch, self.total, self.needs);

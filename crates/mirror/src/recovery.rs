@@ -233,7 +233,7 @@ impl Needed {
         Self { entries: VecDeque::new(), entries_max: ENTRIES_MAX, trimmed: position }
     }
 
-    /// Those of a mirror.
+    /// The packets that a mirror must keep.
     pub(crate) fn at_mirror(position: u64) -> Self {
         Self { entries_max: MIRROR_ENTRIES_MAX, ..Self::new(position) }
     }

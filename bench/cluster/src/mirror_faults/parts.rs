@@ -16,6 +16,9 @@ use treefold_cli::exit::Failure;
 
 /// Time between two attempts to start a part again whose predecessor has just died.
 const RESTART_INTERVAL: Duration = Duration::from_millis(20);
+/// Options with which one of three mirrors may be dead when another origin takes over.
+const COPIES: [&str; 2] = ["--copies", "2"];
+const STANDBY: [&str; 3] = ["--standby", "--silence", "1500ms"];
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A part of the feed that can be killed.
@@ -34,6 +37,17 @@ impl Part {
     }
 }
 
+/// How a feed goes on when its origin dies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Succession {
+    /// The origin starts again with its journal, which is forced to the disk by this policy.
+    Journal(String),
+    /// Another origin takes over from the mirrors.
+    Standby,
+    /// Another origin begins a new feed.
+    Nothing,
+}
+
 /// The process of a display.
 struct Display {
     child: Child,
@@ -50,33 +64,35 @@ pub(super) struct Feed {
     source_addr: SocketAddr,
     /// The server with the events, if they come from JetStream.
     nats: Option<Nats>,
-    sync: String,
+    succession: Succession,
     /// Origins that were started.
     origins: u32,
     directory: TempDir,
 }
 
 impl Feed {
-    /// Starts all processes. `sync` is the journal's policy, or none.
+    /// Starts all processes.
     pub(super) async fn start(
         mirrors: u32,
         displays: u32,
-        sync: &str,
+        succession: Succession,
         rules: &str,
         nats: Option<Nats>,
     ) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::failed(format!("can't prepare the feed: {error}"));
         let directory = tempfile::tempdir().map_err(failed)?;
         std::fs::write(directory.path().join("rules.toml"), rules).map_err(failed)?;
-        let serve = |mirror| format!("mirror=flights:partitions={mirror}/{mirrors}");
+        let serve = |mirror| {
+            let promises = directory.path().join(format!("promises-{mirror}"));
+            format!("mirror=flights:partitions={mirror}/{mirrors}:promises={}", promises.display())
+        };
         let told = (0..mirrors).map(|mirror| vec!["--serve".to_owned(), serve(mirror)]).collect();
         let fleet = Fleet::start_told(told).await?;
         fleet.meet().await?;
         // A free port, which the origin keeps over its lives.
         let source_addr =
             TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(failed)?;
-        let sync = sync.to_owned();
-        let origin = start_origin(&fleet, &directory, &source(source_addr, nats.as_ref()), &sync, 1)?;
+        let origin = start_origin(&fleet, &directory, &source(source_addr, nats.as_ref()), &succession, 1)?;
         let mut feed = Self {
             mirrors: fleet,
             origin,
@@ -84,7 +100,7 @@ impl Feed {
             seen: (0..displays).map(|_| Seen::default()).collect(),
             source_addr,
             nats,
-            sync,
+            succession,
             origins: 1,
             directory,
         };
@@ -150,9 +166,10 @@ impl Feed {
                 // A node may still be told of the connection that broke.
                 loop {
                     self.origins += 1;
-                    let (directory, sync) = (&self.directory, &self.sync);
+                    let (directory, succession) = (&self.directory, &self.succession);
                     let source = source(self.source_addr, self.nats.as_ref());
-                    self.origin = start_origin(&self.mirrors, directory, &source, sync, self.origins)?;
+                    self.origin =
+                        start_origin(&self.mirrors, directory, &source, succession, self.origins)?;
                     tokio::time::sleep(RESTART_INTERVAL).await;
                     let ended = self.origin.try_wait().map_err(|error| Failure::failed(error.to_string()))?;
                     match ended {
@@ -209,18 +226,22 @@ fn start_origin(
     mirrors: &Fleet,
     directory: &TempDir,
     source: &str,
-    sync: &str,
+    succession: &Succession,
     epoch: u32,
 ) -> Result<Child, Failure> {
     let file = |name: &str| directory.path().join(name).display().to_string();
     let mut words = vec!["mirror".to_owned(), "feed".to_owned(), "flights".to_owned()];
     words.extend([source.to_owned(), "--rules".to_owned(), file("rules.toml")]);
-    if sync == "none" {
+    let more: Vec<String> = match succession {
         // Without a journal nobody else tells the origin its epoch.
-        words.extend(["--epoch".to_owned(), epoch.to_string()]);
-    } else {
-        words.extend(["--journal".to_owned(), file("journal"), "--sync".to_owned(), sync.to_owned()]);
-    }
+        Succession::Nothing => vec!["--epoch".to_owned(), epoch.to_string()],
+        Succession::Journal(sync) => {
+            vec!["--journal".to_owned(), file("journal"), "--sync".to_owned(), sync.clone()]
+        }
+        Succession::Standby if epoch == 1 => COPIES.map(str::to_owned).to_vec(),
+        Succession::Standby => [&COPIES[..], &STANDBY].concat().into_iter().map(str::to_owned).collect(),
+    };
+    words.extend(more);
     spawn(mirrors, &words, Stdio::null())
 }
 

@@ -17,6 +17,7 @@ mod mirror_set;
 mod nodes;
 #[cfg(feature = "wasm")]
 mod operators;
+mod promotion;
 mod pseudo_terminal;
 mod pushes;
 mod real;

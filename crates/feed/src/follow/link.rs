@@ -155,6 +155,10 @@ mod tests {
             keys,
             rules_version,
             committed,
+            has_state: true,
+            promised: 0,
+            keeps_promises: false,
+            silent_ms: None,
             readers,
             pending_requests,
         }

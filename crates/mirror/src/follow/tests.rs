@@ -171,3 +171,64 @@ fn later_epoch_keeps_the_state_that_it_continues_and_no_other() {
         assert_eq!(resumes.is_ok(), kept == 3, "a reader goes on too: {resumes:?}");
     }
 }
+
+fn promoted(stream: u64, epoch: u32, past: &[Cut], candidate: u64) -> Opening {
+    Opening { candidate: Some(candidate), ..opening(stream, epoch, past) }
+}
+
+#[test]
+fn mirror_that_has_promised_takes_no_packet_and_no_origin_of_an_earlier_epoch() {
+    let (mut mirror, mut first) = (follower(0), origin(1));
+    mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    mirror.take(&sent(&mut first, 1), 0).unwrap();
+    mirror.take(&checkpoint(&mut first), 0).unwrap();
+    let promise = Promise { epoch: 3, candidate: 7 };
+    assert_eq!(mirror.promise(promise, 3), Err(PromiseRefusal::Total { given: 3, known: 2 }));
+    mirror.promise(promise, 2).unwrap();
+    mirror.promise(promise, 2).unwrap();
+    let later = PromiseRefusal::Later { asked: 3, known: 3 };
+    assert_eq!(mirror.promise(Promise { epoch: 3, candidate: 8 }, 2), Err(later));
+    let refused = mirror.take(&sent(&mut first, 2), 0).unwrap_err();
+    assert_eq!(refused, MirrorError::Promised { promised: 3, known: 1 });
+    assert_eq!(mirror.pledged().map(|log| log.standing), Some(Standing { adopted: 1, position: 1 }));
+
+    let old = |given| Err(BeginError::Old { known: 3, given });
+    let ends = [Cut { epoch: 1, position: 1 }];
+    assert_eq!(mirror.begin(&opening(1, 1, &[]), empty), old(1), "its own stream");
+    assert_eq!(mirror.begin(&opening(2, 3, &ends), empty), old(3), "a restarted origin of this epoch");
+    assert_eq!(mirror.begin(&promoted(3, 3, &ends, 8), empty), old(3), "another candidate");
+    mirror.begin(&promoted(4, 3, &ends, 7), empty).unwrap();
+    assert_eq!(mirror.mirror().cut(), Cut { epoch: 3, position: 1 });
+}
+
+#[test]
+fn origin_whose_journal_does_not_know_a_take_over_is_refused() {
+    let mut mirror = follower(0);
+    let ends = [Cut { epoch: 1, position: 0 }];
+    mirror.begin(&promoted(1, 2, &ends, 7), empty).unwrap();
+    let stale = mirror.begin(&opening(2, 5, &ends), empty);
+    assert_eq!(stale, Err(BeginError::Superseded { taken_over: 2 }));
+    let knows = [ends[0], Cut { epoch: 2, position: 0 }];
+    mirror.begin(&opening(3, 5, &knows), empty).unwrap();
+    mirror.begin(&opening(4, 6, &[]), empty).unwrap();
+}
+
+#[test]
+fn former_state_is_kept_until_the_next_epoch_is_adopted() {
+    let (mut mirror, mut first) = (follower(0), origin(1));
+    mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    assert_eq!(mirror.pledged(), None, "no checkpoint has found it complete");
+    for number in 1..=3 {
+        mirror.take(&sent(&mut first, number), 0).unwrap();
+    }
+    mirror.take(&checkpoint(&mut first), 0).unwrap();
+    let standing =
+        |mirror: &Follower<_>| mirror.pledged().map(|log| (log.standing.adopted, log.standing.position));
+    assert_eq!(standing(&mirror), Some((1, 3)));
+    // The second epoch does not have event 3, and the third one has.
+    mirror.begin(&promoted(2, 2, &[Cut { epoch: 1, position: 2 }], 7), empty).unwrap();
+    assert_eq!((mirror.mirror().cut().position, standing(&mirror)), (0, Some((1, 3))));
+    assert_eq!(mirror.tail(0).unwrap().count(), 3);
+    mirror.begin(&promoted(3, 3, &[Cut { epoch: 1, position: 3 }], 8), empty).unwrap();
+    assert_eq!((mirror.mirror().cut(), standing(&mirror)), (Cut { epoch: 3, position: 3 }, Some((3, 3))));
+}

@@ -72,15 +72,15 @@ struct World {
     step: u64,
     now: Instant,
     mirrors: Vec<Option<Follower<KeyedState>>>,
-    /// What each mirror would find after a restart.
+    /// The promise that each mirror would find after a restart.
     promises: Vec<Promise>,
     origins: Vec<Running>,
     candidates: Vec<Candidate>,
     streams: u64,
     /// Each elected epoch with its step.
     elected: Vec<(u32, u64)>,
-    /// Keys of acknowledged events.
-    acknowledged: Vec<String>,
+    /// Acknowledged events, with their epochs and keys.
+    acknowledged: Vec<(u32, String)>,
 }
 
 fn origin_key(epoch: u32, number: u64) -> String {
@@ -244,7 +244,7 @@ impl World {
         let number = running.deciding.acknowledged().find_map(number).unwrap_or(0);
         for number in running.acknowledged + 1..=number {
             let offered = running.offered[number as usize - 1];
-            self.acknowledged.push(origin_key(epoch, number));
+            self.acknowledged.push((epoch, origin_key(epoch, number)));
             if let Some((later, _)) = self.elected.iter().find(|&&(later, at)| later > epoch && at < offered)
             {
                 return Some(format!(
@@ -337,25 +337,29 @@ impl World {
         if follower.promised() != promise || follower.known() != promise.epoch {
             return None;
         }
+        let Standing { position, .. } = elected.log.standing;
+        if follower.pledged().is_none_or(|log| log.standing.position != position) {
+            // The mirror has restarted since its pledge.
+            return None;
+        }
         let mut recovery = Recovery::of_mirror(promise.epoch, &elected);
         for packet in follower.tail(elected.log.base).ok()? {
             recovery.take_packet(packet).unwrap();
         }
-        let Standing { position, .. } = elected.log.standing;
-        if recovery.position() != position {
-            // The mirror has restarted since its pledge, and has a state again.
-            return None;
-        }
+        assert_eq!(recovery.position(), position);
         self.elected.push((promise.epoch, self.step));
         let held = follower.standing_state();
-        if let Some(lost) = self.acknowledged.iter().find(|key| held.value(key).is_none()) {
+        // An origin that is elected late may find a later one, whose events it need not have: it will acknowledge nothing.
+        let is_lost = |(epoch, key): &&(u32, String)| *epoch < promise.epoch && held.value(key).is_none();
+        if let Some((_, lost)) = self.acknowledged.iter().find(is_lost) {
             return Some(format!(
                 "epoch {} begins at {position} without acknowledged event {lost}",
                 promise.epoch
             ));
         }
         let (past, held) = (recovery.past().clone(), elected.held);
-        let next = Origin::recover(recovery, held, rules(), Functions::new(), LIMITS, 1).unwrap();
+        let next =
+            Origin::recover(recovery, held, rules(), Functions::new(), LIMITS, 1).unwrap().without_journal();
         self.run(next, past, Some(promise.candidate));
         let last = self.origins.len() - 1;
         for mirror in 0..self.total() {
@@ -414,12 +418,13 @@ fn model_finds_defects() {
     // Each search begins shortly before the first seed that showed the defect, and goes on if the model has changed.
     for (sabotage, first) in [
         (Sabotage::FewPledges, 0),
-        (Sabotage::PositionFirst, 11_100),
-        (Sabotage::AdoptedAtOnce, 200),
-        (Sabotage::ForgottenPromises, 100),
+        (Sabotage::PositionFirst, 0),
+        (Sabotage::AdoptedAtOnce, 0),
+        (Sabotage::ForgottenPromises, 0),
         (Sabotage::FewCopies, 0),
     ] {
         let (violation, ..) = play(first..first + 40_000, sabotage);
+        println!("{sabotage:?}: {violation:?}");
         assert!(violation.is_some(), "{sabotage:?} is not found");
     }
 }
@@ -457,7 +462,7 @@ fn error_names_the_mirrors_that_promised() {
     election.take(pledge(11, Some((2, 5))));
     assert_eq!(
         election.elected().unwrap_err().to_string(),
-        "6 of the feed's 11 mirrors must promise epoch 4 and have a state; these did: 0; without a state: 3; without \
+        "6 of the feed's 11 mirrors must promise epoch 4 and have a state; these do: 0; without a state: 3; without \
          a durable promise: 9; the others did not answer"
     );
 }

@@ -268,6 +268,38 @@ proptest! {
 }
 
 #[test]
+fn mirror_keeps_packets_whose_events_a_source_may_repeat_and_gives_them_to_mirrors_that_join() {
+    let rules = rules("[[rule]]\nname='o'\noverwrite={type='t0',run=9,max_age_ms=1000}");
+    let mut writing = Writing::new(&rules);
+    // Event 2 is held back, so the source repeats it, and event 3 with it.
+    for (number, key, kind) in [(1, 1, 0), (2, 1, 0), (3, 2, 1)] {
+        writing.origin.offer(at(0), event("s", number, key, kind)).unwrap();
+        writing.write(0);
+    }
+    let limits = MirrorLimits { resume_bytes_max: 1, ..LIMITS };
+    let mut mirror = Mirror::new(Snapshot::beginning(Cut { epoch: 1, position: 0 }, empty()), &limits);
+    for (_, _, packet) in &writing.records {
+        mirror.take(packet).unwrap();
+    }
+    mirror.take(&Down::write_commit(2)).unwrap();
+    assert_eq!(
+        mirror.log().after(0).unwrap().count(),
+        2,
+        "all is committed, and one packet is enough to resume"
+    );
+    let bytes = mirror.snapshot().write(100);
+    let joined = Mirror::new(Snapshot::read(&bytes, empty()).unwrap(), &limits);
+    assert_eq!(joined.log().after(0).unwrap().count(), 2);
+    // The held event is sent, and everything is decided.
+    writing.origin.release_all(at(0));
+    writing.write(0);
+    mirror.take(&writing.records.last().unwrap().2).unwrap();
+    mirror.take(&Down::write_commit(3)).unwrap();
+    assert!(mirror.log().oldest() > 1);
+    assert_eq!(mirror.snapshot().recent.len(), 0);
+}
+
+#[test]
 fn unnumbered_events_go_on_behind_all_that_the_last_origin_has_mirrored() {
     let held = rules(
         "[[rule]]\nname = 'r'\n[rule.tuple]\nof = [{ type = 't1' }, { type = 't2' }]\nwithin_ms = 1000\nbecomes = 'd'",

@@ -6,6 +6,7 @@ use super::origin_node::{self, GOODBYE};
 use super::report::Reports;
 use super::rules::Rules;
 use super::sources::{Counted, SourceArgs, Sources};
+use super::take_over::TakeOverArgs;
 use crate::commands::top::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -17,7 +18,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use treefold::Node;
-use treefold_feed::origin::StartError;
 use treefold_feed::{Acknowledged, Origin, OriginDesk, OriginOptions, OriginStatus};
 use treefold_mirror::rules::RuleFile;
 use treefold_sources::Stopper;
@@ -82,6 +82,9 @@ pub(crate) struct Feed {
 
     #[command(flatten)]
     settings: SourceArgs,
+
+    #[command(flatten)]
+    taking_over: TakeOverArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -95,6 +98,7 @@ Examples:
   treefold mirror feed flights flights.jsonl --rules rules.toml --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 --journal flights.journal --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 http:127.0.0.1:7801 --epoch 2 --at 127.0.0.1:7700
+  treefold mirror feed flights tcp:127.0.0.1:7800 --copies 2 --take-over --at 127.0.0.1:7700
   treefold mirror set flights --overwrite position=40 --at 127.0.0.1:7700
   treefold call flights/get --at 127.0.0.1:7700 --params '{\"keys\": [\"DL146\"]}'";
 
@@ -157,11 +161,8 @@ impl Feed {
         endings: &mut Endings,
     ) -> Result<Fed, Failure> {
         let types = options.rules.types.clone();
-        let origin = match Origin::start(&node.client(), &self.feed, options).await {
-            Ok(origin) => Arc::new(origin),
-            Err(StartError::Stream(error)) => return Err(crate::commands::failure_of(error)),
-            Err(error) => return Err(Failure::failed(error.to_string())),
-        };
+        let origin = self.taking_over.start(&node.client(), &self.feed, options, endings).await?;
+        let origin = Arc::new(origin);
         desk.attend(&origin);
         let (began, before) = (Instant::now(), origin.status().await.map_or(0, |status| status.cut.position));
         let (stopper, stop) = Stopper::new();
@@ -175,7 +176,9 @@ impl Feed {
             }
         }
         let mut reports = Reports::every(self.report, format);
-        run_all(&mut sources, &stopper, &origin, endings, &mut reports).await?;
+        let run = run_all(&mut sources, &stopper, &origin, endings, &mut reports).await;
+        // Sources fail because the origin has ended, and not the other way round.
+        run.map_err(|failure| origin.end_reason().map_or(failure, |why| Failure::failed(why.to_string())))?;
         let status = tokio::select! {
             status = confirmed(&origin, &self.feed, self.timeout) => status?,
             () = endings.next() => return Err(Failure::failed("stopped before the mirrors confirmed all events")),
@@ -253,7 +256,10 @@ async fn confirmed(origin: &Origin, feed: &str, within: Duration) -> Result<Orig
     loop {
         origin.flush().await;
         sleep(VOTES_EVERY).await;
-        let ended = || Failure::failed("the stream to the mirrors is over");
+        let ended = || {
+            let why = origin.end_reason().map(ToString::to_string);
+            Failure::failed(why.unwrap_or_else(|| "the stream to the mirrors is over".to_owned()))
+        };
         let status = origin.status().await.ok_or_else(ended)?;
         let is_confirmed = status.mirrors.is_empty() || status.committed == status.cut.position;
         if status.is_idle && is_confirmed {

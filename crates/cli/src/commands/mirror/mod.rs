@@ -4,7 +4,7 @@
 //! - [`functions`]: the functions that rules name.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
 //! - [`feed`]: is the origin of a feed, on a node of its own ([`origin_node`]); [`sources`]: its sources; [`journal`]: its
-//!   journal; [`report`]: its state while it runs. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
+//!   journal; [`report`]: its state while it runs; [`take_over`]: how it takes over from a dead one. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
 //!   [`status`] shows its mirrors and its origin.
 //! - [`flights`]: writes a trace of an airline.
 
@@ -20,6 +20,7 @@ mod rules;
 pub(crate) mod set;
 mod sources;
 mod status;
+mod take_over;
 mod trace;
 mod watch;
 

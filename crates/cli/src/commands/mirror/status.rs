@@ -186,6 +186,10 @@ mod tests {
             keys: 3,
             rules_version: 1,
             committed: 5,
+            has_state: true,
+            promised: 0,
+            keeps_promises: false,
+            silent_ms: None,
             readers: 2,
             pending_requests: 0,
         };

@@ -25,6 +25,10 @@ pub(crate) fn status(mirror: u32, position: u64) -> MirrorStatus {
         keys: 3,
         rules_version: 1,
         committed: position.saturating_sub(10),
+        has_state: true,
+        promised: 0,
+        keeps_promises: false,
+        silent_ms: None,
         readers: 1,
         pending_requests: 0,
     }
