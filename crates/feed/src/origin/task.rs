@@ -233,7 +233,7 @@ impl Task {
         (events, Ok(()))
     }
 
-    fn status(&self) -> OriginStatus {
+    pub(super) fn status(&self) -> OriginStatus {
         OriginStatus {
             cut: self.deciding.cut(),
             committed: self.deciding.log().committed(),
