@@ -96,6 +96,10 @@ impl Held {
 
 /// The effect of an event on its run.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value is matched at once, and boxing would allocate for each run"
+)]
 pub(crate) enum Ran {
     /// The event is sent, over the held one if there was one.
     Send(Event, Option<Held>),
