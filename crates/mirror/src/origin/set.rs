@@ -4,7 +4,7 @@ use super::{Boundary, Origin};
 use crate::adapt::next_mode;
 use crate::change::{CHANGES_WAITING_MAX, Change, ChangeError, ModeChoice, Version};
 use crate::packet::Monitored;
-use crate::rules::{Mode, RuleFile};
+use crate::rules::Mode;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use treefold_core::time::Instant;
