@@ -42,7 +42,7 @@ use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
 const ASKS_MAX: usize = 256;
-/// Time that a checkpoint waits for all mirrors. Later votes count too.
+/// Time that a checkpoint waits for all mirrors. A later vote is dropped, and the next checkpoint covers it.
 const VOTES_WITHIN: Duration = Duration::from_millis(100);
 
 /// Settings of an origin.
@@ -225,7 +225,8 @@ impl Origin {
             treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
         let deciding = if journal.is_none() { deciding.without_journal() } else { deciding };
         let deciding = deciding.with_copies(copies);
-        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal, lag_bytes_max }).await
+        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal, lag_bytes_max })
+            .await
     }
 
     /// Opens the stream to the mirrors, and starts the task.
