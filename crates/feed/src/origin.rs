@@ -42,7 +42,7 @@ use treefold_mirror::{Cut, Event, Lineage, MirrorLimits, Name};
 
 /// Requests of sources that may wait. Above it, sources wait before they hand one over.
 const ASKS_MAX: usize = 256;
-/// Time that a checkpoint waits for all mirrors. Later votes count too.
+/// Time that a checkpoint waits for all mirrors. A later vote is dropped, and the next checkpoint covers it.
 const VOTES_WITHIN: Duration = Duration::from_millis(100);
 
 /// Settings of an origin.

@@ -97,6 +97,17 @@ impl<P: Payload> Wave<P> {
         others.fold(rest, |rest, child| rest.difference(&child.promises()))
     }
 
+    /// Notes which partitions children are asked for although they have arrived. An answered wave that is asked for more
+    /// has kept what it gave, and asks its new subtrees for all that they hold.
+    pub(crate) fn note_asked_again(&mut self, trees: &[Tree]) {
+        if self.losses.changed.is_some() && !self.parts.claimed().is_empty() {
+            for tree in trees {
+                let had = tree.partitions().intersection(self.parts.claimed());
+                self.losses.note_changed(&had);
+            }
+        }
+    }
+
     /// Cancels children that work only on partitions that have arrived by another way.
     pub(crate) fn dismiss_rivals(&mut self, cx: &mut Context<P>, now: Instant) {
         if !self.losses.have_rivals {

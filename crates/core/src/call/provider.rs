@@ -226,6 +226,7 @@ impl<P: Payload> Wave<P> {
             child.more.repair_at = desk.cx.patience_until(answer_at).silent_at(now, child.height());
             children.push(child);
         }
+        self.note_asked_again(trees);
         self.seat.children.extend(children, Asked::due_at);
     }
 

@@ -283,7 +283,7 @@ pub(crate) fn service_of(name: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::config::{NodeConfig, Tuning};
     use crate::input::Input;
@@ -301,9 +301,9 @@ mod tests {
     use alloc::sync::Arc;
     use bytes::Bytes;
 
-    const NOW: Instant = Instant::START;
+    pub(crate) const NOW: Instant = Instant::START;
 
-    fn name_of(number: u8) -> NodeId {
+    pub(crate) fn name_of(number: u8) -> NodeId {
         NodeId::new(([10, 0, 0, number], 7700).into(), 1)
     }
 
@@ -314,7 +314,7 @@ mod tests {
     }
 
     /// Node 0, which knows three replicas of the one partition: 1, 2 and 3.
-    fn front() -> Node<Bytes> {
+    pub(crate) fn front() -> Node<Bytes> {
         let config = NodeConfig {
             card: card(0, PartitionSet::new()),
             kinds: Vec::new(),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     /// A wave in which these replicas have failed.
-    fn wave(failed: &[u8]) -> Wave<Bytes> {
+    pub(crate) fn wave(failed: &[u8]) -> Wave<Bytes> {
         let later = NOW + Duration::from_secs(1);
         let opening = Opening {
             tag: Tag { wave: crate::id::WaveId { origin: 1, sequence: 1 }, branch: 0 },

@@ -215,3 +215,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn child_that_is_asked_for_what_has_arrived_is_dismissed() {
+    use crate::call::repair::tests::{NOW, front, name_of, wave};
+    use crate::wave::contributors::Part;
+    let (mut front, mut wave) = (front(), wave(&[3]));
+    let one = PartitionSet::first(1);
+    wave.claim(Part { payload: Bytes::from_static(b"1"), contributors: one.clone() });
+    wave.losses.note_part(&one);
+    wave.dismiss_rivals(&mut front.cx, NOW);
+    wave.adopt(&mut desk!(front), NOW, 0, &[Tree::leaf(name_of(1), one.clone())]);
+    assert_eq!(wave.seat.children.iter_open().count(), 1);
+    wave.losses.note_part(&one);
+    wave.dismiss_rivals(&mut front.cx, NOW);
+    assert_eq!(wave.seat.children.iter_open().count(), 0);
+}

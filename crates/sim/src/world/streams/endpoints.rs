@@ -37,7 +37,7 @@ pub struct Seat {
     /// The packets that it was told it missed: the first and the last of each row.
     pub missed: Vec<(u64, u64)>,
     /// The time at which it has taken all packets that it got.
-    busy_until: Instant,
+    pub(super) busy_until: Instant,
 }
 
 /// A packet that an endpoint sent.

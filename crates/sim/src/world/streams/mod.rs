@@ -167,6 +167,13 @@ impl World {
         }
     }
 
+    /// Returns how long slow endpoints still need for the packets that they have been given.
+    pub fn packets_in_hand(&self) -> Duration {
+        let until =
+            self.streams.seats.values().filter(|seat| !seat.is_over).map(|seat| seat.busy_until).max();
+        until.map_or(Duration::ZERO, |until| self.now.until(until))
+    }
+
     /// Removes the filters and users of the process at `at`, because it is gone.
     pub(super) fn lose_streams_at(&mut self, at: usize) {
         let id = self.places[at].id;
