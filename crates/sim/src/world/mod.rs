@@ -394,12 +394,7 @@ impl World {
     }
 
     /// Feeds inputs to the node at `at` now. Their effects, which may bring further inputs, come behind all of them.
-    fn feed_all(
-        &mut self,
-        at: usize,
-        inputs: impl IntoIterator<Item = Input<Ink>>,
-        watch: &mut dyn Watch,
-    ) {
+    fn feed_all(&mut self, at: usize, inputs: impl IntoIterator<Item = Input<Ink>>, watch: &mut dyn Watch) {
         let place = &mut self.places[at];
         match place.life {
             Life::Gone => return,
