@@ -212,7 +212,8 @@ impl Shared {
     pub(crate) fn new(options: MirrorOptions) -> Self {
         let MirrorOptions { number, total, ref limits, .. } = options;
         let promise = options.promises.as_ref().map(PromiseFile::found).unwrap_or_default();
-        let follower = Follower::new(number, total, options.empty(Cut::default()), limits).with_promise(promise);
+        let follower =
+            Follower::new(number, total, options.empty(Cut::default()), limits).with_promise(promise);
         let serving = Serving::new(options.readers.clone());
         let (held, heard_at) = (Mutex::new(follower), Mutex::new(None));
         Self { options, serving, held, promising: Mutex::new(()), heard_at }

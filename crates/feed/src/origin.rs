@@ -225,7 +225,8 @@ impl Origin {
             treefold_mirror::origin::Origin::recover(recovery, held, rules, functions, limits, seed)?;
         let deciding = if journal.is_none() { deciding.without_journal() } else { deciding };
         let deciding = deciding.with_copies(copies);
-        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal, lag_bytes_max }).await
+        Self::open(client, feed, Begun { deciding, past, candidate: Some(candidate), journal, lag_bytes_max })
+            .await
     }
 
     /// Opens the stream to the mirrors, and starts the task.

@@ -13,7 +13,7 @@ impl Filter for Even {
     }
 
     fn up(&mut self, wave: Wave<'_>, out: &mut Packets) -> Result {
-        if wave.tag % 2 == 0 {
+        if wave.tag.is_multiple_of(2) {
             wave.pieces.iter().for_each(|event| out.push(event.payload));
         }
         Ok(())

@@ -168,8 +168,7 @@ impl Feed {
                     self.origins += 1;
                     let (directory, succession) = (&self.directory, &self.succession);
                     let source = source(self.source_addr, self.nats.as_ref());
-                    self.origin =
-                        start_origin(&self.mirrors, directory, &source, succession, self.origins)?;
+                    self.origin = start_origin(&self.mirrors, directory, &source, succession, self.origins)?;
                     tokio::time::sleep(RESTART_INTERVAL).await;
                     let ended = self.origin.try_wait().map_err(|error| Failure::failed(error.to_string()))?;
                     match ended {

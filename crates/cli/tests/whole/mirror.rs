@@ -268,7 +268,7 @@ fn sources_that_cannot_start_are_told_with_their_names() {
 fn node_raises_its_limit_of_open_files() {
     let program = real::treefold();
     let mut node = std::process::Command::new("sh")
-        .args(["-c", "ulimit -Hn 4000; ulimit -Sn 100; exec \"$0\" \"$@\""])
+        .args(["-c", "ulimit -Sn 100 && ulimit -Hn 4000 && exec \"$0\" \"$@\""])
         .arg(program.get_program())
         .args(["node", "--listen", "127.0.0.1:0"])
         .args(["--serve", "mirror=flights:partitions=0/1:http=127.0.0.1:0"])

@@ -144,7 +144,7 @@ fn pair(columns: u16, lines: u16) -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (-1, -1);
     let mut size = size(columns, lines);
     // SAFETY: openpty writes two descriptors and reads one structure; the null pointers are optional
-    // arguments.
+    // arguments. The descriptor of fcntl is open.
     unsafe {
         let opened = libc::openpty(
             &raw mut ours,
@@ -154,6 +154,8 @@ fn pair(columns: u16, lines: u16) -> (File, OwnedFd) {
             &raw mut size,
         );
         assert_eq!(opened, 0, "a terminal can be opened");
+        // A program that held our end would not notice that this test has ended.
+        assert_eq!(libc::fcntl(ours, libc::F_SETFD, libc::FD_CLOEXEC), 0, "a descriptor");
         (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
     }
 }

@@ -4,8 +4,7 @@ use super::{Boundary, Origin};
 use crate::adapt::next_mode;
 use crate::change::{CHANGES_WAITING_MAX, Change, ChangeError, ModeChoice, Version};
 use crate::packet::Monitored;
-use crate::rules::{Mode, RuleFile};
-use crate::select::Functions;
+use crate::rules::Mode;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use treefold_core::time::Instant;
@@ -66,20 +65,6 @@ impl Origin {
         let version = self.settings.set;
         self.pass_boundaries();
         Ok(version)
-    }
-
-    /// Replaces the rules, as [`set`](Self::set).
-    ///
-    /// # Errors
-    /// [`ChangeError`]; nothing has changed.
-    pub fn set_rules(
-        &mut self,
-        now: Instant,
-        rules: Arc<RuleFile>,
-        functions: Functions,
-    ) -> Result<u32, ChangeError> {
-        let rules = Some(Arc::unwrap_or_clone(rules));
-        self.set(now, Change { rules, functions, ..Change::default() })
     }
 
     /// The next change that holds: all events before it are in packets.

@@ -54,7 +54,7 @@ pub(super) struct ReaderLine {
     pub(super) tally: Tally,
 }
 
-/// What the user sees and has chosen.
+/// The rows and panels that the user sees, and has chosen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Screenful {
     pub(super) selected: usize,
@@ -71,7 +71,7 @@ pub(super) struct Board {
     pub(super) reader: ReaderLine,
     pub(super) sent: Sent,
     pub(super) chosen: Screenful,
-    /// What has happened, with its time since the start, the latest last.
+    /// Events of the demo, with their time since the start, the latest last.
     pub(super) diary: VecDeque<(Duration, String)>,
     began: Instant,
 }

@@ -1,4 +1,4 @@
-//! What the parts of the demo tell the board.
+//! The news that the parts of the demo send to the board.
 
 use super::values::Values;
 use crate::commands::mirror::report::OriginReport;

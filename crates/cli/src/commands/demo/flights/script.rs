@@ -113,7 +113,7 @@ async fn play(flights: Options, length: Duration, format: Format) -> Result<Summ
         play.act(&show, act).await?;
     }
     play.until(&mut show.news, "the storm is over", |board| !board.reader.tally.is_stormy()).await?;
-    // What a rule holds back is acknowledged when the origin ends. It then has to have all events.
+    // Events that a rule holds back are acknowledged when the origin ends. It then has to have all events.
     play.until(&mut show.news, "the origin has all events", |board| {
         let offered = board.origin.report.as_ref().map_or(0, |report| report.offered);
         board.sent.is_over && offered >= board.sent.written
