@@ -30,9 +30,9 @@ pub struct Acknowledging {
     marks: VecDeque<Mark>,
     /// For each incoming stream, the number up to which its events are acknowledged.
     numbers: Vec<u64>,
-    /// What the heads of packets say that are not durable.
+    /// The numbers in the heads of packets that are not durable.
     heads: VecDeque<Mark>,
-    /// What the head of a durable packet says.
+    /// The numbers in the head of a durable packet.
     recorded: Vec<u64>,
 }
 

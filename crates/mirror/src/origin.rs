@@ -504,7 +504,7 @@ impl Origin {
         self.acknowledging.mark(self.cut.position, decided);
     }
 
-    /// Notes what the head of the last packet says.
+    /// Notes the numbers in the head of the last packet.
     fn record_progress(&mut self) {
         let decided = self.streams.iter().map(|stream| stream.decided);
         self.acknowledging.record(self.cut.position, decided);
