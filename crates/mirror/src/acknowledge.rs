@@ -6,12 +6,19 @@
 //!
 //! Each packet *marks* how far its incoming streams are decided once it is sent. When the packet's last position
 //! is durable and has its copies, these numbers are acknowledged.
+//!
+//! **The journal may know less than the sources.** A packet *records* in its head how far the streams are decided, and
+//! later progress is in no record until the next packet. A new origin knows only the records. So the journal forgets
+//! events up to the numbers in the head of a durable packet, although more are acknowledged: sources that have not
+//! learned of it repeat the others, and the new origin must find these in the journal.
 
 use std::collections::VecDeque;
 
 /// Most marks. Above it, the newest one moves on, and its events are acknowledged a little later: mirrors that stay
 /// away must not make an origin grow without end.
 const MARKS_MAX: usize = 4_096;
+/// Most heads that wait for the journal. Above it, the newest one replaces the one before.
+const HEADS_MAX: usize = 2;
 
 /// The acknowledgements of one origin.
 #[derive(Debug)]
@@ -23,6 +30,10 @@ pub struct Acknowledging {
     marks: VecDeque<Mark>,
     /// For each incoming stream, the number up to which its events are acknowledged.
     numbers: Vec<u64>,
+    /// The numbers in the heads of packets that are not durable.
+    heads: VecDeque<Mark>,
+    /// The numbers in the head of a durable packet.
+    recorded: Vec<u64>,
 }
 
 /// The progress of the incoming streams at one position.
@@ -36,7 +47,8 @@ struct Mark {
 impl Acknowledging {
     /// Starts without any event. `copies` is the number of mirrors that must have an event.
     pub fn new(copies: u32) -> Self {
-        Self { copies, durable: None, marks: VecDeque::new(), numbers: Vec::new() }
+        let (marks, heads) = (VecDeque::new(), VecDeque::new());
+        Self { copies, durable: None, marks, numbers: Vec::new(), heads, recorded: Vec::new() }
     }
 
     /// Sets the number of mirrors that must have an event.
@@ -51,30 +63,33 @@ impl Acknowledging {
 
     /// Notes that the streams are decided up to these numbers once all events up to `position` are sent.
     pub fn mark(&mut self, position: u64, decided: impl Iterator<Item = u64> + Clone) {
-        let newest = self.marks.back().map_or(&self.numbers, |mark| &mark.decided);
-        if decided.clone().eq(newest.iter().copied()) {
-            return;
-        }
-        let is_full = self.marks.len() >= MARKS_MAX;
-        match self.marks.back_mut().filter(|mark| is_full || mark.position == position) {
-            // Numbers that are decided at an earlier position are so at a later one.
-            Some(mark) => {
-                mark.position = position;
-                mark.decided.clear();
-                mark.decided.extend(decided);
-            }
-            None => self.marks.push_back(Mark { position, decided: decided.collect() }),
+        note(&mut self.marks, &self.numbers, MARKS_MAX, position, decided);
+    }
+
+    /// Notes that the packet with the events up to `position` says in its head that the streams are decided up to these
+    /// numbers.
+    pub fn record(&mut self, position: u64, decided: impl Iterator<Item = u64> + Clone) {
+        note(&mut self.heads, &self.recorded, HEADS_MAX, position, decided);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let durable = self.durable.unwrap_or(u64::MAX);
+        while let Some(head) = self.heads.pop_front_if(|head| head.position <= durable) {
+            self.recorded = head.decided;
         }
     }
 
     /// Notes that the journal has all events up to `position`. An origin without a journal never calls this.
     pub fn set_durable(&mut self, position: u64) {
         self.durable = Some(position);
+        self.settle();
     }
 
     /// Notes that there is no journal: events are acknowledged by their copies alone.
     pub fn forget_journal(&mut self) {
         self.durable = None;
+        self.settle();
     }
 
     /// Acknowledges the marks up to the position that is durable and that `copies` mirrors have (`held`).
@@ -104,6 +119,36 @@ impl Acknowledging {
     pub fn number(&self, stream: usize) -> u64 {
         self.numbers.get(stream).copied().unwrap_or(0)
     }
+
+    /// For the incoming stream with this index, the number up to which its events are acknowledged, and a new origin
+    /// would know from the journal that they are decided; 0 for none.
+    pub fn recorded(&self, stream: usize) -> u64 {
+        self.recorded.get(stream).copied().unwrap_or(0).min(self.number(stream))
+    }
+}
+
+/// Appends a mark, unless the newest one, or `known` if there is none, says the same.
+fn note(
+    marks: &mut VecDeque<Mark>,
+    known: &[u64],
+    most: usize,
+    position: u64,
+    decided: impl Iterator<Item = u64> + Clone,
+) {
+    let newest = marks.back().map_or(known, |mark| &mark.decided);
+    if decided.clone().eq(newest.iter().copied()) {
+        return;
+    }
+    let is_full = marks.len() >= most;
+    match marks.back_mut().filter(|mark| is_full || mark.position == position) {
+        // Numbers that are decided at an earlier position are so at a later one.
+        Some(mark) => {
+            mark.position = position;
+            mark.decided.clear();
+            mark.decided.extend(decided);
+        }
+        None => marks.push_back(Mark { position, decided: decided.collect() }),
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +175,23 @@ mod tests {
         assert!(one.advance(Some(5)));
         assert_eq!((one.number(0), one.number(1), one.waiting()), (11, 6, None));
         assert!(!one.advance(Some(9)));
+    }
+
+    #[test]
+    fn recorded_is_what_the_head_of_a_durable_packet_says() {
+        let mut one = acknowledging(0);
+        one.set_durable(2);
+        for (position, decided) in [(3, 5), (4, 7), (5, 9)] {
+            one.record(position, [decided].into_iter());
+        }
+        assert_eq!(one.recorded(0), 0);
+        one.set_durable(3);
+        one.advance(None);
+        assert_eq!((one.number(0), one.recorded(0)), (10, 5), "more is acknowledged than the journal knows");
+        one.set_durable(4);
+        assert_eq!(one.recorded(0), 5, "the head at 4 gave way to the one at 5");
+        one.set_durable(5);
+        assert_eq!(one.recorded(0), 9);
     }
 
     #[test]

@@ -145,6 +145,7 @@ impl Origin {
         }
         origin.acknowledging.set_durable(origin.cut.position);
         origin.mark_progress();
+        origin.record_progress();
         Ok(origin)
     }
 
@@ -251,6 +252,7 @@ impl Origin {
         let first = self.cut.position + 1;
         self.cut.position += count;
         self.mark_progress();
+        self.record_progress();
         self.log.push(first, self.cut.position, packet.clone());
         self.needed.push(self.cut.position, packet.len(), numbers.into_iter());
         self.checkpoints.count(count);
@@ -384,7 +386,7 @@ impl Origin {
     /// The position up to which the journal may forget events.
     pub fn trim_journal(&mut self) -> u64 {
         let (committed, acknowledging) = (self.log.committed(), &self.acknowledging);
-        self.needed.trim(committed, |stream| acknowledging.number(stream))
+        self.needed.trim(committed, |stream| acknowledging.recorded(stream))
     }
 
     /// The place after the last event sent.
@@ -500,6 +502,12 @@ impl Origin {
     fn mark_progress(&mut self) {
         let decided = self.streams.iter().map(|stream| stream.decided);
         self.acknowledging.mark(self.cut.position, decided);
+    }
+
+    /// Notes the numbers in the head of the last packet.
+    fn record_progress(&mut self) {
+        let decided = self.streams.iter().map(|stream| stream.decided);
+        self.acknowledging.record(self.cut.position, decided);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::keyed::KeyedState;
 use crate::limits::MirrorLimits;
 use crate::mirror::Mirror;
 use crate::origin::{Origin, Refusal};
+use crate::packet::{Holding, Monitored, Vote};
 use crate::rules::file::StateOptions;
 use crate::select::Functions;
 use crate::snapshot::Snapshot;
@@ -95,6 +96,51 @@ fn records_that_do_not_follow_or_are_no_events_are_refused() {
     assert_eq!(recovery.position(), 0);
     let empty = recovered(Recovery::new(2, Lineage::default(), 40), &rules(""));
     assert_eq!(empty.cut(), Cut { epoch: 2, position: 40 });
+}
+
+#[test]
+fn journal_keeps_acknowledged_events_of_which_its_records_do_not_say_that_they_are_decided() {
+    let rules = rules("[checkpoint]\nevery_events=1");
+    let single = MirrorLimits { batch_bytes_max: 1, ..LIMITS };
+    let start = Cut { epoch: 1, position: 0 };
+    let mut first = Origin::new(start, Arc::clone(&rules), Functions::new(), single, 1).unwrap();
+    for number in 1..=4 {
+        first.offer(at(0), event("s", number, number, 0)).unwrap();
+    }
+    // It dies with the fourth event unsent, so none of its records says that the first three are decided.
+    let records: Vec<_> = std::iter::from_fn(|| first.poll_packet(at(0), 0))
+        .filter_map(|sent| sent.events.map(|(first, last)| (first, last, sent.packet)))
+        .take(3)
+        .collect();
+    let recovery = |epoch, base| {
+        let past =
+            (1..epoch).map(|epoch| Cut { epoch, position: 3 }).fold(Lineage::default(), Lineage::ended);
+        let mut recovery = Recovery::new(epoch, past, base);
+        for (first, last, packet) in records.iter().filter(|(_, last, _)| *last > base) {
+            recovery.take(*first, *last, packet).unwrap();
+        }
+        recovery
+    };
+    let mut second = recovered(recovery(2, 0), &rules).with_copies(1);
+    second.handle_mirrors(at(0), [0]);
+    for number in 1..=3 {
+        second.offer(at(0), event("s", number, number, 0)).unwrap();
+    }
+    while second.poll_packet(at(0), 0).is_some() {}
+    let number = second.checkpoints().last().0.number;
+    second.handle_votes(at(0), &Vote::of(0, 1, number, Holding::Has(3), Monitored::default()), &[]);
+    assert!(second.advance_acknowledged(), "it knows that the three are decided");
+    assert_eq!((second.log().committed(), second.acknowledged().count()), (3, 1));
+    // A journal keeps its last record. The third origin knows only what the journal has kept.
+    let needless = second.trim_journal().min(2);
+    let mut third = recovered(recovery(3, needless), &rules);
+    for number in 1..=3 {
+        // Its source has not learned of the acknowledgement.
+        third.offer(at(1), event("s", number, number, 0)).unwrap();
+    }
+    let sent = std::iter::from_fn(|| third.poll_packet(at(1), 1));
+    let last = sent.filter_map(|sent| sent.events).map(|(_, last)| last).max();
+    assert_eq!(last, Some(3), "no event is sent twice");
 }
 
 #[test]

@@ -389,17 +389,24 @@ impl World {
     }
 
     /// Feeds an input to the node at `at` now.
-    pub fn feed(&mut self, at: usize, mut input: Input<Ink>, watch: &mut dyn Watch) {
+    pub fn feed(&mut self, at: usize, input: Input<Ink>, watch: &mut dyn Watch) {
+        self.feed_all(at, [input], watch);
+    }
+
+    /// Feeds inputs to the node at `at` now. Their effects, which may bring further inputs, come behind all of them.
+    fn feed_all(&mut self, at: usize, inputs: impl IntoIterator<Item = Input<Ink>>, watch: &mut dyn Watch) {
         let place = &mut self.places[at];
         match place.life {
             Life::Gone => return,
-            Life::Stopped => return place.backlog.push(input),
+            Life::Stopped => return place.backlog.extend(inputs),
             Life::Running => {}
         }
-        watch.input(self.now, at, &input);
-        self.held.iter_mut().for_each(|held| held.take_in(at, &mut input));
         let clock = place.clock(self.now);
-        place.node.handle_input(clock, input);
+        for mut input in inputs {
+            watch.input(self.now, at, &input);
+            self.held.iter_mut().for_each(|held| held.take_in(at, &mut input));
+            self.places[at].node.handle_input(clock, input);
+        }
         self.drain(at, watch);
     }
 

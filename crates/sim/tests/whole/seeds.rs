@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 27] = [
+const KEPT: [(&str, &str); 32] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold queued in a former life of its wave ran after the wave was taken up again"),
     (
@@ -84,6 +84,26 @@ const KEPT: [(&str, &str); 27] = [
         "attempt_that_fails_late",
         "the simulated world reported a peer lost when an old connection attempt timed out, although a later one had succeeded",
     ),
+    (
+        "durable_in_a_later_epoch",
+        "a simulated origin took the durable position of a later epoch for its own, and sent an event that its journal had lost",
+    ),
+    (
+        "message_overtaken_when_room_came",
+        "in the model, a message for a reader overtook earlier ones when its window got room",
+    ),
+    (
+        "values_that_no_copy_acknowledged",
+        "the explorer expected the last values of sources whose events no mirror was there to acknowledge",
+    ),
+    (
+        "learned_before_it_moved",
+        "a simulated source that moved to an origin was not told what was acknowledged there already",
+    ),
+    (
+        "cancel_lost_with_a_restarted_node",
+        "the explorer expected a cancellation to arrive although it had restarted the node that sent it",
+    ),
 ];
 
 /// Drawn scenarios that every run of the tests plays.
@@ -152,7 +172,12 @@ fn sabotage_is_found() {
         (Sabotage::MirrorSnapshotAhead, "mirror_state"),
         (Sabotage::MirrorResumeSkips, "mirror_readers"),
     ] {
-        let broken = (1..=500).find_map(|seed| play(&draw(seed), Some(sabotage), None).violation);
+        // A feed stands on streams, so its invariants may break first where a stream loses a packet.
+        let has_feed = invariant.starts_with("mirror_");
+        let scenarios =
+            (1..=500).map(draw).map(|one| Scenario { feed: one.feed.filter(|_| has_feed), ..one });
+        let broken =
+            scenarios.map(|one| play(&one, Some(sabotage), None)).find_map(|played| played.violation);
         assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some(invariant), "{sabotage:?}");
     }
 }

@@ -23,12 +23,13 @@ const THREADS_MAX: i64 = 1_024;
 
 /// Break simulated clusters at random, and check the invariants
 ///
-/// Each seed gives a scenario: a cluster, calls, often streams and an application whose workers push, and
-/// faults (crashes, stalls, network cuts that heal or stay, losses, tiny limits, clocks that jump, workers
-/// that die or attach twice, …). The scenario runs on modelled time with the same core as real nodes. The
+/// Each seed gives a scenario: a cluster, calls, often streams, an application whose workers push, and a feed
+/// with mirrors, and faults (crashes, stalls, network cuts that heal or stay, losses, tiny limits, clocks that
+/// jump, workers that die or attach twice, origins that are replaced, sources that repeat events, …). The scenario runs on modelled time with the same core as real nodes. The
 /// invariants are checked after every step: a call ends once and in time, nothing counts twice, the reported
-/// coverage is right, a stream's wave holds packets of its own tag, windows hold, tables are bounded, all
-/// nodes are back after healing, nothing is left behind. A scenario that breaks an invariant is made smaller
+/// coverage is right, a stream's wave holds packets of its own tag, windows hold, every mirror and reader has
+/// the state that its events make, no acknowledged event is lost, tables are bounded, all nodes are back after
+/// healing, nothing is left behind. A scenario that breaks an invariant is made smaller
 /// and printed with its seed, as JSON, after the last trace lines of the nodes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -122,7 +123,8 @@ Examples:
   treefold sim explore --scenario 4711
   treefold sim explore --from failed.json
   treefold sim explore --sabotage count-twice
-  treefold sim explore --sabotage stream-count-twice";
+  treefold sim explore --sabotage stream-count-twice
+  treefold sim explore --sabotage mirror-send-early";
 
 impl Explore {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Refused> {

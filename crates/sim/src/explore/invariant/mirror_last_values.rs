@@ -18,8 +18,10 @@ fn values(state: &KeyedState) -> Values {
 }
 
 /// Checks the state of a feed of which all events are acknowledged. The rows of mirrors equal those of the reference.
+/// With fewer mirrors than the copies that it needs, a feed acknowledges nothing and refuses further events.
 pub fn at_rest(feed: &Feed) -> Finding {
-    if !suppressible(feed).is_empty() || feed.history().first_epoch > 1 {
+    let has_all = feed.sources().all(|(_, all, known)| known >= all);
+    if !has_all || !suppressible(feed).is_empty() || feed.history().first_epoch > 1 {
         return Ok(());
     }
     let mut direct = KeyedState::new(feed.plan().state.clone(), &feed.plan().limits, 1);

@@ -299,8 +299,10 @@ impl<'a> Stage<'a> {
         if self.watch.inspection.found().is_some() { Err(Found) } else { Ok(()) }
     }
 
+    /// Kills a process. The messages that it has just sent are lost, also if it is killed to heal it.
     fn end_process(&mut self, at: usize) {
         if self.life(at) != Life::Gone {
+            self.watch.inspection.troubled();
             self.watch.inspection.killed(at);
             self.world.kill(at);
         }

@@ -292,10 +292,12 @@ impl World {
             for one in out {
                 let mut inputs = Vec::new();
                 self.carry_out_request(one, &mut inputs);
-                for (node, input) in inputs {
-                    if self.is_there(node) {
-                        self.feed(place_of(node).0, input, watch);
-                    }
+                // The inputs of a request are of one node. They go in together: the effects of the first message for a
+                // reader may make room for further ones, which must not overtake the second.
+                let Some(&(node, _)) = inputs.first() else { continue };
+                if self.is_there(node) {
+                    let inputs = inputs.into_iter().map(|(_, input)| input);
+                    self.feed_all(place_of(node).0, inputs, watch);
                 }
             }
         }

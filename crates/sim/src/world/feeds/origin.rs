@@ -31,8 +31,7 @@ pub(super) struct OriginTask {
     pub(super) past: Lineage,
     pub(super) deciding: Origin,
     pub(super) request: Option<RequestId>,
-    /// Last position that was handed to the journal.
-    written: u64,
+    written: Written,
     pending: VecDeque<Outgoing>,
     down_bytes: u64,
     sent: u64,
@@ -43,10 +42,24 @@ pub(super) struct OriginTask {
     committed: u64,
 }
 
+/// The way of an origin's events into its journal.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    /// Last position that was handed to the journal.
+    last: u64,
+    /// Last position that is durable, as this origin knows. The journal may be further, with events of a later epoch.
+    durable: u64,
+}
+
 impl OriginTask {
     /// True if it takes events.
     pub(super) fn serves(&self) -> bool {
         self.is_open && !self.is_over
+    }
+
+    /// The number up to which it has acknowledged the events of a stream.
+    pub(super) fn told(&self, stream: &Name) -> Option<u64> {
+        self.told.get(stream).copied()
     }
 }
 
@@ -77,13 +90,14 @@ impl Feed {
             (epoch, Lineage::default(), Origin::new(start, rules, Functions::new(), limits, 7))
         };
         let deciding = deciding.expect("invariant: no rule names a function").with_copies(self.plan.copies);
-        self.news.push(News::EpochBegun { epoch, after: deciding.cut().position });
+        let after = deciding.cut().position;
+        self.news.push(News::EpochBegun { epoch, after });
         self.origins.push(OriginTask {
             at,
             node,
             epoch,
             past,
-            written: deciding.cut().position,
+            written: Written { last: after, durable: after },
             committed: 0,
             deciding,
             request: None,
@@ -199,7 +213,9 @@ impl Feed {
         for (_, _, packet) in &durable {
             self.note_decided(packet);
         }
-        self.origins[number].deciding.handle_durable(self.journal.durable());
+        let (origin, durable) = (&mut self.origins[number], self.journal.durable());
+        origin.written.durable = durable;
+        origin.deciding.handle_durable(durable);
         self.send_next(now, clock, number);
     }
 
@@ -246,8 +262,8 @@ impl Feed {
             let origin = &mut self.origins[number];
             let sent_ms = clock.as_nanos() / 1_000_000;
             let Some(outgoing) = origin.deciding.poll_packet(clock, sent_ms) else { break };
-            if let Some((first, last)) = outgoing.events.filter(|&(_, last)| last > origin.written) {
-                origin.written = last;
+            if let Some((first, last)) = outgoing.events.filter(|&(_, last)| last > origin.written.last) {
+                origin.written.last = last;
                 let packet = outgoing.packet.clone();
                 if self.plan.has_journal {
                     let record = (first, last, packet);
@@ -269,8 +285,8 @@ impl Feed {
     /// Sends the packets that are durable and for which the window has room.
     fn send_durable(&mut self, number: usize) {
         let is_early = self.sabotage == Some(super::Sabotage::MirrorSendEarly);
-        let durable = if self.plan.has_journal && !is_early { self.journal.durable() } else { u64::MAX };
         let origin = &mut self.origins[number];
+        let durable = if self.plan.has_journal && !is_early { origin.written.durable } else { u64::MAX };
         let Some(request) = origin.request else { return };
         let mut run = Vec::new();
         while let Some(outgoing) = origin.pending.front() {

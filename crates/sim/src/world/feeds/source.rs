@@ -1,7 +1,7 @@
 //! The sources of a simulated feed. A source offers its events in order, and repeats them from the first one of which
 //! it does not know that it is acknowledged when it has lost its origin.
 
-use super::{Feed, FeedHappening, News, SourcePlan};
+use super::{Feed, FeedHappening, News, Out, SourcePlan};
 use treefold_core::time::{Duration, Instant};
 use treefold_mirror::Name;
 use treefold_mirror::origin::{Numbers, Refusal};
@@ -50,8 +50,18 @@ impl Feed {
         if chosen != source.origin && chosen.is_some() {
             source.origin = chosen;
             source.repeat();
+            self.tell_newcomer(number);
         }
         chosen
+    }
+
+    /// Tells a source that has moved to an origin which events are acknowledged there. Later ones are told as they come.
+    fn tell_newcomer(&mut self, number: usize) {
+        let source = &self.sources[number];
+        let Some(origin) = source.origin else { return };
+        if let Some(told) = self.origins[origin].told(&source.plan.stream) {
+            self.out.push(Out::Acknowledge(origin, source.plan.stream.clone(), told));
+        }
     }
 
     /// Offers a source's next events to an origin.
