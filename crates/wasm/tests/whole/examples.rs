@@ -145,8 +145,11 @@ fn guest_reduce_works_over_a_services_locals() {
 #[test]
 fn guest_in_the_specification_works() {
     let specification = include_str!("../../../../docs/wasm.md");
-    let (_, from) = specification.split_once("```wat\n").expect("the specification has a guest in text");
-    let (text, _) = from.split_once("```").unwrap();
+    // A function of rules comes first, then a reduce.
+    let mut texts = specification.split("```wat\n").skip(1).map(|from| from.split_once("```").unwrap().0);
+    let (function, text) =
+        (texts.next().unwrap(), texts.next().expect("the specification has two guests in text"));
+    assert_eq!(ENGINE.compile(wat::parse_str(function).unwrap()).unwrap().kind(), Kind::Filter);
     let greatest = ENGINE.compile(wat::parse_str(text).unwrap()).unwrap().reduce().unwrap();
     let [a, b] = [-5i64, 3].map(i64::to_le_bytes);
     assert_eq!(greatest.reduced(&a, &b, b"").unwrap(), b.as_slice());
