@@ -83,13 +83,11 @@ fn board_is_shown_on_a_terminal_which_it_restores() {
     wait_until("the origin is back", || demo.screen().contains("epoch 2 continues"));
     demo.press("j");
     wait_until("all have joined", || demo.screen().contains("200 readers have a snapshot"));
-    demo.press("r");
-    wait_until("the rules are switched", || demo.screen().contains("the rules switch to mode loaded"));
-    wait_until("the origin tells its mode", || demo.screen().contains(" loaded  "));
     demo.resize(60, 12);
     demo.press("?");
     wait_until("help is shown", || demo.screen().contains(" help "));
     demo.press("q");
+    wait_until("it has ended", || demo.child.try_wait().expect("a child").is_some());
     assert!(demo.child.wait().expect("it ends").success(), "{}", demo.shown());
     assert!(demo.is_as_a_shell_wants_it());
     assert_eq!(children(id), [] as [u32; 0]);
