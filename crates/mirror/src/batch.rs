@@ -60,7 +60,7 @@ pub enum BatchError {
         /// Number of listed streams.
         streams: usize,
     },
-    /// A position is beyond [`POSITION_MAX`](crate::vector::POSITION_MAX).
+    /// A position is beyond [`POSITION_MAX`].
     #[error("position {given}; allowed: {}", POSITION_MAX)]
     Position {
         /// The position.
