@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 32] = [
+const KEPT: [(&str, &str); 33] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold queued in a former life of its wave ran after the wave was taken up again"),
     (
@@ -104,6 +104,10 @@ const KEPT: [(&str, &str); 32] = [
         "cancel_lost_with_a_restarted_node",
         "the explorer expected a cancellation to arrive although it had restarted the node that sent it",
     ),
+    (
+        "client_that_lost_its_last_member",
+        "the simulated client did not contact its seeds again when its last member left while its links were cut",
+    ),
 ];
 
 /// Drawn scenarios that every run of the tests plays.
@@ -124,6 +128,17 @@ fn kept_scenarios_no_longer_break_an_invariant() {
         assert_eq!(played.violation, None, "{name}: {found}");
         assert!(played.steps < STEPS_MAX, "{name}: {found}; {} steps", played.steps);
     }
+}
+
+/// In a chain of 38 nodes whose windows hold two packets, each wave waits at every level until it times out there, and a
+/// node sends a wave when an earlier one is settled. The explorer once waited for one climb only.
+#[test]
+fn waves_may_climb_one_after_the_other_if_windows_hold_few() {
+    let scenario = kept("long/waves_that_climb_in_turn");
+    let one_climb_us = scenario.streams[0].climbs_for_us(&scenario);
+    let played = play(&scenario, None, None);
+    assert_eq!(played.violation, None);
+    assert!(played.simulated.as_micros() > 2 * one_climb_us, "took {:?}", played.simulated);
 }
 
 #[test]

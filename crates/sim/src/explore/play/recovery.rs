@@ -113,6 +113,16 @@ impl Stage<'_> {
         }
     }
 
+    /// Lets observers that know no member any more join again. A client contacts its seeds for as long as it knows none
+    /// (`driver/joining.rs` in `crates/treefold`), so it finds the members again when its links are mended.
+    pub(super) fn rejoin_lonely_observers(&mut self) {
+        for at in self.running(true) {
+            if self.world.place(at).node().view().alive().all(|node| node.is_client()) {
+                self.join(at);
+            }
+        }
+    }
+
     /// Waits until all nodes see each other.
     pub(super) fn converge(&mut self) -> Result<(), Found> {
         // Connection attempts from before the healing fail only now, and the nodes that made them learn it

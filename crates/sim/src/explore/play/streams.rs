@@ -13,10 +13,11 @@ use crate::world::streams::SeatKey;
 use std::collections::BTreeSet;
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::PACKET_BYTES;
 use treefold_core::time::{Duration, Instant};
 
 /// Longest time until all packets are settled after endpoints stop sending. Slow filters and windows of one
-/// packet let only a few packets per second pass. The time of waves' time-outs is added.
+/// packet let only a few packets per second pass. The time of waves' time-outs is added (`climbs_left_us`).
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 /// The number of packets that go down together.
 const RUN_PACKETS: u64 = 3;
@@ -106,6 +107,7 @@ impl Stage<'_> {
             }
         }
         self.world.mend_lasting();
+        self.rejoin_lonely_observers();
         self.recover_feed()?;
         if self.opened.is_empty() && self.scenario.feed.is_none() {
             return Ok(());
@@ -186,6 +188,7 @@ impl Stage<'_> {
                     self.send_down(number);
                 }
             }
+            self.rejoin_lonely_observers();
             let next = (self.world.now() + LOOK_EVERY).min(until);
             self.run_until(next)?;
             let says = stream_windows::of_seats(&self.world);
@@ -199,7 +202,7 @@ impl Stage<'_> {
         for opened in self.opened.values() {
             self.world.quiet_down(opened.play);
         }
-        let climbs_us = self.scenario.streams.iter().map(|stream| stream.climbs_for_us(self.scenario)).max();
+        let climbs_us = (0..self.scenario.streams.len()).map(|number| self.climbs_left_us(number)).max();
         let climbs = Duration::from_micros(climbs_us.unwrap_or(0));
         let by = self.world.now() + SETTLED_WITHIN + climbs + self.work_in_hand();
         loop {
@@ -234,6 +237,29 @@ impl Stage<'_> {
             }
         }
         self.look()
+    }
+
+    /// Returns the longest time in µs in which the waves of a stream climb that are on their way.
+    ///
+    /// Waves climb side by side if windows hold them all. If windows are too small, a node sends a wave when an earlier
+    /// one is settled. Then the waves may climb one after the other, and each may time out at every level.
+    fn climbs_left_us(&self, number: usize) -> u64 {
+        let planned = &self.scenario.streams[number];
+        let climb_us = planned.climbs_for_us(self.scenario);
+        if climb_us == 0 || !planned.outgrows_window(self.scenario) {
+            return climb_us;
+        }
+        let Some(heard) = self.heard(number) else { return climb_us };
+        let seats = self.open_seats(number).into_iter().filter_map(|key| self.world.seat(&key));
+        let waves = if planned.names_tags() {
+            let tags = seats.flat_map(|seat| seat.sent.iter().filter_map(|sent| sent.tag));
+            tags.filter(|tag| !heard.waves.contains_key(tag)).collect::<BTreeSet<u64>>().len() as u64
+        } else {
+            // Nodes count the tags, so that each packet may have a wave of its own.
+            let packet_bytes = u64::from(planned.packet_bytes) + PACKET_BYTES as u64;
+            seats.map(|seat| seat.in_flight_bytes.div_ceil(packet_bytes)).sum()
+        };
+        climb_us.saturating_mul(waves.max(1))
     }
 
     /// Returns the open endpoints of a stream on live nodes.
