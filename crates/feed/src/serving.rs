@@ -71,7 +71,7 @@ impl Default for ReaderLimits {
     fn default() -> Self {
         Self {
             readers_max: 10_000,
-            written_bytes_max: 32 << 20,
+            written_bytes_max: 16 << 20,
             untold_bytes_max: 1 << 20,
             heartbeat: Duration::from_secs(5),
             ahead_wait: Duration::from_secs(2),

@@ -20,8 +20,8 @@ use treefold_mirror::reader::{Given, Reader};
 
 /// Messages that a reader takes from the mirror at once, so that it does not lock the state for each.
 const READY_MAX: usize = 16;
-/// Bytes of packets and pieces after which a reader takes no further message at once. A reader that stops reading keeps
-/// what it has taken, so it pins no more than this and one message.
+/// Bytes of packets after which a reader takes no further message at once. Of pieces, it takes one at a turn. A reader
+/// that stops reading keeps what it has taken, so it pins no more than this and one message.
 const READY_BYTES: usize = 64 << 10;
 /// Keys of a filter up to which their rows are read from the state; for more, a snapshot is encoded.
 const KEYS_READ_MAX: usize = 64;
