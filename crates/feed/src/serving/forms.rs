@@ -40,7 +40,7 @@ pub(crate) enum Form {
 }
 
 /// Writes the messages of one reader.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Writer {
     pub(super) form: Form,
     pub(super) channel: Arc<Channel>,
@@ -57,6 +57,11 @@ pub(super) struct Written {
 }
 
 impl Writer {
+    /// True if a piece of a snapshot reaches the reader as the bytes that the mirror has.
+    pub(super) fn takes_as_it_is(&self) -> bool {
+        matches!(self.form, Form::Packets) && self.channel.filter.is_whole()
+    }
+
     /// Writes a message. `shelf` locks the shelf.
     pub(super) fn write<L: DerefMut<Target = Shelf>>(
         &self,

@@ -1,6 +1,6 @@
 //! One reader's place in a mirror, and the messages for it.
 
-use super::forms::{Form, Writer};
+use super::forms::{Form, Writer, Written};
 use super::{Seat, Serving, encode_elsewhere};
 use crate::mirror::Shared;
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use bytestring::ByteString;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use treefold_mirror::Cut;
 use treefold_mirror::event::Name;
@@ -45,7 +46,7 @@ pub(super) enum Served {
     Lagging(ResumeError),
 }
 
-/// Serves one reader. Thirteen fields, because its task reads all of them.
+/// Serves one reader. Fourteen fields, because its task reads all of them.
 pub(crate) struct Service {
     seat: Seat,
     changed: watch::Receiver<Cut>,
@@ -59,6 +60,8 @@ pub(crate) struct Service {
     ready: VecDeque<Served>,
     /// A written message that follows the last one.
     second: Option<(u64, Bytes)>,
+    /// A piece that a worker writes for this reader.
+    writing: Option<(Bytes, JoinHandle<Result<Written, PacketError>>)>,
     /// The streams of the snapshot that is being given.
     streams: Vec<(Name, u64)>,
     /// Time of the next sign of life.
@@ -101,6 +104,7 @@ impl Service {
             wait_until: now + serving.limits.ahead_wait,
             ready: VecDeque::new(),
             second: None,
+            writing: None,
             streams: Vec::new(),
             heartbeat_at: now + serving.limits.heartbeat,
             skipped: Skipped::default(),
@@ -115,8 +119,8 @@ impl Service {
             if let Some(message) = self.second.take() {
                 return Some(message);
             }
-            while let Some(served) = self.ready.pop_front() {
-                match self.write(served) {
+            while let Some(written) = self.next_written().await {
+                match written {
                     Ok(Some(message)) => {
                         self.heartbeat_at = Instant::now() + self.serving().limits.heartbeat;
                         return Some(message);
@@ -143,10 +147,39 @@ impl Service {
         }
     }
 
+    /// Writes the next message that is ready; it is `Ok(None)` if it has nothing for this reader. `None` if no message is
+    /// ready. Cancel safe.
+    async fn next_written(&mut self) -> Option<Result<Option<(u64, Bytes)>, PacketError>> {
+        if self.writing.is_none() {
+            let served = self.ready.pop_front()?;
+            let Served::Piece(piece) = served else { return Some(self.write(served)) };
+            if self.writer.takes_as_it_is() {
+                return Some(self.write(Served::Piece(piece)));
+            }
+            // This takes longer than many events, so it is not done on the thread that serves them.
+            let (writer, shared) = (self.writer.clone(), Arc::clone(&self.seat.shared));
+            let from = piece.clone();
+            let write = move || writer.write(Served::Piece(from), || shared.serving.shelf());
+            self.writing = Some((piece, spawn_blocking(write)));
+        }
+        let (piece, writing) = self.writing.as_mut()?;
+        let written = writing.await;
+        let piece = std::mem::take(piece);
+        self.writing = None;
+        // Without a worker, which is so while the mirror ends, it is written here.
+        let Ok(written) = written else { return Some(self.write(Served::Piece(piece))) };
+        self.skipped = Skipped::default();
+        Some(written.map(|written| written.message))
+    }
+
     /// The last message: the place that the reader has reached. `None` the second time, or if it has none, or if
     /// messages wait to be written.
     pub(crate) fn farewell(&mut self) -> Option<(u64, Bytes)> {
-        if std::mem::replace(&mut self.is_leaving, true) || !self.ready.is_empty() || self.second.is_some() {
+        if std::mem::replace(&mut self.is_leaving, true)
+            || !self.ready.is_empty()
+            || self.second.is_some()
+            || self.writing.is_some()
+        {
             return None;
         }
         match self.heartbeat() {

@@ -48,7 +48,10 @@ fn snapshots_complete_in_the_order_in_which_readers_came() {
     while complete.len() < readers {
         queue.pass(Duration::from_millis(1));
         let open: Vec<usize> = (0..readers).filter(|reader| !complete.contains(reader)).collect();
-        // The last ones ask first.
+        for &reader in &open {
+            queue.order.waiting.entry(queue.tickets[reader]).or_default();
+        }
+        // All wait, and the last ones ask first.
         for &reader in open.iter().rev() {
             if queue.ask(reader) == Answer::Go {
                 pieces[reader] += 1;
@@ -116,7 +119,8 @@ fn reader_that_takes_pieces_slowly_gives_way_after_its_time() {
 
 #[tokio::test]
 async fn readers_that_give_up_leave_their_places_and_turns_to_others() {
-    let turns = Turns::new(&ReaderLimits { loads_max: 1, load_stalled_max: Duration::from_secs(3_600), ..limits() });
+    let turns =
+        Turns::new(&ReaderLimits { loads_max: 1, load_stalled_max: Duration::from_secs(3_600), ..limits() });
     let (mut first, mut second, mut third) = (turns.ticket(), turns.ticket(), turns.ticket());
     turns.turn(&mut first).await;
     {
