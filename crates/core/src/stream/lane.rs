@@ -180,11 +180,10 @@ impl<P> Lane<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wave::contributors::Parts;
-    use alloc::vec::Vec;
+    use bytes::Bytes;
     use proptest::prelude::*;
 
-    fn open(key: u64) -> Slot<Vec<u8>> {
+    fn open(key: u64) -> Slot<Bytes> {
         Slot {
             key,
             tag: key,
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn waves_before_one_that_a_beginner_opened_have_not_gone() {
-        let mut lane: Lane<Vec<u8>> = Lane::default();
+        let mut lane: Lane<Bytes> = Lane::default();
         assert_eq!(lane.gone_upto(), None);
         lane.settled.insert_run(1, 25);
         assert_eq!(lane.gone_upto(), Some(25));
