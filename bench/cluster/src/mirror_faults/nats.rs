@@ -37,7 +37,7 @@ impl Nats {
         let config = store.path().join("nats.conf");
         let write = |sync: &str| {
             let kept = store.path().join("store");
-            let text = format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: {kept:?} {sync} }}\n");
+            let text = format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: {kept:?}\n{sync} }}\n");
             std::fs::write(&config, text).map_err(failed)
         };
         write("sync_interval: always")?;

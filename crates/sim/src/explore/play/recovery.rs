@@ -6,7 +6,6 @@ use crate::explore::pushing::Pushing;
 use crate::explore::scenario::Weather;
 use crate::world::place::{Failing, Life};
 use std::collections::BTreeSet;
-use treefold_core::id::NodeId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::EARLY_FOR;
 use treefold_core::time::Duration;
@@ -118,7 +117,7 @@ impl Stage<'_> {
     /// (`driver/joining.rs` in `crates/treefold`), so it finds the members again when its links are mended.
     pub(super) fn rejoin_lonely_observers(&mut self) {
         for at in self.running(true) {
-            if self.world.place(at).node().view().alive().all(NodeId::is_client) {
+            if self.world.place(at).node().view().alive().all(treefold_core::id::NodeId::is_client) {
                 self.join(at);
             }
         }
