@@ -449,7 +449,10 @@ mod tests {
         let kept = serve("mirror=flights:partitions=1/4:promises=/var/m1").what;
         assert_eq!(
             kept,
-            What::Mirror("flights".to_owned(), MirrorWish { promises: Some("/var/m1".into()), ..Default::default() })
+            What::Mirror(
+                "flights".to_owned(),
+                MirrorWish { promises: Some("/var/m1".into()), ..Default::default() }
+            )
         );
         let pruned = serve("mirror=flights:partitions=1/4:deletes=departed,lost:retention=1.5s").what;
         let deletes = ["departed", "lost"].map(|name| Name::new(name.to_owned()).unwrap()).to_vec();
@@ -460,7 +463,10 @@ mod tests {
         }
         let served = serve("mirror=flights:partitions=1/4:http=[::1]:7780").what;
         let http = HttpOptions::new("[::1]:7780".parse().unwrap());
-        assert_eq!(served, What::Mirror("flights".to_owned(), MirrorWish { http: Some(http), ..Default::default() }));
+        assert_eq!(
+            served,
+            What::Mirror("flights".to_owned(), MirrorWish { http: Some(http), ..Default::default() })
+        );
         assert!("mirror=flights:partitions=1/4:http-public=0.0.0.0:0".parse::<Serve>().is_ok());
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
         assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);
