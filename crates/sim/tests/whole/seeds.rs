@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 36] = [
+const KEPT: [(&str, &str); 38] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -119,6 +119,14 @@ const KEPT: [(&str, &str); 36] = [
     (
         "client_that_lost_its_last_member",
         "the simulated client did not contact its seeds again when its last member left while its links were cut",
+    ),
+    (
+        "beginner_ahead_of_the_others",
+        "endpoints skipped the waves before one that an endpoint with a later first tag had opened, and these waited for ever",
+    ),
+    (
+        "packets_of_a_former_place",
+        "a new endpoint got packets that waited in its node's filter since before, and that its former life had answered",
     ),
 ];
 
