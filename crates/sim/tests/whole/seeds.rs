@@ -8,7 +8,19 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 35] = [
+const KEPT: [(&str, &str); 38] = [
+    (
+        "journal_without_a_durable_record",
+        "the simulated journal forgot its last durable record, and the process died before a later one was durable",
+    ),
+    (
+        "snapshot_that_takes_longer",
+        "a mirror asked for ever for a snapshot that took longer than the time that it gave for it",
+    ),
+    (
+        "feed_without_mirrors",
+        "an origin that saw no mirror began one epoch after the other, and the explorer expected it to run",
+    ),
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold queued in a former life of its wave ran after the wave was taken up again"),
     (
