@@ -241,6 +241,12 @@ impl Election {
         }
     }
 
+    /// The mirrors that have promised and have a state.
+    pub fn counted(&self) -> Vec<u32> {
+        let counts = |pledge: &&Pledge| pledge.log.is_some() && (pledge.is_durable || !self.needs_durable);
+        self.pledges.values().filter(counts).map(|pledge| pledge.mirror).collect()
+    }
+
     /// The log to continue.
     ///
     /// # Errors
