@@ -545,3 +545,25 @@ fn latest_adopted_epoch_wins_and_mirrors_that_cannot_go_on_do_not_hold_up_the_lo
     election.take(pledge(2, Some((3, 12))));
     assert_eq!(election.elected().unwrap().held, 12);
 }
+
+#[test]
+fn without_majority_the_furthest_mirror_that_answers_is_continued_and_the_old_origin_is_fenced() {
+    let promise = Promise { epoch: 2, candidate: 1 };
+    let mut mirror = follower(0, 2, Promise::default());
+    let mut old = Origin::new(Cut { epoch: 1, position: 0 }, rules(), Functions::new(), LIMITS, 1).unwrap();
+    let stream = StreamId { origin: 1, sequence: 1 };
+    let opening = Opening { stream, epoch: 1, past: Lineage::default(), candidate: None };
+    mirror.begin(&opening, empty).unwrap();
+    mirror.promise(promise, 2).unwrap();
+    let mut election = Election::new(promise, 2, 2).unwrap().without_majority();
+    assert!(election.elected().is_err(), "one mirror must have a state");
+    election.take(pledge(0, Some((1, 12))));
+    assert_eq!(election.elected().unwrap().log.standing, Standing { adopted: 1, position: 12 });
+    assert_eq!(election.counted(), [0]);
+
+    let event = r#"{"stream":"s","number":1,"key":"k","type":"t"}"#;
+    old.offer(Instant::START, Event::from_json(event, None, &LIMITS).unwrap()).unwrap();
+    let packet = old.poll_packet(Instant::START, 0).unwrap().packet;
+    assert_eq!(mirror.take(&packet, 0), Err(MirrorError::Promised { promised: 2, known: 1 }));
+    assert!(mirror.begin(&opening, empty).is_err(), "it takes part for no earlier origin");
+}
