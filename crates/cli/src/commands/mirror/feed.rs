@@ -4,7 +4,7 @@ use super::functions::{self, FunctionFile, function_file};
 use super::journal::JournalArgs;
 use super::origin_node::{self, GOODBYE};
 use super::report::Reports;
-use super::rules::Rules;
+use super::rules::{Rules, warn_of_state};
 use super::sources::{Counted, SourceArgs, Sources};
 use super::take_over::TakeOverArgs;
 use crate::commands::top::Endings;
@@ -123,6 +123,7 @@ impl Feed {
             Some(path) => Rules::read(path)?.valid()?,
             None => RuleFile::default(),
         };
+        warn_of_state(&rules);
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
         options.epoch = self.epoch;
