@@ -216,7 +216,7 @@ impl Origin {
         options.check_empty_journal()?;
         let OriginOptions { rules, functions, limits, copies, mut journal, seed, .. } = options;
         let lag_bytes_max = limits.mirror_lag_bytes_max as u64;
-        let Won { recovery, elected, candidate } = won;
+        let Won { recovery, elected, candidate, promised: _ } = won;
         tracing::info!(feed, cut = %recovery.cut(), mirror = elected.mirror, "takes over");
         let mut held = elected.held;
         if let Some(journal) = &mut journal {
