@@ -372,7 +372,7 @@ impl FromStr for Serve {
 /// Parses the types of events that remove their keys.
 fn types(value: &str) -> Result<Vec<Name>, CallError> {
     let of = |name: &str| {
-        Name::new(name.to_owned()).map_err(|error| CallError::bad_field("deletes", name, &error.to_string()))
+        Name::new(name.to_owned()).map_err(|error| CallError::bad_field("deletes", name, error.to_string()))
     };
     value.split(',').map(of).collect()
 }

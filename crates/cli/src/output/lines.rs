@@ -1,6 +1,6 @@
 //! Many lines to standard output, written by a thread of their own.
 //!
-//! A program that does not read blocks whoever writes to it. Here it blocks only this thread: the command waits for room
+//! While a program does not read, a write to its pipe blocks. Here it blocks only this thread: the command waits for room
 //! with [`Lines::send`], and meanwhile obeys signals.
 
 use std::io::{self, Write};
