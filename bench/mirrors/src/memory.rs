@@ -62,14 +62,18 @@ fn treefold() -> System {
     System { base: Base::Treefold, has_rules: false }
 }
 
-/// Lets time pass, and returns the most memory that a process had in the first half of it, and in the second.
-fn watch(process: u32, seconds: f64) -> Result<[u64; 2], Problem> {
-    let mut most = [0; 2];
-    for half in &mut most {
+/// The most memory that a mirror had in each of these parts of a phase, in order. If it has a limit, they become equal.
+const MEMORY: [&str; 6] =
+    ["mirror_mib_1", "mirror_mib_2", "mirror_mib_3", "mirror_mib_4", "mirror_mib_5", "mirror_mib_6"];
+
+/// Lets time pass, and returns the most memory that a process had in each part of it.
+fn watch(process: u32, seconds: f64) -> Result<[u64; MEMORY.len()], Problem> {
+    let mut most = [0; MEMORY.len()];
+    for part in &mut most {
         let began = Instant::now();
-        while began.elapsed().as_secs_f64() < seconds / 2.0 {
+        while began.elapsed().as_secs_f64() < seconds / MEMORY.len() as f64 {
             pause(LOOK_INTERVAL)?;
-            *half = (*half).max(resident_bytes(process)?);
+            *part = (*part).max(resident_bytes(process)?);
         }
     }
     Ok(most)
@@ -92,13 +96,14 @@ pub(crate) fn run_slow(args: &SlowArgs) -> Result<(), Problem> {
         rows.push(Row {
             case: vec![("phase", name.to_owned())],
             figures: vec![
-                ("mirror_mib_first_half", most[0]),
-                ("mirror_mib_second_half", most[1]),
                 ("delay_p50_us", worst(|count| count.delay_p50_us)),
                 ("delay_p99_us", worst(|count| count.delay_p99_us)),
                 ("pause_ms_max", worst(|count| count.pause_ms_max)),
                 ("lagged", worst(|count| count.lagged as f64)),
-            ],
+            ]
+            .into_iter()
+            .chain(MEMORY.into_iter().zip(most))
+            .collect(),
         });
         Ok(())
     };

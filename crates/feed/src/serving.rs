@@ -12,15 +12,19 @@
 //!   the lock on the state while they look for messages, not while these are written. A worker encodes snapshots.
 //! - **Bytes are written once.** Readers with the same filter and the same form share what is written for them
 //!   (`shelf`); readers without a filter in a stream get the origin's own packets.
+//! - **Joins give way to events.** Few readers are given a snapshot at a time, piece by piece; the others wait for their
+//!   turn in the order in which they came (`turns`).
 //! - **The number of readers is bounded**, and readers that wait for a snapshot count as pending requests in the
 //!   mirror's votes.
 //!
-//! `place` is one reader's place, `forms` writes messages, `shelf` keeps what is written, `pump` sends it up a stream.
+//! `place` is one reader's place, `forms` writes messages, `shelf` keeps what is written, `pump` sends it up a
+//! stream, and `turns` says whose turn it is to get a piece of a snapshot.
 
 mod forms;
 mod place;
 mod pump;
 mod shelf;
+mod turns;
 
 pub(crate) use forms::{Because, Beginning, Form, Reached};
 pub(crate) use place::Service;
@@ -37,6 +41,7 @@ use treefold_mirror::keyed::FrozenKeys;
 use treefold_mirror::message::Refusal;
 use treefold_mirror::reader::{Encoded, Snapshots, encode};
 use treefold_mirror::snapshot::Snapshot;
+use turns::{Ticket, Turns};
 
 /// Workers that encode snapshots. A mirror encodes one at a time; the other one is for the end of a former job.
 const WORKERS_MAX: usize = 2;
@@ -54,16 +59,25 @@ pub struct ReaderLimits {
     pub heartbeat: Duration,
     /// Time that a reader which is ahead of the mirror waits for it, before it gets a snapshot.
     pub ahead_wait: Duration,
+    /// Readers that are given a snapshot at once. Further ones wait, in the order in which they came.
+    pub loads_max: usize,
+    /// Time after which a reader that takes no piece of its snapshot has no place among them.
+    pub load_stalled_max: Duration,
+    /// Time after which a reader that is given a snapshot waits for a turn behind all others.
+    pub load_turn_max: Duration,
 }
 
 impl Default for ReaderLimits {
     fn default() -> Self {
         Self {
             readers_max: 10_000,
-            written_bytes_max: 32 << 20,
+            written_bytes_max: 16 << 20,
             untold_bytes_max: 1 << 20,
             heartbeat: Duration::from_secs(5),
             ahead_wait: Duration::from_secs(2),
+            loads_max: 2,
+            load_stalled_max: Duration::from_millis(50),
+            load_turn_max: Duration::from_secs(2),
         }
     }
 }
@@ -75,6 +89,7 @@ pub(crate) struct Serving {
     /// Locked only while the state is locked, or alone.
     snapshots: Mutex<Snapshots>,
     shelf: Mutex<Shelf>,
+    turns: Turns,
     /// Counts finished encodings.
     finished: watch::Sender<u64>,
     readers: AtomicUsize,
@@ -86,6 +101,7 @@ impl Serving {
         Self {
             snapshots: Mutex::default(),
             shelf: Mutex::new(Shelf::new(limits.written_bytes_max)),
+            turns: Turns::new(&limits),
             finished: watch::Sender::new(0),
             readers: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -118,6 +134,8 @@ impl Serving {
 struct Seat {
     shared: Arc<Shared>,
     is_waiting: bool,
+    /// Of a reader that needs turns for its snapshot.
+    ticket: Option<Ticket>,
 }
 
 impl Seat {
@@ -126,7 +144,7 @@ impl Seat {
         let limit = limits.readers_max;
         let more = |taken: usize| (taken < limit).then_some(taken + 1);
         match readers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Self { shared: Arc::clone(shared), is_waiting: false }),
+            Ok(_) => Ok(Self { shared: Arc::clone(shared), is_waiting: false, ticket: None }),
             Err(_) => Err(Refusal::Full { limit }),
         }
     }
@@ -140,11 +158,32 @@ impl Seat {
             _ => {}
         }
     }
+
+    /// Notes whether the reader needs turns for its snapshot.
+    fn load(&mut self, is_loading: bool) {
+        let turns = &self.shared.serving.turns;
+        match (&self.ticket, is_loading) {
+            (None, true) => self.ticket = Some(turns.ticket()),
+            (Some(ticket), false) => {
+                turns.leave(ticket);
+                self.ticket = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits for a turn. Cancel safe.
+    async fn turn(&mut self) {
+        if let Some(ticket) = &mut self.ticket {
+            self.shared.serving.turns.turn(ticket).await;
+        }
+    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         self.wait(false);
+        self.load(false);
         self.shared.serving.readers.fetch_sub(1, Ordering::Relaxed);
     }
 }

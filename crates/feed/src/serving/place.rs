@@ -20,8 +20,8 @@ use treefold_mirror::reader::{Given, Reader};
 
 /// Messages that a reader takes from the mirror at once, so that it does not lock the state for each.
 const READY_MAX: usize = 16;
-/// Bytes of packets and pieces after which a reader takes no further message at once. A reader that stops reading keeps
-/// what it has taken, so it pins no more than this and one message.
+/// Bytes of packets after which a reader takes no further message at once. Of pieces, it takes one at a turn. A reader
+/// that stops reading keeps what it has taken, so it pins no more than this and one message.
 const READY_BYTES: usize = 64 << 10;
 /// Keys of a filter up to which their rows are read from the state; for more, a snapshot is encoded.
 const KEYS_READ_MAX: usize = 64;
@@ -130,8 +130,14 @@ impl Service {
                     }
                 }
             }
-            self.fill();
-            if self.ready.is_empty() && !self.wait().await {
+            let has_turn = self.seat.ticket.is_some() && self.turn().await?;
+            if !self.ready.is_empty() {
+                continue;
+            }
+            self.fill(has_turn);
+            // A reader that needs a turn now waits for nothing else.
+            let waits = has_turn || self.seat.ticket.is_none();
+            if self.ready.is_empty() && waits && !self.wait().await {
                 return None;
             }
         }
@@ -186,19 +192,19 @@ impl Service {
         Ok(self.writer.write(Served::At(place), || shared.serving.shelf())?.message)
     }
 
-    /// Takes further messages from the mirror.
-    fn fill(&mut self) {
+    /// Takes further messages from the mirror. Of a snapshot, it takes one piece if it is this reader's turn.
+    fn fill(&mut self, has_turn: bool) {
         let shared = Arc::clone(&self.seat.shared);
         let held = shared.held();
         if held.is_current() {
-            self.take_from(held.mirror());
+            self.take_from(held.mirror(), has_turn);
         }
         drop(held);
         let waits = self.ready.is_empty() && self.reader.as_ref().is_none_or(Reader::is_waiting);
         self.seat.wait(waits);
     }
 
-    fn take_from(&mut self, mirror: &Mirror<KeyedState>) {
+    fn take_from(&mut self, mirror: &Mirror<KeyedState>, mut has_turn: bool) {
         let shared = Arc::clone(&self.seat.shared);
         let limits = &shared.options.limits;
         if self.reader.is_none() {
@@ -228,6 +234,11 @@ impl Service {
                 self.ready.extend([Served::Begins(begins), Served::Rows(rows), Served::Complete(place)]);
                 continue;
             }
+            let is_loading = reader.cut().is_none();
+            self.seat.load(is_loading);
+            if is_loading && !has_turn {
+                break;
+            }
             reader.skip_pieces(filter);
             let after = reader.cut().unwrap_or_default();
             let Some(given) = reader.poll(mirror, &mut snapshots, limits) else { break };
@@ -238,6 +249,7 @@ impl Service {
                 }
                 Given::Piece(piece) => {
                     bytes += piece.len();
+                    has_turn = false;
                     Served::Piece(piece)
                 }
                 Given::Complete(cut) => {
@@ -255,6 +267,17 @@ impl Service {
             drop(snapshots);
             encode_elsewhere(&shared, frozen);
         }
+    }
+
+    /// Waits for a turn. False if a sign of life is due before; `None` if the mirror has ended. Cancel safe.
+    async fn turn(&mut self) -> Option<bool> {
+        tokio::select! {
+            () = self.seat.turn() => return Some(true),
+            () = sleep_until(self.heartbeat_at) => {}
+        }
+        self.changed.has_changed().ok()?;
+        self.ready.push_back(Served::Alive);
+        Some(false)
     }
 
     /// Waits for news. False if the mirror has ended.

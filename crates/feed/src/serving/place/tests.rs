@@ -72,14 +72,14 @@ fn reader_that_stops_reading_pins_few_bytes_of_the_log() {
     let body = 40_000;
     (0..READY_MAX).for_each(|_| feed.event("DL1", body));
     let mut service = feed.reader(&[], Some(Cut { epoch: 1, position: 0 }));
-    service.fill();
+    service.fill(true);
     let taken = bytes(&service);
     assert!(taken >= body && taken < READY_BYTES + 2 * body, "{taken} bytes");
     // Small packets are still taken together.
     let mut feed = Feed::new();
     (0..READY_MAX).for_each(|_| feed.event("DL1", 10));
     let mut service = feed.reader(&[], Some(Cut { epoch: 1, position: 0 }));
-    service.fill();
+    service.fill(true);
     assert_eq!(service.ready.len(), READY_MAX);
 }
 
@@ -89,12 +89,12 @@ async fn large_rows_of_few_keys_come_in_pieces_of_the_shared_snapshot() {
     let keys: Vec<String> = (0..4).map(|key| format!("DL{key}")).collect();
     keys.iter().for_each(|key| feed.event(key, ROWS_BYTES_MAX / 2 - 100));
     let mut few = feed.reader(&keys[..2], None);
-    few.fill();
+    few.fill(true);
     assert!(few.ready.iter().any(|served| matches!(served, Served::Rows(rows) if rows.len() == 2)));
     let mut service = feed.reader(&keys, None);
     let mut given = Vec::new();
     while given.last().is_none_or(|served| !matches!(served, Served::Complete(_))) {
-        service.fill();
+        service.fill(true);
         assert!(bytes(&service) < READY_BYTES + ROWS_BYTES_MAX, "{} bytes", bytes(&service));
         let taken: Vec<Served> = service.ready.drain(..).collect();
         if taken.is_empty() {
