@@ -191,7 +191,7 @@ impl Origin {
     /// in it.
     ///
     /// # Errors
-    /// [`StartError`]. Mirrors may have given a promise, and then no longer follow the old origin.
+    /// [`StartError`]. The promises that mirrors gave are withdrawn, as far as the mirrors can be reached.
     pub async fn take_over(
         client: &Client,
         feed: &str,
