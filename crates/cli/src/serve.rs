@@ -13,6 +13,7 @@
 //! mirror=flights:partitions=0/4                 the first of four mirrors of a feed
 //! mirror=flights:partitions=0/4:http=127.0.0.1:7780   the same with a listener for readers over HTTP
 //! mirror=flights:partitions=0/4:promises=/var/m0      the same, for a feed that a standby may take over
+//! mirror=flights:partitions=0/4:deletes=departed:retention=6h    events of these types, and age, remove keys
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
@@ -36,11 +37,23 @@ use std::sync::Arc;
 use treefold::{Body, CallError, Operator, PartitionSet, Service};
 use treefold_feed::{HttpOptions, MirrorOptions, PromiseFile, Unstarted, mirror};
 use treefold_hosts::Pace;
+use treefold_mirror::Name;
+use treefold_mirror::rules::file::StateOptions;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// Keys that may follow a colon.
-const KEYS: [&str; 8] =
-    ["partitions", "endpoints", "data", "files", "name", "http", "http-public", "promises"];
+const KEYS: [&str; 10] = [
+    "partitions",
+    "endpoints",
+    "data",
+    "files",
+    "name",
+    "http",
+    "http-public",
+    "promises",
+    "deletes",
+    "retention",
+];
 
 /// One argument of `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +75,18 @@ enum What {
     /// This host, under this name; `None` for the system's name.
     Hosts(Option<String>),
     Daemon,
-    /// A mirror of this feed, its listener for readers, and the file of its promises.
-    Mirror(String, Option<HttpOptions>, Option<PathBuf>),
+    /// A mirror of this feed.
+    Mirror(String, MirrorWish),
+}
+
+/// What a mirror is given besides its feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct MirrorWish {
+    /// Its listener for readers.
+    http: Option<HttpOptions>,
+    /// The file of its promises.
+    promises: Option<PathBuf>,
+    state: StateOptions,
 }
 
 /// A service of a node, and the mirror in it, which the node starts.
@@ -163,9 +186,10 @@ impl Serve {
             What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
-            What::Mirror(feed, http, promises) => {
+            What::Mirror(feed, MirrorWish { http, promises, state }) => {
                 let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
                 let mut options = MirrorOptions::new(feed, number, self.total);
+                options.state = state.clone();
                 if let Some(path) = promises {
                     let read = PromiseFile::read(path, feed, number, self.total);
                     options.promises = Some(read.map_err(|error| format!("{}: {error}", path.display()))?);
@@ -266,7 +290,7 @@ impl FromStr for Serve {
         let (head, options) = split_options(text);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
-        let (mut of_streams, mut http, mut promises) = (false, None, None);
+        let (mut of_streams, mut wish) = (false, MirrorWish::default());
         for (key, value) in options {
             match key {
                 "partitions" | "endpoints" => {
@@ -274,8 +298,12 @@ impl FromStr for Serve {
                 }
                 "data" => data = Some(PathBuf::from(value)),
                 "name" => host = Some(value.to_owned()),
-                "http" | "http-public" => http = Some(listener(text, value, key == "http-public")?),
-                "promises" => promises = Some(PathBuf::from(value)),
+                "http" | "http-public" => {
+                    wish.http = Some(listener(text, value, key == "http-public")?);
+                }
+                "promises" => wish.promises = Some(PathBuf::from(value)),
+                "deletes" => wish.state.deletes = types(value)?,
+                "retention" => wish.state.retention_ms = Some(retention_ms(value)?),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
             }
         }
@@ -284,8 +312,8 @@ impl FromStr for Serve {
         let declared = total.is_some();
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
         let of_a_folder = data.is_some() || files_max.is_some();
-        if (http.is_some() || promises.is_some()) && name != "mirror" {
-            return Err(refuse("http and promises for mirrors only"));
+        if wish != MirrorWish::default() && name != "mirror" {
+            return Err(refuse("http, promises, deletes and retention for mirrors only"));
         }
         let what = match (name, folder) {
             ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
@@ -316,7 +344,7 @@ impl FromStr for Serve {
                     && partitions.len() == 1
                     && is_service_name(feed) =>
             {
-                What::Mirror(feed.to_owned(), http, promises)
+                What::Mirror(feed.to_owned(), wish)
             }
             ("mirror", _) => {
                 return Err(refuse(
@@ -338,6 +366,23 @@ impl FromStr for Serve {
             }
         };
         Ok(Self { what, partitions, total, declared })
+    }
+}
+
+/// Parses the types of events that remove their keys.
+fn types(value: &str) -> Result<Vec<Name>, CallError> {
+    let of = |name: &str| {
+        Name::new(name.to_owned()).map_err(|error| CallError::bad_field("deletes", name, error.to_string()))
+    };
+    value.split(',').map(of).collect()
+}
+
+/// Parses the age at which a key is removed.
+fn retention_ms(value: &str) -> Result<u64, CallError> {
+    let ms = u64::try_from(parse::duration(value)?.as_millis()).unwrap_or(u64::MAX);
+    match ms {
+        0 => Err(CallError::bad_field("retention", value, "at least 1ms")),
+        ms => Ok(ms),
     }
 }
 
@@ -399,13 +444,29 @@ mod tests {
         assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
         assert_eq!(
             serve("mirror=flights:partitions=1/4").what,
-            What::Mirror("flights".to_owned(), None, None)
+            What::Mirror("flights".to_owned(), MirrorWish::default())
         );
         let kept = serve("mirror=flights:partitions=1/4:promises=/var/m1").what;
-        assert_eq!(kept, What::Mirror("flights".to_owned(), None, Some("/var/m1".into())));
+        assert_eq!(
+            kept,
+            What::Mirror(
+                "flights".to_owned(),
+                MirrorWish { promises: Some("/var/m1".into()), ..Default::default() }
+            )
+        );
+        let pruned = serve("mirror=flights:partitions=1/4:deletes=departed,lost:retention=1.5s").what;
+        let deletes = ["departed", "lost"].map(|name| Name::new(name.to_owned()).unwrap()).to_vec();
+        let state = StateOptions { deletes, retention_ms: Some(1_500) };
+        assert_eq!(pruned, What::Mirror("flights".to_owned(), MirrorWish { state, ..Default::default() }));
+        for wrong in ["deletes=", "deletes=a,,b", "retention=0s", "retention=5"] {
+            assert!(format!("mirror=flights:partitions=1/4:{wrong}").parse::<Serve>().is_err(), "{wrong}");
+        }
         let served = serve("mirror=flights:partitions=1/4:http=[::1]:7780").what;
         let http = HttpOptions::new("[::1]:7780".parse().unwrap());
-        assert_eq!(served, What::Mirror("flights".to_owned(), Some(http), None));
+        assert_eq!(
+            served,
+            What::Mirror("flights".to_owned(), MirrorWish { http: Some(http), ..Default::default() })
+        );
         assert!("mirror=flights:partitions=1/4:http-public=0.0.0.0:0".parse::<Serve>().is_ok());
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
         assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);

@@ -3,7 +3,7 @@
 
 use crate::http::{HttpListener, HttpOptions, ListenError};
 use crate::joining::fetch;
-use crate::promising::{PromiseFile, promising};
+use crate::promising::{Asked, PromiseFile, promising};
 use crate::reading::readable;
 use crate::serving::{Hall, ReaderLimits, Serving, serve};
 use crate::{FeedParams, random_seed};
@@ -17,9 +17,9 @@ use treefold::endpoint::{Acceptor, Arrival, EndpointStream, Missed, Packet, acce
 use treefold::operators::packet::Row;
 use treefold::operators::{OperatorError, Result};
 use treefold::{Body, Client, Service};
-use treefold_mirror::follow::{Followed, Follower, Opening};
+use treefold_mirror::follow::{Followed, Follower, Opening, RestoreError};
 use treefold_mirror::keyed::KeyedState;
-use treefold_mirror::mirror::Taken;
+use treefold_mirror::mirror::{MirrorError, Taken};
 use treefold_mirror::packet::Vote;
 use treefold_mirror::promotion::{Pledge, Promise, PromiseRefusal};
 use treefold_mirror::rules::file::StateOptions;
@@ -258,10 +258,12 @@ impl Shared {
     /// Promises an epoch to a candidate. The promise is durable when this returns, if the mirror has a file for it.
     pub(crate) fn promise(
         &self,
-        asked: Promise,
-        mirrors: u32,
+        &Asked { promise: asked, mirrors, silence_ms: asked_ms }: &Asked,
     ) -> std::io::Result<std::result::Result<Pledge, PromiseRefusal>> {
         let _promising = locked(&self.promising);
+        if let Some(silent_ms) = self.silent_ms().filter(|&ms| ms < asked_ms) {
+            return Ok(Err(PromiseRefusal::Hears { silent_ms, asked_ms }));
+        }
         // In this order: no packet of an earlier epoch is taken after the promise, also if the file can't be written.
         if let Err(refusal) = self.held().promise(asked, mirrors) {
             return Ok(Err(refusal));
@@ -272,6 +274,20 @@ impl Shared {
         let (mirror, is_durable) = (self.options.number, self.options.promises.is_some());
         tracing::info!(feed = %self.options.feed, mirror, epoch = asked.epoch, "promised an epoch to a candidate");
         Ok(Ok(Pledge { mirror, log: self.held().pledged(), is_durable }))
+    }
+
+    /// Withdraws a promise. The one before is durable when this returns.
+    pub(crate) fn withdraw(&self, promise: Promise) -> std::io::Result<bool> {
+        let _promising = locked(&self.promising);
+        let (is_withdrawn, now) = {
+            let mut held = self.held();
+            (held.withdraw(promise), held.promised())
+        };
+        // If this can't be written, the mirror promises more after a restart than now, which is safe.
+        if let Some(file) = self.options.promises.as_ref().filter(|_| is_withdrawn) {
+            file.write(now)?;
+        }
+        Ok(is_withdrawn)
     }
 
     /// Notes a sign of life of the origin.
@@ -350,7 +366,6 @@ impl<'a> Following<'a> {
 
     /// Takes a packet. An error is the reason why this mirror leaves the stream.
     async fn take(&mut self, packet: Packet) -> Result<(), String> {
-        self.shared.hear();
         let (followed, cut) = {
             let mut held = self.shared.held();
             let was_current = held.is_current();
@@ -362,7 +377,13 @@ impl<'a> Following<'a> {
             }
             (followed, cut)
         };
-        match followed.map_err(|error| error.to_string())? {
+        let followed = match followed {
+            // The candidate may give up, and this origin goes on. Until then it is none of this mirror.
+            Err(MirrorError::Promised { .. }) => return Ok(()),
+            followed => followed.map_err(|error| error.to_string())?,
+        };
+        self.shared.hear();
+        match followed {
             Followed::Votes(vote) => self.vote(packet.tag, &vote).await?,
             Followed::Took(Taken::Applied { events, .. }) if events > 0 => _ = self.changed.send_replace(cut),
             Followed::Took(_) | Followed::Kept => {}
@@ -406,7 +427,11 @@ impl<'a> Following<'a> {
     fn restore(&mut self, snapshot: Snapshot<KeyedState>) -> Result<(), String> {
         let cut = {
             let mut held = self.shared.held();
-            held.restore(snapshot, &self.shared.options.limits).map_err(|error| error.to_string())?;
+            match held.restore(snapshot, &self.shared.options.limits) {
+                // If the candidate gives up, the next packet asks for a snapshot again.
+                Err(RestoreError::Packet(MirrorError::Promised { .. })) => return Ok(()),
+                restored => restored.map_err(|error| error.to_string())?,
+            }
             held.mirror().cut()
         };
         self.changed.send_replace(cut);

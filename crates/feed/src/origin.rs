@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use treefold::{Client, PartitionSet, Synchronisation};
+use treefold::{Client, Error, PartitionSet, StreamError, Synchronisation};
 use treefold_journal::{Epoch, Journal};
 use treefold_mirror::checkpoint::Shortage;
 use treefold_mirror::origin::Numbers;
@@ -164,6 +164,11 @@ impl Origin {
                 (deciding, Lineage::default(), None)
             }
             Some(mut journal) => {
+                // Mirrors know their feed again for a number of epochs only, so an origin that would find nobody to send
+                // to begins none, however often it is started.
+                if mirrors_of(client, feed).await? == 0 {
+                    return Err(no_mirrors(feed));
+                }
                 // Reading a journal may take long, and its disk or server may wait.
                 let recovering = tokio::task::spawn_blocking(move || {
                     let recovery = recover(&mut *journal, epoch)?;
@@ -186,7 +191,7 @@ impl Origin {
     /// in it.
     ///
     /// # Errors
-    /// [`StartError`]. Mirrors may have given a promise, and then no longer follow the old origin.
+    /// [`StartError`]. The promises that mirrors gave are withdrawn, as far as the mirrors can be reached.
     pub async fn take_over(
         client: &Client,
         feed: &str,
@@ -211,7 +216,7 @@ impl Origin {
         options.check_empty_journal()?;
         let OriginOptions { rules, functions, limits, copies, mut journal, seed, .. } = options;
         let lag_bytes_max = limits.mirror_lag_bytes_max as u64;
-        let Won { recovery, elected, candidate } = won;
+        let Won { recovery, elected, candidate, promised: _ } = won;
         tracing::info!(feed, cut = %recovery.cut(), mirror = elected.mirror, "takes over");
         let mut held = elected.held;
         if let Some(journal) = &mut journal {
@@ -343,6 +348,11 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.running.abort();
     }
+}
+
+/// The error of a stream to the mirrors of a feed that has none in sight.
+fn no_mirrors(feed: &str) -> StartError {
+    StartError::Stream(Error::Stream(StreamError::UnknownService { service: feed.into() }))
 }
 
 /// Begins the next epoch of a journal, `least` or a later one, and reads the events that it has.

@@ -16,6 +16,8 @@ use treefold_mirror::promotion::{Pledge, Promise, PromiseRefusal, Standing};
 
 /// The aggregation by which mirrors promise an epoch.
 pub(crate) const PROMISE: &str = "promise";
+/// The aggregation by which a candidate that gives up withdraws a promise.
+pub(crate) const WITHDRAW: &str = "withdraw";
 /// The aggregation by which a mirror gives a part of its log.
 pub(crate) const TAIL: &str = "tail";
 /// First word of a file of promises.
@@ -25,7 +27,7 @@ const TAIL_BYTES_MAX: usize = 1 << 20;
 
 /// Adds the aggregations to a feed's service.
 pub(crate) fn promising(service: Service) -> Service {
-    service.aggregation(PROMISE, Promising).aggregation(TAIL, Tailing)
+    service.aggregation(PROMISE, Promising).aggregation(WITHDRAW, Withdrawing).aggregation(TAIL, Tailing)
 }
 
 /// The request of a candidate.
@@ -35,6 +37,8 @@ pub(crate) struct Asked {
     pub(crate) promise: Promise,
     /// The number of mirrors that the candidate counts.
     pub(crate) mirrors: u32,
+    /// The time for which a mirror must have heard nothing of its origin, in ms. 0 if a person has ordered it.
+    pub(crate) silence_ms: u64,
 }
 
 /// The answer of one mirror.
@@ -124,7 +128,7 @@ impl Aggregation for Promising {
     fn local(&self, partition: &Partition, asked: &Asked) -> Result<Vec<Answer>> {
         let shared = partition.data_as::<Shared>()?;
         let mirror = shared.options.number;
-        let promised = shared.promise(asked.promise, asked.mirrors);
+        let promised = shared.promise(asked);
         let promised =
             promised.map_err(|error| OperatorError::new(format!("the file of promises: {error}")))?;
         Ok(vec![match promised {
@@ -136,6 +140,24 @@ impl Aggregation for Promising {
     fn reduce(&self, mut a: Vec<Answer>, b: Vec<Answer>, _: &Asked) -> Result<Vec<Answer>> {
         a.extend(b);
         Ok(a)
+    }
+}
+
+/// Withdraws a promise of a candidate that has given up. The answer is the number of mirrors that had it.
+struct Withdrawing;
+
+impl Aggregation for Withdrawing {
+    type Params = Promise;
+    type Partial = u32;
+
+    fn local(&self, partition: &Partition, promise: &Promise) -> Result<u32> {
+        let withdrawn = partition.data_as::<Shared>()?.withdraw(*promise);
+        let failed = |error| OperatorError::new(format!("the file of promises: {error}"));
+        withdrawn.map(u32::from).map_err(failed)
+    }
+
+    fn reduce(&self, a: u32, b: u32, _: &Promise) -> Result<u32> {
+        Ok(a.saturating_add(b))
     }
 }
 

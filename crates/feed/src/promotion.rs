@@ -6,7 +6,7 @@
 //!
 //! [`treefold_mirror::promotion`] decides and says why this is safe; this module asks.
 
-use crate::promising::{Answer, Asked, PROMISE, TAIL, TailAsked, packets_of};
+use crate::promising::{Answer, Asked, PROMISE, TAIL, TailAsked, WITHDRAW, packets_of};
 use crate::random_seed;
 use crate::reading::{MirrorStatus, STATUS};
 use std::time::Duration;
@@ -27,6 +27,8 @@ const PROMISE_WITHIN: Duration = Duration::from_secs(2);
 const TAIL_WITHIN: Duration = Duration::from_secs(10);
 /// Most elections in which another candidate was first.
 const ELECTIONS_MAX: u32 = 5;
+/// Tries to withdraw promises at all mirrors.
+const WITHDRAWALS_MAX: u32 = 3;
 /// Time between two questions whether mirrors hear an origin.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -36,7 +38,26 @@ pub enum TakeOver {
     /// A person has ordered it, and vouches that the old origin is dead.
     ByHand,
     /// Nobody vouches for anything. The feed needs three mirrors, and promises that outlive their processes.
-    Automatic,
+    Automatic {
+        /// The time for which a mirror must have heard nothing of its origin, to promise.
+        silence: Duration,
+    },
+    /// A person has ordered it, and vouches that the old origin and the mirrors that do not answer are dead for good.
+    /// Acknowledged events that only these mirrors had are lost.
+    WithoutMajority,
+}
+
+impl TakeOver {
+    fn is_automatic(self) -> bool {
+        matches!(self, Self::Automatic { .. })
+    }
+
+    fn silence_ms(self) -> u64 {
+        match self {
+            Self::Automatic { silence } => silence.as_millis() as u64,
+            Self::ByHand | Self::WithoutMajority => 0,
+        }
+    }
 }
 
 /// The reason why a candidate has not taken over. The feed has no origin then, unless the old one lives and has its
@@ -72,6 +93,17 @@ pub enum TakeOverError {
          mirror=FEED:partitions=ID/TOTAL:promises=FILE, or take over by hand with --take-over"
     )]
     Forgetful(Vec<u32>),
+    /// Enough mirrors answer for a take-over that loses nothing.
+    #[error(
+        "mirrors {answering:?} answer and have a state, and {needs} are enough: take over without --without-majority, \
+         which would risk events for nothing"
+    )]
+    MajorityAnswers {
+        /// The mirrors that answer and have a state.
+        answering: Vec<u32>,
+        /// The mirrors that are enough.
+        needs: u32,
+    },
     /// No pledges could be enough.
     #[error(transparent)]
     Unelectable(#[from] Unelectable),
@@ -165,6 +197,8 @@ pub struct Won {
     pub(crate) recovery: Recovery,
     pub(crate) elected: Elected,
     pub(crate) candidate: u64,
+    /// The mirrors whose promises were counted.
+    pub(crate) promised: Vec<u32>,
 }
 
 impl Won {
@@ -172,12 +206,17 @@ impl Won {
     pub fn cut(&self) -> Cut {
         self.recovery.cut()
     }
+
+    /// The mirrors whose promises were counted.
+    pub fn promised(&self) -> &[u32] {
+        &self.promised
+    }
 }
 
 /// Takes promises and the furthest mirror's log. `copies` must be those of the old origin; `least` is the least epoch.
 ///
 /// # Errors
-/// [`TakeOverError`]. Mirrors may have given a promise, and then no longer follow the old origin.
+/// [`TakeOverError`]. The promises are withdrawn then, at the mirrors that answer.
 pub async fn win(
     client: &Client,
     feed: &str,
@@ -189,43 +228,84 @@ pub async fn win(
     if total == 0 {
         return Err(TakeOverError::NoMirrors(feed.to_owned()));
     }
-    if authority == TakeOver::Automatic && total < AUTOMATIC_LEAST {
+    if authority.is_automatic() && total < AUTOMATIC_LEAST {
         return Err(TakeOverError::FewMirrors { total });
     }
     let mirrors = statuses(client, feed).await;
     let known = mirrors.iter().map(MirrorStatus::known).max().unwrap_or(0);
     let (mut epoch, mut tries, candidate) = (known.saturating_add(1).max(least), 1, random_seed());
-    let is_automatic = authority == TakeOver::Automatic;
     let new = |epoch| -> Result<Election, Unelectable> {
         let election = Election::new(Promise { epoch, candidate }, total, copies)?;
-        Ok(if is_automatic { election.automatic() } else { election })
+        Ok(match authority {
+            TakeOver::ByHand => election,
+            TakeOver::Automatic { .. } => election.automatic(),
+            TakeOver::WithoutMajority => election.without_majority(),
+        })
     };
     // A promise ends the old origin's epoch at the mirror, so it is not asked for in vain.
-    let counts = |mirror: &&MirrorStatus| mirror.has_state && (mirror.keeps_promises || !is_automatic);
-    if (mirrors.iter().filter(counts).count() as u32) < pledges_needed(total, copies) {
+    let counts =
+        |mirror: &&MirrorStatus| mirror.has_state && (mirror.keeps_promises || !authority.is_automatic());
+    let answering: Vec<u32> = mirrors.iter().filter(counts).map(|mirror| mirror.mirror).collect();
+    let needs = pledges_needed(total, copies);
+    if authority == TakeOver::WithoutMajority && answering.len() as u32 >= needs {
+        return Err(TakeOverError::MajorityAnswers { answering, needs });
+    }
+    if (answering.len() as u32) < needs {
         let mut hopeless = new(epoch)?;
         mirrors.iter().for_each(|mirror| hopeless.take(as_pledge(mirror)));
         hopeless.elected()?;
     }
     loop {
         let mut election = new(epoch)?;
-        let refused = ask(client, feed, total, &mut election).await?;
-        match election.elected() {
-            Ok(elected) => {
-                let recovery = read(client, feed, election.promise(), &elected).await?;
-                return Ok(Won { recovery, elected, candidate });
+        let refused = match ask(client, feed, total, authority, &mut election).await {
+            Ok(refused) => refused,
+            Err(error) => {
+                withdraw(client, feed, election.promise()).await;
+                return Err(error);
             }
+        };
+        match election.elected() {
+            Ok(elected) => match read(client, feed, election.promise(), &elected).await {
+                Ok(recovery) => {
+                    let promised = election.counted();
+                    return Ok(Won { recovery, elected, candidate, promised });
+                }
+                Err(error) => {
+                    withdraw(client, feed, election.promise()).await;
+                    return Err(error);
+                }
+            },
             Err(not_elected) => match refused {
-                None => return Err(not_elected.into()),
+                None => {
+                    withdraw(client, feed, election.promise()).await;
+                    return Err(not_elected.into());
+                }
                 Some((_, PromiseRefusal::Later { known, .. })) if tries < ELECTIONS_MAX => {
                     tries += 1;
                     epoch = known.saturating_add(1).max(epoch);
                     // Two candidates must not outbid each other for ever.
                     tokio::time::sleep(Duration::from_millis(random_seed() % 200)).await;
                 }
-                Some((mirror, refusal)) => return Err(TakeOverError::Refused { mirror, refusal }),
+                Some((mirror, refusal)) => {
+                    withdraw(client, feed, election.promise()).await;
+                    return Err(TakeOverError::Refused { mirror, refusal });
+                }
             },
         }
+    }
+}
+
+/// Withdraws promises that are never to be used: the old origin may live, and goes on with all its mirrors.
+async fn withdraw(client: &Client, feed: &str, promise: Promise) {
+    for _ in 0..WITHDRAWALS_MAX {
+        let call = client.call::<u32>(&format!("{feed}/{WITHDRAW}"), &promise);
+        match call.min_coverage(0.0).deadline(PROMISE_WITHIN).await {
+            Ok(reply) if reply.missing.is_empty() => return,
+            // A mirror that is away may have the promise.
+            Ok(reply) => tracing::info!(feed, missing = ?reply.missing, "promises may not be withdrawn"),
+            Err(error) => tracing::info!(feed, %error, "promises may not be withdrawn"),
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -246,9 +326,10 @@ async fn ask(
     client: &Client,
     feed: &str,
     mirrors: u32,
+    authority: TakeOver,
     election: &mut Election,
 ) -> Result<Option<(u32, PromiseRefusal)>, TakeOverError> {
-    let asked = Asked { promise: election.promise(), mirrors };
+    let asked = Asked { promise: election.promise(), mirrors, silence_ms: authority.silence_ms() };
     let call = client.call::<Vec<Answer>>(&format!("{feed}/{PROMISE}"), &asked);
     let answers = call.min_coverage(0.0).deadline(PROMISE_WITHIN).await?;
     for missing in &answers.missing {
@@ -264,8 +345,8 @@ async fn ask(
     }
     let known = |refusal: &PromiseRefusal| match refusal {
         PromiseRefusal::Later { known, .. } => *known,
-        // Trying again does not help.
-        PromiseRefusal::Total { .. } => u32::MAX,
+        // Trying again at once does not help.
+        PromiseRefusal::Total { .. } | PromiseRefusal::Hears { .. } => u32::MAX,
     };
     Ok(refused.into_iter().max_by_key(|(_, refusal)| known(refusal)))
 }

@@ -274,8 +274,11 @@ impl Journal for Segments {
     }
 
     fn trim(&mut self, position: u64) -> Result<(), JournalError> {
-        // The last record tells a new writer how far its sources are.
-        let has_last = self.active.as_ref().is_some_and(|active| active.bytes > SEGMENT_HEAD_BYTES as u64);
+        // The last record tells a new writer how far its sources are. A crash may take the records of the segment that
+        // is written until the first of them is forced to the disk; without forcing, nothing is promised.
+        let is_forced = |active: &Active| self.synced >= active.first || self.options.sync == Sync::Never;
+        let has_records = |active: &Active| active.bytes > SEGMENT_HEAD_BYTES as u64;
+        let has_last = self.active.as_ref().is_some_and(|active| has_records(active) && is_forced(active));
         let mut has_removed = false;
         while let Some(segment) = self.sealed.front().filter(|segment| segment.last <= position)
             && (has_last || self.sealed.len() > 1)

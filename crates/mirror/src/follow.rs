@@ -16,6 +16,8 @@
 //!   former state until it has *adopted* the epoch, because acknowledged events may be nowhere else.
 //! - **A promise ends the earlier epochs** here ([`promotion`](crate::promotion)). After it, an origin with a journal
 //!   begins no epoch unless its journal knows the promised one: its feed has gone on without it.
+//! - **A candidate that gives up withdraws its promises.** The mirror keeps its place in the old origin's stream meanwhile, and
+//!   takes packets again after that. It has missed some, so it joins.
 
 use crate::limits::MirrorLimits;
 use crate::log::Trimmed;
@@ -34,7 +36,7 @@ pub const MIRRORS_MAX: u32 = 4_096;
 
 /// A mirror that follows its feed's origins, one after the other.
 ///
-/// It has nine fields: the state, its place between epochs, and its number.
+/// It has ten fields: the state, its place between epochs, its promises, and its number.
 #[derive(Debug)]
 pub struct Follower<S> {
     number: u32,
@@ -50,6 +52,8 @@ pub struct Follower<S> {
     /// the present one.
     former: Option<(u32, Mirror<S>)>,
     promise: Promise,
+    /// The promise before that one, which holds again if the candidate gives up. `None` if it is not known.
+    before: Option<Promise>,
 }
 
 #[derive(Debug)]
@@ -158,7 +162,8 @@ impl<S: State> Follower<S> {
         assert!(number < total && total <= MIRRORS_MAX, "mirror {number} of {total}");
         let backup_bytes_max = limits.backup_bytes_max;
         let (stream, phase, promise) = (None, Phase::Begun, Promise::default());
-        Self { number, total, backup_bytes_max, mirror, stream, phase, adopted: 0, former: None, promise }
+        let (former, before) = (None, None);
+        Self { number, total, backup_bytes_max, mirror, stream, phase, adopted: 0, former, promise, before }
     }
 
     /// Starts with the promise of an earlier process of this mirror.
@@ -186,8 +191,26 @@ impl<S: State> Follower<S> {
         if asked.epoch <= known && asked != self.promise {
             return Err(PromiseRefusal::Later { asked: asked.epoch, known });
         }
+        // A candidate that asks for a later epoch has given up its earlier one.
+        if asked.candidate != self.promise.candidate {
+            self.before = Some(self.promise);
+        }
         self.promise = asked;
         Ok(())
+    }
+
+    /// Withdraws the last promise, because its candidate has given up and will never use it: the origin that this mirror
+    /// followed before goes on here. The driver must replace the durable promise. Returns false if nothing has changed,
+    /// because the promise is another one, or is followed.
+    pub fn withdraw(&mut self, promise: Promise) -> bool {
+        let is_idle = self.promise == promise && self.mirror.cut().epoch < promise.epoch;
+        match self.before.take_if(|_| is_idle) {
+            Some(before) => {
+                self.promise = before;
+                true
+            }
+            None => false,
+        }
     }
 
     /// The last epoch that the mirror has promised or followed.
@@ -272,7 +295,7 @@ impl<S: State> Follower<S> {
         self.check(opening)?;
         let (given, past) = (opening.epoch, &opening.past);
         if let Some(candidate) = opening.candidate {
-            self.promise = Promise { epoch: given, candidate };
+            (self.promise, self.before) = (Promise { epoch: given, candidate }, None);
         }
         if let Some((adopted, former)) = &mut self.former
             && former.continue_in(*adopted, given, past)
@@ -318,7 +341,8 @@ impl<S: State> Follower<S> {
     /// mirror may need a snapshot then, see [`joins_at`](Self::joins_at).
     ///
     /// # Errors
-    /// If the packet is invalid or of another epoch. The mirror has not changed, and should leave the stream.
+    /// If the packet is invalid or of another epoch. The mirror has not changed, and should leave the stream; but
+    /// with [`Promised`](MirrorError::Promised) it should stay and wait, because the candidate may give up.
     pub fn take(&mut self, packet: &Bytes, pending_requests: u64) -> Result<Followed, MirrorError> {
         self.check_promise()?;
         if let Phase::Joining(..) = self.phase {

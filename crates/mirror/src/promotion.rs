@@ -19,6 +19,13 @@
 //! beginning. Until then its log says less than that of any mirror which has: if it counted under the new epoch at once,
 //! a mirror that lags could win over one with acknowledged events.
 //!
+//! **A candidate that gives up withdraws its promises**, since the old origin may live: a mirror that has promised takes no
+//! packet of it. The candidate first resolves never to use the pledges, so a mirror without the promise is as it was before.
+//! A mirror that hears its origin promises nothing to a candidate for which nobody vouches.
+//!
+//! **Without a majority** ([`Election::without_majority`]) nothing of this holds but the order of epochs: a mirror that has
+//! promised or followed the new epoch takes part for no earlier origin.
+//!
 //! **Promises must outlive a mirror's process** where nobody vouches for the old origin's death: a mirror that restarts
 //! and has forgotten its promise could take part for the old origin again.
 
@@ -86,6 +93,14 @@ pub enum PromiseRefusal {
         asked: u32,
         /// The epoch that it has promised or followed.
         known: u32,
+    },
+    /// Its origin lives.
+    #[error("it has heard of its origin {silent_ms} ms ago, and needs {asked_ms} ms of silence")]
+    Hears {
+        /// The time since the last sign of the origin.
+        silent_ms: u64,
+        /// The silence that the candidate asks for.
+        asked_ms: u64,
     },
     /// The candidate counts another number of mirrors.
     #[error("the candidate counts {given} mirrors, this mirror {known}")]
@@ -206,6 +221,14 @@ impl Election {
         self
     }
 
+    /// Is content with one mirror that has a state, because a person says that the others are dead for good. Acknowledged
+    /// events that only they had are lost, and an old origin that lives could acknowledge events with them.
+    #[must_use]
+    pub fn without_majority(mut self) -> Self {
+        self.needs = 1;
+        self
+    }
+
     /// The promise that the candidate asks for.
     pub fn promise(&self) -> Promise {
         self.promise
@@ -216,6 +239,12 @@ impl Election {
         if pledge.mirror < self.total {
             self.pledges.insert(pledge.mirror, pledge);
         }
+    }
+
+    /// The mirrors that have promised and have a state.
+    pub fn counted(&self) -> Vec<u32> {
+        let counts = |pledge: &&Pledge| pledge.log.is_some() && (pledge.is_durable || !self.needs_durable);
+        self.pledges.values().filter(counts).map(|pledge| pledge.mirror).collect()
     }
 
     /// The log to continue.

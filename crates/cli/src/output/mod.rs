@@ -2,6 +2,7 @@
 
 pub mod explain;
 pub mod json;
+pub mod lines;
 pub mod packet;
 pub mod style;
 pub mod table;

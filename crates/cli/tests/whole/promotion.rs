@@ -10,16 +10,22 @@ const KEYS: u64 = 7;
 
 /// Three mirrors that keep their promises in a directory.
 fn mirrors(directory: &tempfile::TempDir) -> Vec<NodeProcess> {
+    some_mirrors(directory, 3)
+}
+
+fn some_mirrors(directory: &tempfile::TempDir, total: u32) -> Vec<NodeProcess> {
     let mut nodes: Vec<NodeProcess> = Vec::new();
-    for number in 0..3 {
-        let promises = directory.path().join(format!("promises-{number}"));
-        let serve = format!("mirror=flights:partitions={number}/3:promises={}", promises.display());
+    for number in 0..total {
+        let own = directory.path().join(number.to_string());
+        std::fs::create_dir(&own).expect("a directory of its own");
+        let promises = own.join("promises");
+        let serve = format!("mirror=flights:partitions={number}/{total}:promises={}", promises.display());
         let mut args = vec!["--serve", &serve];
         let first = nodes.first().map(|first| first.addr.clone());
         args.extend(first.iter().flat_map(|first| ["--join", first]));
         nodes.push(NodeProcess::start(&args));
     }
-    wait_for_members(&nodes[0].addr, 3);
+    wait_for_members(&nodes[0].addr, total as usize);
     nodes
 }
 
@@ -32,7 +38,8 @@ struct Feed {
 impl Feed {
     fn start(at: &NodeProcess, more: &[&str]) -> Self {
         let mut child = real::treefold()
-            .args(["mirror", "feed", "flights", "tcp:127.0.0.1:0", "--copies", "2", "--at", &at.addr])
+            .args(["mirror", "feed", "flights", "tcp:127.0.0.1:0", "--at", &at.addr])
+            .args(if more.contains(&"--copies") { &[][..] } else { &["--copies", "2"] })
             .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -142,6 +149,9 @@ fn standby_takes_over_from_a_killed_origin_and_keeps_acknowledged_events() {
     source.wait_for(500);
     let mut standby = Feed::start(&nodes[1], &["--standby", "--silence", "2s"]);
     standby.line("stands by");
+    for _ in 0..5 {
+        expect_origin(&nodes[1], 1);
+    }
     // It dies while it has events that are nowhere else.
     source.send(501..=1_500);
     old.signal(libc::SIGKILL);
@@ -155,6 +165,7 @@ fn standby_takes_over_from_a_killed_origin_and_keeps_acknowledged_events() {
         assert_eq!(mirror["epoch"], 2, "{status}");
         assert_eq!(mirror["position"], 2_000, "each event once: {status}");
     }
+    expect_set(&nodes[0], 2);
 }
 
 #[test]
@@ -205,4 +216,70 @@ fn take_over_by_hand_says_which_mirrors_it_needs() {
     source.send(90..=110);
     assert_eq!(source.wait_for(110), 110);
     expect_values(&nodes[1], 110);
+    expect_set(&nodes[1], 2);
+}
+
+/// The origin, as `mirror status` shows it.
+fn origin(at: &NodeProcess) -> serde_json::Value {
+    run(&format!("mirror status flights --at {} -o json", at.addr)).json()["origin"].clone()
+}
+
+fn expect_origin(at: &NodeProcess, epoch: u64) {
+    wait_until("the origin is shown", || origin(at)["epoch"] == epoch);
+}
+
+/// Changes the rules of the origin of an epoch.
+fn expect_set(at: &NodeProcess, epoch: u64) {
+    expect_origin(at, epoch);
+    let set = run(&format!("mirror set flights --overwrite position=4 --at {}", at.addr));
+    assert_eq!(set.code, 0, "{}", set.stderr);
+    wait_until("the new rules hold", || {
+        origin(at)["rules"].as_array().is_some_and(|rules| !rules.is_empty())
+    });
+}
+
+#[test]
+fn last_of_two_mirrors_takes_over_only_by_the_dangerous_option() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut nodes = some_mirrors(&directory, 2);
+    let mut old = Feed::start(&nodes[0], &[]);
+    let mut source = old.source();
+    source.send(1..=100);
+    source.wait_for(100);
+    let dangerous = ["--take-over", "--without-majority"];
+    let mut needless = Feed::start(&nodes[0], &dangerous);
+    needless.line("mirrors [0, 1] answer and have a state, and 2 are enough");
+    // kill -9: the origin stands still, and one mirror is gone for good.
+    old.signal(libc::SIGSTOP);
+    drop(nodes.pop());
+    let mut refused = Feed::start(&nodes[0], &["--take-over"]);
+    refused.line("2 of the feed's 2 mirrors must promise epoch 2 and have a state; these do: 0");
+    let mut next = Feed::start(&nodes[0], &["--copies", "1", "--take-over", "--without-majority"]);
+    next.line("takes over flights at 2.100 from mirrors [0] alone");
+    let mut next_source = next.source();
+    next_source.send(101..=150);
+    assert_eq!(next_source.wait_for(150), 150);
+    source.send(101..=200);
+    old.signal(libc::SIGCONT);
+    wait_until("the old origin ends", || old.child.try_wait().is_ok_and(|ended| ended.is_some()));
+    old.line("a newer origin (epoch 2) has taken over");
+    assert_eq!(source.acknowledged(), None, "the old origin acknowledges nothing more");
+}
+
+#[test]
+fn living_origin_keeps_its_mirrors_after_a_candidate_gave_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let nodes = mirrors(&directory);
+    let mut old = Feed::start(&nodes[0], &["--copies", "3"]);
+    let mut source = old.source();
+    source.send(1..=100);
+    source.wait_for(100);
+    // With one copy the candidate needs all three mirrors, and one of them can't write its promise.
+    std::fs::remove_dir_all(directory.path().join("2")).expect("it is there");
+    let mut candidate = Feed::start(&nodes[0], &["--copies", "1", "--take-over"]);
+    candidate.line("3 of the feed's 3 mirrors must promise epoch 2 and have a state; these do: 0, 1");
+    wait_until("the candidate gives up", || candidate.child.try_wait().is_ok_and(|ended| ended.is_some()));
+    source.send(101..=200);
+    assert_eq!(source.wait_for(200), 200, "it has all of its mirrors again");
+    expect_values(&nodes[1], 200);
 }

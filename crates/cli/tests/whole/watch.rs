@@ -202,6 +202,38 @@ fn stopped_reader_is_told_that_it_lags_and_the_others_go_on() {
 }
 
 #[test]
+fn watch_whose_output_nobody_reads_obeys_a_signal() {
+    let hub = mirror(0, 1, None);
+    let mut source = Source::start(&hub.addr);
+    source.write(20_000);
+    wait_until_current(&hub.addr, 1);
+    let mut watch = treefold()
+        .args(["mirror", "watch", "flights", "-o", "json", "--at", &hub.addr])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let mut stdout = BufReader::new(watch.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("a line");
+    assert!(line.contains("begins"), "{line}");
+    // The pipe and the command's buffer hold far less than these events. Nobody reads the pipe from here on.
+    source.write(100_000);
+    wait_until("all events are mirrored", || {
+        let shown = run(&format!("mirror status flights --at {} -o json", hub.addr));
+        shown.stdout.contains("120000")
+    });
+    let pid = libc::pid_t::try_from(watch.id()).expect("a process id");
+    // SAFETY: kill touches no memory; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    let ended = watch.wait().expect("it ends although nobody reads");
+    assert_eq!(ended.code(), Some(0));
+    let mut said = String::new();
+    watch.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert!(said.contains("nobody reads standard output"), "{said}");
+}
+
+#[test]
 fn people_read_rows_events_and_the_time_to_resume_from() {
     let hub = mirror(0, 1, None);
     let mut source = Source::start(&hub.addr);

@@ -80,7 +80,7 @@ pub(crate) struct ToTake {
     passed: Option<Passed>,
     /// Since when it has been too far behind, and the packet that it works on if that one alone makes it so.
     behind: Option<(Instant, Option<u64>)>,
-    /// The last packet that it was given, or was told it missed.
+    /// The last packet that it was given, was told it missed, or that had gone down before it was there.
     gone_upto: u64,
     /// The place from which on it can be behind: it missed the packets before, or has just got them from a new parent.
     counts_from: u64,
@@ -97,6 +97,16 @@ pub(crate) struct Passed {
 }
 
 impl ToTake {
+    /// Those of an endpoint that begins after this packet. Earlier ones may still wait for the filter.
+    pub(crate) fn after(upto: u64) -> Self {
+        Self { gone_upto: upto, ..Self::default() }
+    }
+
+    /// The last packet that it needs no more.
+    pub(crate) fn gone_upto(&self) -> u64 {
+        self.gone_upto
+    }
+
     pub(crate) fn push(&mut self, due: Due) {
         self.gone_upto = due.last;
         self.dues.push_back(due);

@@ -238,8 +238,11 @@ impl<P: Payload> StreamState<P> {
     /// Gives packets to endpoints hosted by this node. Returns true if there is something to take.
     fn give_to_own(&mut self, cx: &mut Context<P>, descending: &Descending<P>) -> bool {
         let mut is_awaited = false;
+        let Due { first, last, .. } = descending.due;
         for own in &mut self.own {
+            let gone_upto = own.to_take.gone_upto();
             match &descending.content {
+                _ if last <= gone_upto => continue,
                 Content::One { to, packets, .. }
                     if packets.is_empty() || to.as_ref().is_some_and(|to| !to.contains(own.endpoint)) =>
                 {
@@ -248,16 +251,18 @@ impl<P: Payload> StreamState<P> {
                 _ if own.to_take.passes() => continue,
                 Content::One { tag, packets, .. } => {
                     for payload in packets {
-                        let (sequence, tag, payload) = (descending.due.first, *tag, payload.clone());
+                        let (sequence, tag, payload) = (first, *tag, payload.clone());
                         let event = EndpointEvent::Packet { sequence, tag, payload };
                         cx.tell_endpoint(self.terms.id, own.endpoint, event);
                     }
                 }
                 Content::Run(run) => {
-                    cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Packets(Arc::clone(run)));
+                    let run =
+                        if first > gone_upto { Arc::clone(run) } else { Arc::new(run.after(gone_upto)) };
+                    cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Packets(run));
                 }
                 Content::Missed => {
-                    let Due { first, last, .. } = descending.due;
+                    let first = first.max(gone_upto.saturating_add(1));
                     own.to_take.miss(last);
                     cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Missed { first, last });
                     continue;

@@ -164,11 +164,15 @@ impl<P> Lane<P> {
         }
     }
 
-    /// The last wave up to which nothing here is waited for.
+    /// The last wave that has gone, up to which nothing here is waited for.
+    ///
+    /// The first open slot alone does not tell: an endpoint that begins with a later tag may have opened it, while no
+    /// piece of the waves before it has come yet.
     pub(crate) fn gone_upto(&self) -> Option<u64> {
+        let gone = self.sent.last().max(self.settled.last())?;
         match self.slots.iter().find(|slot| !slot.is_ready) {
-            Some(open) => open.key.checked_sub(1),
-            None => self.sent.last().max(self.settled.last()),
+            Some(open) => open.key.checked_sub(1).map(|before| before.min(gone)),
+            None => Some(gone),
         }
     }
 }
@@ -176,7 +180,35 @@ impl<P> Lane<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use proptest::prelude::*;
+
+    fn open(key: u64) -> Slot<Bytes> {
+        Slot {
+            key,
+            tag: key,
+            opened_at: Instant::START,
+            parts: Parts::new(),
+            missing: SmallVec::new(),
+            excused: PartitionSet::new(),
+            searched_from: u32::MAX,
+            urgent: false,
+            is_ready: false,
+            is_late: false,
+        }
+    }
+
+    #[test]
+    fn waves_before_one_that_a_beginner_opened_have_not_gone() {
+        let mut lane: Lane<Bytes> = Lane::default();
+        assert_eq!(lane.gone_upto(), None);
+        lane.settled.insert_run(1, 25);
+        assert_eq!(lane.gone_upto(), Some(25));
+        lane.slots.push_back(open(41));
+        assert_eq!(lane.gone_upto(), Some(25), "nobody has skipped the waves 26 to 40");
+        lane.slots.push_front(open(20));
+        assert_eq!(lane.gone_upto(), Some(19), "wave 20 is still waited for");
+    }
 
     proptest! {
         #[test]

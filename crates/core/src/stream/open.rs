@@ -150,6 +150,8 @@ impl<P: Payload> StreamState<P> {
         // `serials_used` distinguishes them from those of earlier endpoints of this process.
         let life = self.order.epoch & ((1 << (u64::BITS - LIFE_BITS)) - 1);
         let next_serial = (life << LIFE_BITS) + desk.streams.serials_used + 1;
+        // A former life may have answered earlier packets, and no wave waits for an answer.
+        let begins_after = self.down.received.max(self.down.before_layout);
         for endpoint in endpoints.intersection(&hosted).iter() {
             let Err(at) = self.own.binary_search_by_key(&endpoint, |own| own.endpoint) else { continue };
             let own = Own {
@@ -159,7 +161,7 @@ impl<P: Payload> StreamState<P> {
                 in_flight: ByKey::default(),
                 in_flight_bytes: 0,
                 unmarked_bytes: 0,
-                to_take: ToTake::default(),
+                to_take: ToTake::after(begins_after),
             };
             self.own.insert(at, own);
             let (spec, window_bytes) = (Arc::clone(&self.terms.spec), self.terms.window_bytes as u64);

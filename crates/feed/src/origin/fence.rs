@@ -1,11 +1,11 @@
 //! Signs of life to the mirrors, and the question whether another origin has taken over.
 //!
-//! A mirror that has promised a later epoch leaves the stream of this origin. An origin that lacks mirrors therefore asks
-//! them for the epoch that they follow. It ends only when it lacks its copies: mirrors may have promised an epoch to a
-//! candidate that was never elected.
+//! A mirror that has promised a later epoch takes no packet of this origin, and one that follows it leaves this origin's
+//! stream. An origin that lacks a mirror therefore asks all of them for the epoch that they follow, and ends if it is later
+//! than its own. A promise alone ends nothing, because the candidate may give up: without its copies the origin commits
+//! nothing, and waits.
 
 use crate::promotion::statuses;
-use crate::reading::MirrorStatus;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -32,7 +32,7 @@ impl Fence {
         Self { client, feed: feed.to_owned(), epoch, looking: None }
     }
 
-    /// Waits until the mirrors have told a later epoch than this origin's, and returns it.
+    /// Waits until a mirror follows a later epoch than this origin's, and returns it.
     pub(super) async fn fenced(&mut self) -> u32 {
         loop {
             let Some(looking) = &mut self.looking else { return std::future::pending().await };
@@ -49,7 +49,7 @@ impl Fence {
         if self.looking.is_none() {
             let (client, feed) = (self.client.clone(), self.feed.clone());
             self.looking = Some(Box::pin(async move {
-                statuses(&client, &feed).await.iter().map(MirrorStatus::known).max().unwrap_or(0)
+                statuses(&client, &feed).await.iter().map(|mirror| mirror.epoch).max().unwrap_or(0)
             }));
         }
     }

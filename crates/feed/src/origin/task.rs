@@ -146,12 +146,12 @@ impl Task {
         }
     }
 
-    /// Asks for votes although nothing has happened: mirrors hear that the origin lives. If it lacks mirrors, or none has
+    /// Asks for votes although nothing has happened: mirrors hear that the origin lives. If it lacks a mirror, or none has
     /// answered since the last time, it asks whether another origin has them.
     fn give_sign(&mut self) {
-        let (checkpoints, copies) = (self.deciding.checkpoints(), self.deciding.copies().max(1) as usize);
-        let is_alone = checkpoints.is_unanswered() || self.stream.endpoints().len() < copies;
-        if is_alone || checkpoints.shortage().is_some() {
+        let checkpoints = self.deciding.checkpoints();
+        let is_lacking = self.stream.endpoints().len() < self.mirrors as usize;
+        if is_lacking || checkpoints.is_unanswered() || checkpoints.shortage().is_some() {
             self.fence.look();
         }
         self.deciding.request_votes(self.now());

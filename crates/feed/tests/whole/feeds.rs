@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use treefold::{Client, Node};
 use treefold_feed::{OfferError, Origin, OriginOptions};
-use treefold_journal::{Options, Segments};
+use treefold_journal::{Journal, Options, Segments};
 use treefold_mirror::Cut;
 use treefold_mirror::origin::Refusal;
 use treefold_mirror::rules::RuleFile;
@@ -141,6 +141,20 @@ async fn events_without_a_mirror_are_not_acknowledged_until_one_joins() {
     let (_node, mirror) = start_mirror(0, 1, Some(&node)).await;
     until_acknowledged(&origin, 100).await;
     assert_eq!(mirror.cut().position, 100);
+}
+
+#[tokio::test]
+async fn origin_that_sees_no_mirror_begins_no_epoch() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::builder().start().await.unwrap();
+    let open = || Segments::open(directory.path(), 0, Options::default()).unwrap().journal;
+    for _ in 0..3 {
+        let mut options = OriginOptions::new(RuleFile::default());
+        options.journal = Some(Box::new(open()));
+        let refused = Origin::start(&node.client(), "flights", options).await.unwrap_err();
+        assert_eq!(refused.to_string(), "no node in sight provides the service \"flights\"");
+    }
+    assert_eq!(open().epochs(), []);
 }
 
 #[tokio::test]

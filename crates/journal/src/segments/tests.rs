@@ -5,6 +5,7 @@ use crate::files::TORN_FILES_MAX;
 use crate::record::Head;
 use proptest::prelude::*;
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn open(directory: &Path, options: Options) -> Opened {
@@ -351,6 +352,20 @@ fn last_record_stays() {
     drop(journal);
     fs::write(segment_path(directory.path(), 4), Salt::random().segment_head()).unwrap();
     let mut journal = open(directory.path(), small()).journal;
+    journal.trim(3).unwrap();
+    assert_eq!(stored(&journal, 0), [3]);
+}
+
+#[test]
+fn last_record_that_is_forced_to_the_disk_stays() {
+    let directory = TempDir::new().unwrap();
+    let sync = Sync::Interval(Duration::from_secs(3_600));
+    let mut journal = open(directory.path(), Options { segment_bytes: 1, sync, ..small() }).journal;
+    append(&mut journal, 1..=3);
+    // A power failure may take 3, which is in a segment of its own.
+    journal.trim(3).unwrap();
+    assert_eq!(stored(&journal, 0), [2, 3]);
+    journal.sync().unwrap();
     journal.trim(3).unwrap();
     assert_eq!(stored(&journal, 0), [3]);
 }

@@ -232,3 +232,34 @@ fn former_state_is_kept_until_the_next_epoch_is_adopted() {
     mirror.begin(&promoted(3, 3, &[Cut { epoch: 1, position: 3 }], 8), empty).unwrap();
     assert_eq!((mirror.mirror().cut(), standing(&mirror)), (Cut { epoch: 3, position: 3 }, Some((3, 3))));
 }
+
+#[test]
+fn mirror_follows_its_origin_again_after_a_candidate_gave_up() {
+    let (mut mirror, mut first) = (follower(0), origin(1));
+    mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    mirror.take(&sent(&mut first, 1), 0).unwrap();
+    let (given_up, next) = (Promise { epoch: 3, candidate: 7 }, Promise { epoch: 4, candidate: 8 });
+    mirror.promise(Promise { epoch: 2, candidate: 7 }, 2).unwrap();
+    mirror.promise(given_up, 2).unwrap();
+    assert!(mirror.take(&sent(&mut first, 2), 0).is_err());
+    assert!(!mirror.withdraw(next), "it has not promised that");
+    assert!(mirror.withdraw(given_up));
+    assert!(!mirror.withdraw(given_up), "once");
+    assert_eq!(mirror.promised(), Promise::default());
+    assert_eq!(mirror.take(&sent(&mut first, 3), 0), Ok(Followed::Kept), "it lacks event 2");
+    assert_eq!(mirror.joins_at(), Some(2));
+
+    mirror.promise(given_up, 2).unwrap();
+    mirror.promise(next, 2).unwrap();
+    assert!(!mirror.withdraw(given_up), "a later candidate has its promise");
+    mirror.begin(&promoted(2, 4, &[Cut { epoch: 1, position: 1 }], 8), empty).unwrap();
+    assert!(!mirror.withdraw(next), "it follows the candidate");
+}
+
+#[test]
+fn promise_from_before_a_restart_cannot_be_withdrawn() {
+    let promise = Promise { epoch: 3, candidate: 7 };
+    let mut mirror = follower(0).with_promise(promise);
+    assert!(!mirror.withdraw(promise), "nobody knows the one before");
+    assert_eq!(mirror.promised(), promise);
+}

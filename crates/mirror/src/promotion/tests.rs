@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::follow::{Followed, Follower, Opening};
 use crate::keyed::KeyedState;
 use crate::limits::MirrorLimits;
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, MirrorError};
 use crate::origin::Origin;
 use crate::packet::Vote;
 use crate::recovery::Recovery;
@@ -47,6 +47,8 @@ enum Sabotage {
     ForgottenPromises,
     /// Events are acknowledged with one copy too few.
     FewCopies,
+    /// A candidate is elected although it has withdrawn its promises.
+    ElectedAfterAll,
 }
 
 struct Running {
@@ -63,6 +65,7 @@ struct Running {
 struct Candidate {
     election: Election,
     asked: Vec<bool>,
+    has_given_up: bool,
 }
 
 struct World {
@@ -76,6 +79,9 @@ struct World {
     promises: Vec<Promise>,
     origins: Vec<Running>,
     candidates: Vec<Candidate>,
+    /// Promises that candidates have given up, on their way to the mirrors.
+    withdrawn: Vec<Promise>,
+    withdrawals: usize,
     streams: u64,
     /// Each elected epoch with its step.
     elected: Vec<(u32, u64)>,
@@ -104,6 +110,8 @@ impl World {
             promises: vec![Promise::default(); total as usize],
             origins: Vec::new(),
             candidates: Vec::new(),
+            withdrawn: Vec::new(),
+            withdrawals: 0,
             streams: 0,
             elected: Vec::new(),
             acknowledged: Vec::new(),
@@ -155,13 +163,15 @@ impl World {
                 self.origins[origin].seats.remove(&mirror);
                 self.tell_seats(origin);
             }
-            78..=82 => self.give_snapshot(mirror),
+            80..=82 => self.give_snapshot(mirror),
             83..=84 if self.random.below(4) == 0 => {
                 self.origins.iter_mut().for_each(|origin| drop(origin.seats.remove(&mirror)));
                 self.mirrors[mirror as usize] = None;
             }
             85..=86 => self.restart(mirror),
             87 if is_running && self.random.below(3) == 0 => drop(self.origins.remove(origin)),
+            77 => self.give_up(),
+            78..=79 => self.withdraw(mirror),
             88 => self.stand(),
             89..=95 => self.ask(mirror),
             _ => return self.elect(),
@@ -214,6 +224,8 @@ impl World {
         match follower.take(&packet, 0) {
             Ok(Followed::Votes(vote)) => running.votes.push(vote),
             Ok(_) => {}
+            // It keeps its place, and misses the packet.
+            Err(MirrorError::Promised { .. }) => {}
             Err(_) => {
                 running.seats.remove(&mirror);
                 self.tell_seats(origin);
@@ -288,12 +300,52 @@ impl World {
         let known = self.mirrors.iter().flatten().map(Follower::known).max().unwrap_or(0);
         // Candidates that stand at the same time may choose the same epoch.
         let epoch = known.max(1) + 1 + self.random.below(2) as u32;
-        let promise = Promise { epoch, candidate: self.step };
+        self.stand_for(Promise { epoch, candidate: self.step });
+    }
+
+    fn stand_for(&mut self, promise: Promise) {
         let mut election = Election::new(promise, self.total(), self.copies).unwrap().automatic();
         if self.sabotage == Sabotage::FewPledges {
             election.needs -= 1;
         }
-        self.candidates.push(Candidate { election, asked: vec![false; self.mirrors.len()] });
+        self.candidates.push(Candidate {
+            election,
+            asked: vec![false; self.mirrors.len()],
+            has_given_up: false,
+        });
+    }
+
+    /// A candidate gives up, or asks for a later epoch instead.
+    fn give_up(&mut self) {
+        if self.candidates.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.candidates.len());
+        let promise = self.candidates[at].election.promise();
+        if self.random.below(3) == 0 {
+            self.candidates.remove(at);
+            let epoch = promise.epoch + 1 + self.random.below(2) as u32;
+            return self.stand_for(Promise { epoch, ..promise });
+        }
+        self.withdrawn.push(promise);
+        match self.sabotage {
+            Sabotage::ElectedAfterAll => self.candidates[at].has_given_up = true,
+            _ => drop(self.candidates.remove(at)),
+        }
+    }
+
+    /// A mirror hears, perhaps once more, that a candidate has given up.
+    fn withdraw(&mut self, mirror: u32) {
+        if self.withdrawn.is_empty() {
+            return;
+        }
+        let promise = self.withdrawn[self.random.below(self.withdrawn.len())];
+        if let Some(follower) = &mut self.mirrors[mirror as usize]
+            && follower.withdraw(promise)
+        {
+            self.withdrawals += 1;
+            self.promises[mirror as usize] = follower.promised();
+        }
     }
 
     fn ask(&mut self, mirror: u32) {
@@ -304,7 +356,9 @@ impl World {
         let at = self.random.below(self.candidates.len());
         let candidate = &mut self.candidates[at];
         let Some(follower) = &mut self.mirrors[mirror as usize] else { return };
-        if candidate.asked[mirror as usize] || follower.promise(candidate.election.promise(), total).is_err()
+        if candidate.has_given_up
+            || candidate.asked[mirror as usize]
+            || follower.promise(candidate.election.promise(), total).is_err()
         {
             return;
         }
@@ -379,22 +433,31 @@ fn follower(number: u32, total: u32, promise: Promise) -> Follower<KeyedState> {
     Follower::new(number, total, empty(Cut::default()), &LIMITS).with_promise(promise)
 }
 
-/// The first violation in runs with these seeds, and the number of elections and acknowledged events.
-fn play(seeds: std::ops::Range<u64>, sabotage: Sabotage) -> (Option<String>, usize, usize) {
-    let (mut elections, mut acknowledged) = (0, 0);
+/// The first violation in runs with these seeds, and counts that show that the runs do something.
+#[derive(Debug, Default)]
+struct Played {
+    violation: Option<String>,
+    elections: usize,
+    acknowledged: usize,
+    withdrawals: usize,
+}
+
+fn play(seeds: std::ops::Range<u64>, sabotage: Sabotage) -> Played {
+    let mut played = Played::default();
     for seed in seeds {
         let mut world = World::new(seed, sabotage);
         for _ in 0..STEPS {
             if let Some(violation) = world.act() {
                 let (total, copies) = (world.total(), world.copies);
                 let found = format!("seed {seed}, {total} mirrors, {copies} copies: {violation}");
-                return (Some(found), elections, acknowledged);
+                return Played { violation: Some(found), ..played };
             }
         }
-        elections += world.elected.len();
-        acknowledged += world.acknowledged.len();
+        played.elections += world.elected.len();
+        played.acknowledged += world.acknowledged.len();
+        played.withdrawals += world.withdrawals;
     }
-    (None, elections, acknowledged)
+    played
 }
 
 /// Runs of the long test: `cargo test -p treefold-mirror --release promotion -- --ignored`.
@@ -402,15 +465,18 @@ const LONG: u64 = 100_000;
 
 #[test]
 fn no_acknowledged_event_is_lost_and_no_two_origins_acknowledge() {
-    let (violation, elections, acknowledged) = play(0..1_000, Sabotage::None);
-    assert_eq!(violation, None);
-    assert!(elections > 300 && acknowledged > 3_000, "{elections} elections, {acknowledged} events");
+    let played = play(0..1_000, Sabotage::None);
+    assert_eq!(played.violation, None);
+    let Played { elections, acknowledged, withdrawals, .. } = played;
+    assert!(elections > 300 && acknowledged > 3_000 && withdrawals > 100, "{played:?}");
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn no_acknowledged_event_is_lost_in_many_runs() {
-    assert_eq!(play(0..LONG, Sabotage::None).0, None);
+    let played = play(0..LONG, Sabotage::None);
+    println!("{played:?}");
+    assert_eq!(played.violation, None);
 }
 
 #[test]
@@ -422,8 +488,9 @@ fn model_finds_defects() {
         (Sabotage::AdoptedAtOnce, 0),
         (Sabotage::ForgottenPromises, 0),
         (Sabotage::FewCopies, 0),
+        (Sabotage::ElectedAfterAll, 0),
     ] {
-        let (violation, ..) = play(first..first + 40_000, sabotage);
+        let violation = play(first..first + 40_000, sabotage).violation;
         println!("{sabotage:?}: {violation:?}");
         assert!(violation.is_some(), "{sabotage:?} is not found");
     }
@@ -477,4 +544,26 @@ fn latest_adopted_epoch_wins_and_mirrors_that_cannot_go_on_do_not_hold_up_the_lo
     assert_eq!(elected.past().ends(), [Cut { epoch: 3, position: 20 }]);
     election.take(pledge(2, Some((3, 12))));
     assert_eq!(election.elected().unwrap().held, 12);
+}
+
+#[test]
+fn without_majority_the_furthest_mirror_that_answers_is_continued_and_the_old_origin_is_fenced() {
+    let promise = Promise { epoch: 2, candidate: 1 };
+    let mut mirror = follower(0, 2, Promise::default());
+    let mut old = Origin::new(Cut { epoch: 1, position: 0 }, rules(), Functions::new(), LIMITS, 1).unwrap();
+    let stream = StreamId { origin: 1, sequence: 1 };
+    let opening = Opening { stream, epoch: 1, past: Lineage::default(), candidate: None };
+    mirror.begin(&opening, empty).unwrap();
+    mirror.promise(promise, 2).unwrap();
+    let mut election = Election::new(promise, 2, 2).unwrap().without_majority();
+    assert!(election.elected().is_err(), "one mirror must have a state");
+    election.take(pledge(0, Some((1, 12))));
+    assert_eq!(election.elected().unwrap().log.standing, Standing { adopted: 1, position: 12 });
+    assert_eq!(election.counted(), [0]);
+
+    let event = r#"{"stream":"s","number":1,"key":"k","type":"t"}"#;
+    old.offer(Instant::START, Event::from_json(event, None, &LIMITS).unwrap()).unwrap();
+    let packet = old.poll_packet(Instant::START, 0).unwrap().packet;
+    assert_eq!(mirror.take(&packet, 0), Err(MirrorError::Promised { promised: 2, known: 1 }));
+    assert!(mirror.begin(&opening, empty).is_err(), "it takes part for no earlier origin");
 }

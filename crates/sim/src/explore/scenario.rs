@@ -11,7 +11,7 @@
 use super::feeding::PlannedFeed;
 use super::pushing::{ANNOUNCED, Pushing};
 use super::streaming::PlannedStream;
-use crate::world::feeds::SNAPSHOT;
+use crate::world::feeds::{SNAPSHOT, SNAPSHOT_WITHIN_TIMES_MAX};
 use crate::world::network::Links;
 use crate::world::place::Operators;
 use crate::world::{Polling, Sabotage, Setting, distribution::Distribution};
@@ -452,7 +452,10 @@ impl Scenario {
         let calls = self.calls.iter().map(|call| call.wish.deadline_us);
         let announced = self.pushing.iter().flat_map(|pushing| &pushing.announcements);
         let deadlines = calls.chain(announced.map(|announced| announced.wish.deadline_us));
-        let snapshot_us = self.feed.as_ref().map_or(0, |feed| feed.snapshot_within_us);
+        let snapshot_us = self
+            .feed
+            .as_ref()
+            .map_or(0, |feed| feed.snapshot_within_us * u64::from(SNAPSHOT_WITHIN_TIMES_MAX));
         Duration::from_micros(deadlines.max().unwrap_or(0).max(snapshot_us))
     }
 

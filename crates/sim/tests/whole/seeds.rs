@@ -8,7 +8,19 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 33] = [
+const KEPT: [(&str, &str); 38] = [
+    (
+        "journal_without_a_durable_record",
+        "the simulated journal forgot its last durable record, and the process died before a later one was durable",
+    ),
+    (
+        "snapshot_that_takes_longer",
+        "a mirror asked for ever for a snapshot that took longer than the time that it gave for it",
+    ),
+    (
+        "feed_without_mirrors",
+        "an origin that saw no mirror began one epoch after the other, and the explorer expected it to run",
+    ),
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold queued in a former life of its wave ran after the wave was taken up again"),
     (
@@ -107,6 +119,14 @@ const KEPT: [(&str, &str); 33] = [
     (
         "client_that_lost_its_last_member",
         "the simulated client did not contact its seeds again when its last member left while its links were cut",
+    ),
+    (
+        "beginner_ahead_of_the_others",
+        "endpoints skipped the waves before one that an endpoint with a later first tag had opened, and these waited for ever",
+    ),
+    (
+        "packets_of_a_former_place",
+        "a new endpoint got packets that waited in its node's filter since before, and that its former life had answered",
     ),
 ];
 

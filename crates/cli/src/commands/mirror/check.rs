@@ -1,5 +1,6 @@
 //! `treefold mirror check`: shows the problems of a file of rules, with line and column.
 
+use super::functions::{self, FunctionFile, function_file};
 use super::rules::{Rules, excerpts};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -17,6 +18,10 @@ pub(crate) struct Check {
     /// File to check; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
+
+    /// Function that rules name, as a WebAssembly module, which is checked too; may be repeated
+    #[arg(long = "function", value_name = "NAME=FILE", value_parser = function_file)]
+    functions: Vec<FunctionFile>,
 }
 
 const EXAMPLES: &str = "\
@@ -24,6 +29,7 @@ Exit codes: 0 if the rules are valid, 1 if they are not.
 
 Examples:
   treefold mirror check rules.toml
+  treefold mirror check rules.toml --function even=even.wasm
   treefold mirror check rules.toml -o json | jq -r '.problems[].message'";
 
 /// Columns of an excerpt if the terminal does not tell.
@@ -49,6 +55,7 @@ impl Check {
         let rules = Rules::read(&self.file)?;
         let problems = match &rules.read {
             Ok(file) => {
+                functions::load(&self.functions, file)?;
                 let count = file.rules.len();
                 match format {
                     Format::Json => print_json(&Checked { valid: true, rules: count, problems: Vec::new() }),

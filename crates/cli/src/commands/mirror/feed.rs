@@ -4,7 +4,7 @@ use super::functions::{self, FunctionFile, function_file};
 use super::journal::JournalArgs;
 use super::origin_node::{self, GOODBYE};
 use super::report::Reports;
-use super::rules::Rules;
+use super::rules::{Rules, warn_of_state};
 use super::sources::{Counted, SourceArgs, Sources};
 use super::take_over::TakeOverArgs;
 use crate::commands::top::Endings;
@@ -18,7 +18,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use treefold::Node;
-use treefold_feed::{Acknowledged, Origin, OriginDesk, OriginOptions, OriginStatus};
+use treefold_feed::promotion::Won;
+use treefold_feed::{Acknowledged, Origin, OriginDesk, OriginOptions, OriginStatus, origin_service};
 use treefold_mirror::rules::RuleFile;
 use treefold_sources::Stopper;
 
@@ -99,6 +100,7 @@ Examples:
   treefold mirror feed flights tcp:127.0.0.1:7800 --journal flights.journal --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 http:127.0.0.1:7801 --epoch 2 --at 127.0.0.1:7700
   treefold mirror feed flights tcp:127.0.0.1:7800 --copies 2 --take-over --at 127.0.0.1:7700
+  treefold mirror feed flights tcp:127.0.0.1:7800 --take-over --without-majority --at 127.0.0.1:7700
   treefold mirror set flights --overwrite position=40 --at 127.0.0.1:7700
   treefold call flights/get --at 127.0.0.1:7700 --params '{\"keys\": [\"DL146\"]}'";
 
@@ -121,21 +123,28 @@ impl Feed {
             Some(path) => Rules::read(path)?.valid()?,
             None => RuleFile::default(),
         };
+        warn_of_state(&rules);
         let mut endings = Endings::catch()?;
         let mut options = OriginOptions::new(rules);
         options.epoch = self.epoch;
         options.functions = functions::load(&self.functions, &options.rules)?;
         self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
-        let (node, desk) = origin_node::start(
-            &self.feed,
-            &self.at,
-            &self.cluster,
-            self.listen.as_deref(),
-            functions::loader(),
-        )
-        .await?;
-        let fed = self.feed_from(&node, desk, options, format, &mut endings).await;
+        let (mut at, mut standing_by) = (self.at.clone(), None);
+        if self.taking_over.is_standby() {
+            let node = origin_node::start(&at, &self.cluster, None, None).await?;
+            let won = self.taking_over.win(&node.client(), &self.feed, &options, &mut endings).await?;
+            // The nodes of the command line may have died meanwhile.
+            at.insert(0, node.addr().to_string());
+            standing_by = Some((node, won));
+        }
+        let (standing_by, won) = standing_by.unzip();
+        let (service, desk) = origin_service(&self.feed, functions::loader());
+        let node = origin_node::start(&at, &self.cluster, self.listen.as_deref(), Some(service)).await?;
+        let fed = self.feed_from(&node, (desk, won), options, format, &mut endings).await;
         node.shutdown(GOODBYE).await;
+        if let Some(node) = standing_by {
+            node.shutdown(GOODBYE).await;
+        }
         let fed = fed?;
         match format {
             Format::Json => print_json(&fed),
@@ -155,13 +164,13 @@ impl Feed {
     async fn feed_from(
         self,
         node: &Node,
-        desk: OriginDesk,
+        (desk, won): (OriginDesk, Option<Won>),
         options: OriginOptions,
         format: Format,
         endings: &mut Endings,
     ) -> Result<Fed, Failure> {
         let types = options.rules.types.clone();
-        let origin = self.taking_over.start(&node.client(), &self.feed, options, endings).await?;
+        let origin = self.taking_over.start(&node.client(), &self.feed, options, won).await?;
         let origin = Arc::new(origin);
         desk.attend(&origin);
         let (began, before) = (Instant::now(), origin.status().await.map_or(0, |status| status.cut.position));

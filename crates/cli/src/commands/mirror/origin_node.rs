@@ -6,9 +6,7 @@ use crate::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use treefold::parts::{KnockError, knock};
-use treefold::{ClusterOptions, Node, NodeBuilder};
-use treefold_feed::operating::FunctionLoader;
-use treefold_feed::{OriginDesk, origin_service};
+use treefold::{ClusterOptions, Node, NodeBuilder, Service};
 
 /// Limit on the time until all members are in sight. Some may be dying.
 const SIGHT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -17,19 +15,21 @@ pub(super) const GOODBYE: Duration = Duration::from_secs(1);
 /// Threads for jobs. The node has none, but one keeps the loop free if that changes.
 const WORKERS: usize = 1;
 
-/// Starts the node beside the first of these nodes that answers. It sees the members that this one sees.
+/// Starts the node beside the first of these nodes that answers. It sees the members that this one sees. A standby's node
+/// has no service yet: calls to `FEED.origin` must find the origin that runs.
 pub(super) async fn start(
-    feed: &str,
     at: &[String],
     cluster: &str,
     listen: Option<&str>,
-    loader: Option<FunctionLoader>,
-) -> Result<(Node, OriginDesk), Failure> {
+    service: Option<Service>,
+) -> Result<Node, Failure> {
     let front = connect(at, false, cluster).await?;
     let members = front.status().await.map_err(failure_of)?.members.len() + 1;
-    let (service, desk) = origin_service(feed, loader);
     let cluster = ClusterOptions::new(cluster).token(token_of(None)?);
-    let mut builder = Node::builder().join(at).cluster(cluster).workers(WORKERS).service(service);
+    let mut builder = Node::builder().join(at).cluster(cluster).workers(WORKERS);
+    if let Some(service) = service {
+        builder = builder.service(service);
+    }
     #[cfg(feature = "wasm")]
     {
         builder = builder.foreign(crate::foreign::guests());
@@ -43,7 +43,7 @@ pub(super) async fn start(
     let node = builder.listen(listen).start().await.map_err(failed)?;
     // The stream to the mirrors then has all of them at once.
     node.members_at_least(members + 1, SIGHT_TIMEOUT).await;
-    Ok((node, desk))
+    Ok(node)
 }
 
 /// This machine's address, as a node of the cluster sees it.

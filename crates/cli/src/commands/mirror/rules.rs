@@ -3,6 +3,8 @@
 use crate::exit::Failure;
 use crate::text::read_text;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+use treefold_mirror::Name;
+use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::rules::{Problem, RuleFile};
 
 /// Most bytes of a file of rules.
@@ -34,6 +36,25 @@ impl Rules {
             ))
         })
     }
+}
+
+/// Says that a mirror's state has its options from the mirror's node, if the rules give some.
+pub(super) fn warn_of_state(rules: &RuleFile) {
+    let StateOptions { deletes, retention_ms } = &rules.state;
+    if deletes.is_empty() && retention_ms.is_none() {
+        return;
+    }
+    let mut wanted = String::new();
+    if !deletes.is_empty() {
+        let types: Vec<&str> = deletes.iter().map(Name::as_str).collect();
+        wanted.push_str(&format!(":deletes={}", types.join(",")));
+    }
+    if let Some(ms) = retention_ms {
+        wanted.push_str(&format!(":retention={ms}ms"));
+    }
+    eprintln!(
+        "treefold: [state] has no effect on mirrors that run: start each with `--serve mirror=…{wanted}`"
+    );
 }
 
 /// Shows each problem with its line and a mark below the place.

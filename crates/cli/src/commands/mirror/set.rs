@@ -1,7 +1,7 @@
 //! `treefold mirror set`: changes the rules of a running origin, and shows them.
 
 use super::functions::{self, FunctionFile, function_file};
-use super::rules::Rules;
+use super::rules::{Rules, warn_of_state};
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -174,7 +174,7 @@ impl Set {
             Some(path) => {
                 let rules = Rules::read(path)?;
                 let text = rules.text.clone();
-                rules.valid()?;
+                warn_of_state(&rules.valid()?);
                 Some(text)
             }
         };

@@ -8,7 +8,7 @@ use clap::Args;
 use std::time::Duration;
 use treefold::Client;
 use treefold_feed::origin::StartError;
-use treefold_feed::promotion::{check_standby, wait_for_silence, win};
+use treefold_feed::promotion::{Won, check_standby, wait_for_silence, win};
 use treefold_feed::{Origin, OriginOptions, TakeOver, TakeOverError};
 
 /// Time between two tries of a standby that was not elected.
@@ -19,6 +19,11 @@ pub(super) struct TakeOverArgs {
     /// Take over from the mirrors of a feed whose origin is dead. First make sure that it is dead
     #[arg(long, conflicts_with = "standby")]
     take_over: bool,
+
+    /// Take over although too few mirrors answer, because the others are dead for good. Loses acknowledged events that
+    /// only they had. First stop the old origin and the mirrors that do not answer, wherever they run
+    #[arg(long, requires = "take_over")]
+    without_majority: bool,
 
     /// Wait until the mirrors of the feed hear nothing of its origin, and then take over. The feed needs three mirrors
     /// that keep their promises, and --copies of more than one
@@ -31,46 +36,84 @@ pub(super) struct TakeOverArgs {
 }
 
 impl TakeOverArgs {
-    /// Starts the origin: anew, or in the place of one that has died.
+    /// True for a standby, which waits and then has to win before it starts.
+    pub(super) fn is_standby(&self) -> bool {
+        self.standby
+    }
+
+    /// Waits as a standby until the origin is silent, and takes the mirrors' promises.
+    pub(super) async fn win(
+        &self,
+        client: &Client,
+        feed: &str,
+        options: &OriginOptions,
+        endings: &mut Endings,
+    ) -> Result<Won, Failure> {
+        tokio::select! {
+            won = stand_by(client, feed, options, self.silence) => won.map_err(|error| failed(error.into())),
+            () = endings.next() => Err(Failure::failed("stopped while it stood by")),
+        }
+    }
+
+    /// Starts the origin: anew, or in the place of one that has died. `won` is that of a standby.
     pub(super) async fn start(
         self,
         client: &Client,
         feed: &str,
         options: OriginOptions,
-        endings: &mut Endings,
+        won: Option<Won>,
     ) -> Result<Origin, Failure> {
-        let started = if self.take_over {
+        let started = if self.without_majority {
+            take_over_without_majority(client, feed, options).await
+        } else if self.take_over {
             Origin::take_over(client, feed, options, TakeOver::ByHand).await
-        } else if self.standby {
-            tokio::select! {
-                started = stand_by(client, feed, options, self.silence) => started,
-                () = endings.next() => return Err(Failure::failed("stopped while it stood by")),
-            }
+        } else if let Some(won) = won {
+            Origin::continue_from(client, feed, options, won).await
         } else {
             Origin::start(client, feed, options).await
         };
-        started.map_err(|error| match error {
-            StartError::Stream(error) | StartError::TakeOver(TakeOverError::Call(error)) => failure_of(error),
-            error => Failure::failed(error.to_string()),
-        })
+        started.map_err(failed)
     }
+}
+
+fn failed(error: StartError) -> Failure {
+    match error {
+        StartError::Stream(error) | StartError::TakeOver(TakeOverError::Call(error)) => failure_of(error),
+        error => Failure::failed(error.to_string()),
+    }
+}
+
+/// Takes over with the promises of the mirrors that answer, however few they are.
+async fn take_over_without_majority(
+    client: &Client,
+    feed: &str,
+    options: OriginOptions,
+) -> Result<Origin, StartError> {
+    let won = win(client, feed, options.copies, options.epoch, TakeOver::WithoutMajority).await?;
+    eprintln!(
+        "treefold: takes over {feed} at {} from mirrors {:?} alone. Acknowledged events that only other mirrors had are \
+         lost. An old origin that still runs may acknowledge events that are lost too, until it meets these mirrors",
+        won.cut(),
+        won.promised()
+    );
+    Origin::continue_from(client, feed, options, won).await
 }
 
 async fn stand_by(
     client: &Client,
     feed: &str,
-    options: OriginOptions,
+    options: &OriginOptions,
     silence: Duration,
-) -> Result<Origin, StartError> {
+) -> Result<Won, TakeOverError> {
     let (copies, epoch) = (options.copies, options.epoch);
     check_standby(client, feed, copies).await?;
     eprintln!("treefold: stands by for the origin of {feed}");
     loop {
         wait_for_silence(client, feed, copies, silence).await.map_err(TakeOverError::Call)?;
-        match win(client, feed, copies, epoch, TakeOver::Automatic).await {
+        match win(client, feed, copies, epoch, TakeOver::Automatic { silence }).await {
             Ok(won) => {
                 eprintln!("treefold: takes over {feed} at {}", won.cut());
-                return Origin::continue_from(client, feed, options, won).await;
+                return Ok(won);
             }
             Err(error) => eprintln!("treefold: does not take over yet: {error}"),
         }

@@ -4,10 +4,11 @@ use crate::commands::stream::front_end::front_end;
 use crate::commands::top::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
+use crate::output::lines::Lines;
 use crate::output::style::Style;
 use crate::parse;
 use clap::Args;
-use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{ErrorKind, Write};
 use std::time::Duration;
 use treefold_feed::follow::{ReaderError, write_line};
 use treefold_feed::{Reader, Update};
@@ -87,33 +88,67 @@ impl Watch {
             Ok(reader) => reader,
             Err(error) => return given_up(&error),
         };
-        let mut shown = Shown::new(format, reader.feed().clone());
-        loop {
-            let update = tokio::select! {
-                biased;
-                () = endings.next() => {
-                    shown.end(reader.time());
-                    return Ok(Verdict::Full);
-                }
-                update = reader.next() => update,
-            };
-            let is_taken = match update {
-                Ok(update) => shown.show(&update, !reader.has_updates()),
-                Err(error) => {
-                    shown.end(reader.time());
-                    return given_up(&error);
-                }
-            };
-            match is_taken {
-                Ok(()) => {}
-                // A program that has read enough, as `head`, ends the command without an error.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Verdict::Full),
-                Err(error) => {
-                    return Err(Failure::failed(format!("can't write to standard output: {error}")));
-                }
-            }
+        let lines = Lines::start().map_err(|error| unwritten(&error))?;
+        let mut shown = Shown { format, feed: reader.feed().clone(), style: Style::of_stdout(), lines };
+        let followed = follow(&mut reader, &mut shown, &mut endings).await;
+        let verdict = match followed {
+            Ok(Followed::Enough) => return Ok(Verdict::Full),
+            Err(Stop::Output(error)) => return Err(unwritten(&error)),
+            Ok(Followed::Ended) => Ok(Verdict::Full),
+            Err(Stop::Reader(error)) => given_up(&error),
+        };
+        shown.end(reader.time());
+        match shown.lines.finish().await {
+            Ok(true) => {}
+            Ok(false) => eprintln!("treefold: nobody reads standard output, so the last lines are lost"),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(unwritten(&error)),
+        }
+        verdict
+    }
+}
+
+/// How following ended without an error.
+enum Followed {
+    /// A signal came.
+    Ended,
+    /// The program that reads has read enough, as `head`.
+    Enough,
+}
+
+/// What following ended with otherwise.
+enum Stop {
+    Reader(ReaderError),
+    Output(std::io::Error),
+}
+
+/// Shows updates until a signal comes. Signals are obeyed also while standard output takes nothing.
+async fn follow(reader: &mut Reader, shown: &mut Shown, endings: &mut Endings) -> Result<Followed, Stop> {
+    loop {
+        let update = tokio::select! {
+            biased;
+            () = endings.next() => return Ok(Followed::Ended),
+            update = reader.next() => update.map_err(Stop::Reader)?,
+        };
+        shown.show(&update).map_err(Stop::Output)?;
+        if reader.has_updates() && !shown.lines.is_full() {
+            continue;
+        }
+        let sent = tokio::select! {
+            biased;
+            () = endings.next() => return Ok(Followed::Ended),
+            sent = shown.lines.send() => sent,
+        };
+        match sent {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Followed::Enough),
+            Err(error) => return Err(Stop::Output(error)),
         }
     }
+}
+
+fn unwritten(error: &std::io::Error) -> Failure {
+    Failure::failed(format!("can't write to standard output: {error}"))
 }
 
 fn given_up(error: &ReaderError) -> Result<Verdict, Failure> {
@@ -131,29 +166,22 @@ struct Shown {
     format: Format,
     feed: Name,
     style: Style,
-    out: BufWriter<StdoutLock<'static>>,
-    line: Vec<u8>,
+    lines: Lines,
 }
 
 impl Shown {
-    fn new(format: Format, feed: Name) -> Self {
-        let out = BufWriter::new(std::io::stdout().lock());
-        Self { format, feed, style: Style::of_stdout(), out, line: Vec::new() }
-    }
-
-    /// Writes an update, and sends all that is written if no further one waits.
-    fn show(&mut self, update: &Update, is_last: bool) -> std::io::Result<()> {
-        self.line.clear();
+    fn show(&mut self, update: &Update) -> std::io::Result<()> {
         match self.format {
-            Format::Json => write_line(update, &self.feed, &mut self.line),
-            Format::Text => self.text(update)?,
+            Format::Json => {
+                write_line(update, &self.feed, self.lines.buffer());
+                Ok(())
+            }
+            Format::Text => self.text(update),
         }
-        self.out.write_all(&self.line)?;
-        if is_last { self.out.flush() } else { Ok(()) }
     }
 
     fn text(&mut self, update: &Update) -> std::io::Result<()> {
-        let (line, style) = (&mut self.line, self.style);
+        let (line, style) = (self.lines.buffer(), self.style);
         match update {
             Update::Moved { mirror, because } => {
                 writeln!(line, "{}", style.warning(format_args!("at mirror {mirror} now: {because}")))
@@ -190,18 +218,13 @@ impl Shown {
 
     /// Says the time from which a later run resumes.
     fn end(&mut self, time: Option<&VectorTime>) {
-        let Some(time) = time else {
-            // If standard output is closed, the time is not wanted either.
-            let _ = self.out.flush();
-            return;
+        let Some(time) = time else { return };
+        let line = match self.format {
+            Format::Json => serde_json::json!({ "ended": { "at": time.to_string() } }).to_string(),
+            Format::Text => format!("resume with --from '{time}'"),
         };
-        let _ = match self.format {
-            Format::Json => {
-                writeln!(self.out, "{}", serde_json::json!({ "ended": { "at": time.to_string() } }))
-            }
-            Format::Text => writeln!(self.out, "resume with --from '{time}'"),
-        };
-        let _ = self.out.flush();
+        self.lines.buffer().extend_from_slice(line.as_bytes());
+        self.lines.buffer().push(b'\n');
     }
 }
 

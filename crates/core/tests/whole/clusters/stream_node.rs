@@ -376,6 +376,33 @@ fn a_packet_in_the_filter_survives_a_new_beginning() {
     assert!(lone.told.iter().any(is_packet), "{:?}", lone.told);
 }
 
+/// Its former life, at another node, may have answered them.
+#[test]
+fn a_new_endpoint_gets_no_packets_that_waited_in_the_filter() {
+    let mut lone = Lone::new(Synchronisation::DoNotWait, "", Limits::DEFAULT);
+    lone.spec = Arc::new(StreamSpec { down_filter: "sum".into(), ..(*lone.spec).clone() });
+    lone.begin(&[1], &[]);
+    let down = |sequence| {
+        let payload = Some(packet(10));
+        StreamMessage::Down(StreamDown { stream: STREAM, sequence, tag: 5, to: None, payload, more: false })
+    };
+    let pass = |lone: &mut Lone| {
+        let run = lone.runs.pop_front().expect("the filter is given a packet").run;
+        lone.end_run(run, Ok(vec![packet(10)]));
+    };
+    lone.hear(1, down(1));
+    let open = lone.asked(inner(ME, &[1, 2], &[]));
+    lone.hear(1, StreamMessage::Open(open));
+    pass(&mut lone);
+    lone.hear(1, down(2));
+    pass(&mut lone);
+    let given = lone.told.iter().filter_map(|(endpoint, event)| match event {
+        EndpointEvent::Packet { sequence, .. } => Some((*endpoint, *sequence)),
+        _ => None,
+    });
+    assert_eq!(given.collect::<Vec<_>>(), [(1, 1), (1, 2), (2, 2)]);
+}
+
 #[test]
 fn news_from_before_a_new_beginning_is_no_answer() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);

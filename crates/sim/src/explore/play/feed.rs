@@ -55,8 +55,13 @@ impl Stage<'_> {
 
     /// Tells whether the feed can recover: nodes refuse no work, an origin has a place, and no two processes have one
     /// mirror, because an origin would feed one of them only.
-    fn must_recover(&self) -> bool {
+    fn must_recover(&mut self) -> bool {
+        let living = self.living_endpoints();
         let Some(feed) = self.world.mirrored() else { return false };
+        // An origin has no stream while no node is there that could be a mirror, and begins no epoch.
+        if feed.plan().mirrors.intersection(&living).is_empty() {
+            return false;
+        }
         let holders = |mirror: u32| {
             let holds = |at: &usize| self.world.place(*at).spec().partitions.contains(mirror);
             (0..self.world.places()).filter(holds).count()

@@ -117,7 +117,7 @@ impl Stage<'_> {
     /// (`driver/joining.rs` in `crates/treefold`), so it finds the members again when its links are mended.
     pub(super) fn rejoin_lonely_observers(&mut self) {
         for at in self.running(true) {
-            if self.world.place(at).node().view().alive().all(|node| node.is_client()) {
+            if self.world.place(at).node().view().alive().all(treefold_core::id::NodeId::is_client) {
                 self.join(at);
             }
         }

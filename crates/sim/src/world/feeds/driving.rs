@@ -15,6 +15,8 @@ use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, Synchronisatio
 use treefold_core::time::Duration;
 use treefold_mirror::packet::Vote;
 
+/// The service whose partitions are the mirrors.
+const SERVICE: &str = "s";
 /// Time until an event at a stopped process is tried again.
 const HELD_FOR: Duration = Duration::from_millis(10);
 /// The bit that marks the numbers of calls for snapshots.
@@ -220,7 +222,9 @@ impl World {
         // An origin without a journal is replaced only when it is gone, because its successor begins another feed.
         let must_wait = !feed.plan.has_journal && feed.serving_origin().is_some();
         let node = self.places[at].id;
-        if must_wait || self.places[at].life != Life::Running {
+        // An origin that sees no mirror begins no epoch, as in production.
+        let has_mirrors = self.places[at].node().view().service(SERVICE).is_some();
+        if must_wait || self.places[at].life != Life::Running || !has_mirrors {
             if !must_wait {
                 self.agenda.plan(again, Happening::Feed(FeedHappening::StartOrigin));
             }
@@ -366,8 +370,9 @@ impl World {
         let feed = self.tasks();
         feed.note_fetch(key, request);
         feed.calls.insert((to, request), key);
+        let (first, fetch) = (feed.plan.snapshot_within, feed.mirrors.get(&key).and_then(|task| task.fetch));
         let options = CallOptions {
-            deadline: feed.plan.snapshot_within,
+            deadline: fetch.map_or(first, |fetch| fetch.within(first)),
             partitions: Some(PartitionSet::from_iter([other])),
             ..CallOptions::default()
         };

@@ -88,13 +88,14 @@ impl FeedJournal {
         self.durable
     }
 
-    /// Forgets whole segments up to a position. The last record stays, because it tells how far the sources are.
+    /// Forgets whole segments up to a position. The last durable record stays, because it tells how far the sources are:
+    /// the records behind it may die with the process.
     pub(super) fn trim(&mut self, epoch: u32, position: u64) {
         if epoch != self.epoch() {
             return;
         }
-        while self.records.len() > self.segment
-            && self.records.get(self.segment - 1).is_some_and(|record| record.1 <= position.min(self.durable))
+        while self.records.get(self.segment - 1).is_some_and(|record| record.1 <= position)
+            && self.records.get(self.segment).is_some_and(|next| next.1 <= self.durable)
         {
             self.records.drain(..self.segment);
             self.base = self.records.front().map_or(self.base, |record| record.0 - 1);

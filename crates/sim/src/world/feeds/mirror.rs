@@ -22,6 +22,12 @@ use treefold_mirror::snapshot::Snapshot;
 /// Time between two rounds in which no mirror had a snapshot.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
+/// How often a mirror doubles the time that it gives the others for a snapshot. It does so after each round in which none
+/// gave one.
+const DOUBLINGS_MAX: u32 = 4;
+/// The longest time for a snapshot, as a multiple of the first.
+pub const SNAPSHOT_WITHIN_TIMES_MAX: u32 = 1 << DOUBLINGS_MAX;
+
 /// A mirror in its process.
 #[derive(Debug)]
 pub(super) struct MirrorTask {
@@ -42,7 +48,16 @@ pub(super) struct Fetch {
     /// The needed epoch and the least position.
     needed: Cut,
     turn: usize,
+    /// Rounds in which no mirror had a snapshot, up to [`DOUBLINGS_MAX`].
+    rounds: u32,
     serial: u64,
+}
+
+impl Fetch {
+    /// The time that the asked mirror has, where it has `first` in the first round.
+    pub(super) fn within(&self, first: Duration) -> Duration {
+        first.mul_f64(f64::from(1 << self.rounds))
+    }
 }
 
 impl Feed {
@@ -169,7 +184,7 @@ impl Feed {
         }
         let needed = Cut { epoch: task.follower.mirror().cut().epoch, position };
         self.serial += 1;
-        let fetch = Fetch { request: None, needed, turn: 0, serial: self.serial };
+        let fetch = Fetch { request: None, needed, turn: 0, rounds: 0, serial: self.serial };
         self.mirror_of(key).fetch = Some(fetch);
         self.ask_next(key);
     }
@@ -189,7 +204,7 @@ impl Feed {
                 self.out.push(Out::Fetch(key, other));
             }
             None => {
-                fetch.turn = 0;
+                (fetch.turn, fetch.rounds) = (0, DOUBLINGS_MAX.min(fetch.rounds + 1));
                 let again = FeedHappening::FetchAgain(key, fetch.serial);
                 self.plan_at(now + RETRY_AFTER, again);
             }

@@ -26,6 +26,7 @@ mod serving;
 mod source;
 
 pub use history::{History, Rows};
+pub use mirror::SNAPSHOT_WITHIN_TIMES_MAX;
 pub use plan::{FeedPlan, ReaderPlan, SourcePlan};
 
 use super::ink::Ink;
