@@ -79,7 +79,7 @@ enum What {
     Mirror(String, MirrorWish),
 }
 
-/// What a mirror is given besides its feed.
+/// Options of a mirror besides its feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct MirrorWish {
     /// Its listener for readers.

@@ -97,7 +97,7 @@ pub(crate) struct Passed {
 }
 
 impl ToTake {
-    /// Those of an endpoint that begins after this packet. Earlier ones may still wait for the filter.
+    /// The packets of an endpoint that begins after this one. Earlier ones may still wait for the filter.
     pub(crate) fn after(upto: u64) -> Self {
         Self { gone_upto: upto, ..Self::default() }
     }

@@ -116,7 +116,7 @@ enum Followed {
     Enough,
 }
 
-/// What following ended with otherwise.
+/// The error that ended following.
 enum Stop {
     Reader(ReaderError),
     Output(std::io::Error),
