@@ -257,42 +257,40 @@ pub async fn win(
     }
     loop {
         let mut election = new(epoch)?;
-        let refused = match ask(client, feed, total, authority, &mut election).await {
-            Ok(refused) => refused,
-            Err(error) => {
-                withdraw(client, feed, election.promise()).await;
-                return Err(error);
+        let error = match stand(client, feed, total, authority, &mut election).await {
+            Ok((recovery, elected)) => {
+                return Ok(Won { recovery, elected, candidate, promised: election.counted() });
             }
+            Err(error) => error,
         };
-        match election.elected() {
-            Ok(elected) => match read(client, feed, election.promise(), &elected).await {
-                Ok(recovery) => {
-                    let promised = election.counted();
-                    return Ok(Won { recovery, elected, candidate, promised });
-                }
-                Err(error) => {
-                    withdraw(client, feed, election.promise()).await;
-                    return Err(error);
-                }
-            },
-            Err(not_elected) => match refused {
-                None => {
-                    withdraw(client, feed, election.promise()).await;
-                    return Err(not_elected.into());
-                }
-                Some((_, PromiseRefusal::Later { known, .. })) if tries < ELECTIONS_MAX => {
-                    tries += 1;
-                    epoch = known.saturating_add(1).max(epoch);
-                    // Two candidates must not outbid each other for ever.
-                    tokio::time::sleep(Duration::from_millis(random_seed() % 200)).await;
-                }
-                Some((mirror, refusal)) => {
-                    withdraw(client, feed, election.promise()).await;
-                    return Err(TakeOverError::Refused { mirror, refusal });
-                }
-            },
+        if let TakeOverError::Refused { refusal: PromiseRefusal::Later { known, .. }, .. } = &error
+            && tries < ELECTIONS_MAX
+        {
+            tries += 1;
+            epoch = known.saturating_add(1).max(epoch);
+            // Two candidates must not outbid each other for ever.
+            tokio::time::sleep(Duration::from_millis(random_seed() % 200)).await;
+            continue;
         }
+        withdraw(client, feed, election.promise()).await;
+        return Err(error);
     }
+}
+
+/// Stands for one election: asks for promises, and reads the furthest mirror's log if they are enough.
+async fn stand(
+    client: &Client,
+    feed: &str,
+    total: u32,
+    authority: TakeOver,
+    election: &mut Election,
+) -> Result<(Recovery, Elected), TakeOverError> {
+    let refused = ask(client, feed, total, authority, election).await?;
+    let elected = election.elected().map_err(|not_elected| match refused {
+        Some((mirror, refusal)) => TakeOverError::Refused { mirror, refusal },
+        None => not_elected.into(),
+    })?;
+    Ok((read(client, feed, election.promise(), &elected).await?, elected))
 }
 
 /// Withdraws promises that are never to be used: the old origin may live, and goes on with all its mirrors.

@@ -51,11 +51,15 @@ impl Running {
         (positions, others)
     }
 
-    fn signal(&self, signal: i32) {
-        let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
-        // SAFETY: kill touches no memory; the process is a child that was not waited for.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    fn signal(&self, number: i32) {
+        signal(&self.child, number);
     }
+}
+
+fn signal(child: &Child, number: i32) {
+    let pid = libc::pid_t::try_from(child.id()).expect("a process id");
+    // SAFETY: kill touches no memory; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, number) }, 0);
 }
 
 impl Drop for Running {
@@ -223,9 +227,7 @@ fn watch_whose_output_nobody_reads_obeys_a_signal() {
         let shown = run(&format!("mirror status flights --at {} -o json", hub.addr));
         shown.stdout.contains("120000")
     });
-    let pid = libc::pid_t::try_from(watch.id()).expect("a process id");
-    // SAFETY: kill touches no memory; the process is a child that was not waited for.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    signal(&watch, libc::SIGTERM);
     let ended = watch.wait().expect("it ends although nobody reads");
     assert_eq!(ended.code(), Some(0));
     let mut said = String::new();

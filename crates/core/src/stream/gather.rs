@@ -18,7 +18,7 @@ use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::Standing;
 use crate::time::{Duration, Instant};
-use crate::wave::contributors::{Part, Parts, Taken};
+use crate::wave::contributors::{Part, Taken};
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
@@ -175,7 +175,7 @@ impl<P: Payload> StreamState<P> {
         let at = match lane.find(address.key) {
             Ok(at) => at,
             Err(at) => {
-                lane.slots.insert(at, new_slot(now, address, is_late));
+                lane.slots.insert(at, Slot::new(now, (address.key, address.tag), is_late));
                 if gathers {
                     self.row.opened.push_back((now, address.key));
                 }
@@ -287,21 +287,6 @@ fn excuse<P: Payload>(slot: &mut Slot<P>, loss: Missing) {
     if !partitions.is_empty() {
         slot.excused.union_with(&partitions);
         slot.missing.push(Missing { partitions, ..loss });
-    }
-}
-
-fn new_slot<P: Payload>(now: Instant, address: Address, is_late: bool) -> Slot<P> {
-    Slot {
-        key: address.key,
-        tag: address.tag,
-        opened_at: now,
-        parts: Parts::new(),
-        missing: SmallVec::new(),
-        excused: PartitionSet::new(),
-        searched_from: u32::MAX,
-        urgent: false,
-        is_ready: false,
-        is_late,
     }
 }
 

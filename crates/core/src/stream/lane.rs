@@ -118,6 +118,24 @@ pub(crate) struct Slot<P> {
     pub(crate) is_late: bool,
 }
 
+impl<P: Payload> Slot<P> {
+    /// A wave without pieces.
+    pub(crate) fn new(now: Instant, (key, tag): (u64, u64), is_late: bool) -> Self {
+        Self {
+            key,
+            tag,
+            opened_at: now,
+            parts: Parts::new(),
+            missing: SmallVec::new(),
+            excused: PartitionSet::new(),
+            searched_from: u32::MAX,
+            urgent: false,
+            is_ready: false,
+            is_late,
+        }
+    }
+}
+
 /// A result that was sent up, kept until it is settled.
 #[derive(Debug)]
 pub(crate) struct Sent<P> {
@@ -184,18 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn open(key: u64) -> Slot<Bytes> {
-        Slot {
-            key,
-            tag: key,
-            opened_at: Instant::START,
-            parts: Parts::new(),
-            missing: SmallVec::new(),
-            excused: PartitionSet::new(),
-            searched_from: u32::MAX,
-            urgent: false,
-            is_ready: false,
-            is_late: false,
-        }
+        Slot::new(Instant::START, (key, key), false)
     }
 
     #[test]
