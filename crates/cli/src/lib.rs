@@ -20,11 +20,13 @@ pub mod args;
 pub mod commands;
 mod config;
 mod echo;
+mod endings;
 pub mod exit;
 #[cfg(feature = "wasm")]
 pub mod foreign;
 pub mod output;
 pub mod parse;
+mod screen;
 pub mod serve;
 mod text;
 

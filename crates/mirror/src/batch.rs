@@ -143,7 +143,7 @@ impl Batch {
         let rules_version = number(&mut rest, "its rules")?;
         let sent_ms = number(&mut rest, "its time")?;
         let count = number(&mut rest, "its streams")?;
-        let mut streams = Vec::with_capacity((count as usize).min(rest.len()));
+        let mut streams = Vec::with_capacity(room_for(count));
         for _ in 0..count {
             let name = text(bytes, part(&mut rest, "a stream")?)?;
             streams.push((Name::new(name)?, number(&mut rest, "a stream")?));
@@ -229,6 +229,13 @@ impl Events<'_> {
             body: whole.slice_ref(part(rest, "a body")?),
         })
     }
+}
+
+/// The items for which a reader makes room in advance. `count` is only what the sender says, and an item takes more room
+/// than its bytes: a short packet must not make its reader ask for gigabytes.
+pub(crate) fn room_for(count: u64) -> usize {
+    const MOST: u64 = 1_024;
+    count.min(MOST) as usize
 }
 
 pub(crate) fn number(rest: &mut &[u8], what: &'static str) -> Result<u64, BatchError> {

@@ -11,7 +11,7 @@
 //! A mirror's first message is `resumes` or `begins`. Another `resumes` in one stream tells that the mirror's side
 //! has begun anew, perhaps with a loss in between.
 
-use crate::batch::{Batch, BatchHead, BatchWriter, check_position, number, position};
+use crate::batch::{Batch, BatchHead, BatchWriter, check_position, number, position, room_for};
 use crate::event::{Event, Name};
 use crate::mirror::ResumeError;
 use crate::packet::{Down, PacketError};
@@ -229,7 +229,7 @@ impl Selected {
         let mut rest = &bytes[..];
         let last = position(&mut rest, "its last position").map_err(PacketError::from)?;
         let count = number(&mut rest, "its events").map_err(PacketError::from)?;
-        let mut distances = Vec::with_capacity((count as usize).min(rest.len()));
+        let mut distances = Vec::with_capacity(room_for(count));
         for _ in 0..count {
             distances.push(number(&mut rest, "a position").map_err(PacketError::from)?);
         }
@@ -238,7 +238,7 @@ impl Selected {
             return Err(wrong("there are not as many events as positions"));
         }
         let mut position = batch.head.first.position;
-        let mut events = Vec::with_capacity(distances.len());
+        let mut events = Vec::with_capacity(room_for(count));
         for (at, (distance, event)) in distances.into_iter().zip(batch.events()).enumerate() {
             position = position.saturating_add(distance);
             if position > last || (at > 0 && distance == 0) {

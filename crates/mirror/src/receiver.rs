@@ -12,7 +12,7 @@
 //!                       └────────── begins ──────────┘ the mirror has no longer all events after its cut
 //! ```
 
-use crate::batch::BatchHead;
+use crate::batch::{BatchHead, room_for};
 use crate::event::{Event, Name};
 use crate::keyed::{KeyValue, rows};
 use crate::message::{Begins, Message, MessageError, Place, Refusal, Selected, batch_of};
@@ -168,7 +168,7 @@ impl Receiver {
                 let batch = batch_of(&packet)?;
                 let last = batch.last();
                 let first = batch.head.first.position;
-                updates.reserve(usize::try_from(batch.count()).unwrap_or(usize::MAX).min(packet.len()));
+                updates.reserve(room_for(batch.count()));
                 let events = (0_u64..)
                     .zip(batch.events())
                     .map(|(at, event)| Ok((first.saturating_add(at), event.map_err(PacketError::from)?)));

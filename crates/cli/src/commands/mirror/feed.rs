@@ -7,7 +7,7 @@ use super::report::Reports;
 use super::rules::{Rules, warn_of_state};
 use super::sources::{Counted, SourceArgs, Sources};
 use super::take_over::TakeOverArgs;
-use crate::commands::top::Endings;
+use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;

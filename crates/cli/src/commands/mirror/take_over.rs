@@ -1,7 +1,7 @@
 //! Taking over a feed from its mirrors: by hand, or as a standby.
 
 use crate::commands::failure_of;
-use crate::commands::top::Endings;
+use crate::endings::Endings;
 use crate::exit::Failure;
 use crate::parse;
 use clap::Args;

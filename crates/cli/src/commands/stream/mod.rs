@@ -14,7 +14,7 @@ mod shown;
 
 use super::call::read_json;
 use super::failure_of;
-use super::top::Endings;
+use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use crate::parse;

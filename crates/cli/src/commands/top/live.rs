@@ -3,9 +3,10 @@
 use super::keys;
 use super::model::{Flow, Model};
 use super::source::{Source, Wishes};
-use super::terminal::{Endings, Screen};
-use super::view::{self, Palette};
+use super::view;
+use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
+use crate::screen::{Palette, Screen, keys::pressed};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -70,7 +71,7 @@ impl Wheel {
                 }
                 event = self.screen.event() => {
                     let Some(event) = event else { return Ok(Flow::End) };
-                    let action = keys::action(&event);
+                    let action = pressed(&event).and_then(keys::action);
                     if action.is_some_and(|action| self.model.apply(action) == Flow::End) {
                         return Ok(Flow::End);
                     }

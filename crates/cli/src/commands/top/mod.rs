@@ -3,7 +3,7 @@
 //! The parts are independent of each other, so that each can be tested alone:
 //!
 //! ```text
-//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ terminal          live.rs runs the loop
+//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ screen            live.rs runs the loop
 //!   keys ───Action─▶ │ model │ ──▶ record (‑o json)           once.rs runs it once
 //!          ◀─Wishes─ └───────┘
 //! ```
@@ -14,7 +14,6 @@
 //! - [`keys`]: the keys and their actions. [`slowest`]: a tree's slowest subtrees, from the times it
 //!   reported.
 //! - [`view`]: draws a model at any size. [`record`]: a look as JSON.
-//! - [`terminal`]: takes the terminal over, and restores it in every case.
 
 mod keys;
 mod live;
@@ -24,7 +23,6 @@ mod record;
 mod slowest;
 mod source;
 mod streamed;
-mod terminal;
 mod view;
 
 use super::connect;
@@ -40,9 +38,6 @@ use std::time::Duration;
 use streamed::StreamSource;
 use tokio::sync::watch;
 use treefold::{CallError, Client};
-
-pub(crate) use terminal::{Endings, Screen};
-pub(crate) use view::Palette;
 
 /// Shortest time between two looks: hosts give the same sample within it.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);

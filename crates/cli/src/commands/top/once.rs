@@ -3,9 +3,10 @@
 use super::model::Model;
 use super::record::Record;
 use super::source::Source;
-use super::view::{self, Palette};
+use super::view;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
+use crate::screen::Palette;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;

@@ -3,39 +3,40 @@
 use super::MIRRORS;
 use super::board::Action;
 use super::news::Part;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crate::screen::keys::{Key, Pressed};
+use ratatui::crossterm::event::KeyCode;
 
 /// Rows that a page scrolls.
 const PAGE: isize = 10;
 
-/// Keys, their names in the foot line, and their descriptions in the help.
-pub(super) const KEYS: [(&str, &str, &str); 9] = [
-    ("o", "origin", "kill the origin; it returns after 2 s, or at once with o"),
-    ("0 1 2", "mirror", "kill a mirror (kill -9), or start it again"),
-    ("Tab", "select", "select a process"),
-    ("p", "pause", "stop the selected process (SIGSTOP), or let it go on"),
-    ("j", "storm", "let 200 readers join at once"),
-    ("r", "rules", "switch the rules to their loaded mode, which sends fewer positions, or back"),
-    ("↑ ↓", "scroll", "scroll the flights; so do PgUp and PgDn"),
-    ("?", "help", "show or hide this help"),
-    ("q", "quit", "end everything; so does Ctrl-C"),
+/// The keys.
+pub(super) const KEYS: [Key; 9] = [
+    Key { keys: "q", name: "quit", does: "end everything; so does Ctrl-C" },
+    Key { keys: "?", name: "help", does: "show or hide this help" },
+    Key { keys: "o", name: "origin", does: "kill the origin; it returns after 2 s, or at once with o" },
+    Key { keys: "0 1 2", name: "mirror", does: "kill a mirror (kill -9), or start it again" },
+    Key { keys: "Tab", name: "select", does: "select a process" },
+    Key { keys: "p", name: "pause", does: "stop the selected process (SIGSTOP), or let it go on" },
+    Key { keys: "j", name: "storm", does: "let 200 readers join at once" },
+    Key {
+        keys: "r",
+        name: "rules",
+        does: "switch the rules to loaded mode, which sends fewer positions, or back",
+    },
+    Key { keys: "↑ ↓", name: "scroll", does: "scroll the flights; so do PgUp and PgDn" },
 ];
 
-/// Returns the action of a terminal's event; `None` if it has none.
-pub(super) fn action(event: &Event) -> Option<Action> {
-    match event {
-        Event::Key(key) if key.kind != KeyEventKind::Release => of_key(key),
-        Event::Resize(..) => Some(Action::Redraw),
-        _ => None,
+/// The action; `None` if there is none.
+pub(super) fn action(pressed: Pressed) -> Option<Action> {
+    match pressed {
+        Pressed::Key(code) => of_key(code),
+        Pressed::Quit => Some(Action::Quit),
+        Pressed::Resized => Some(Action::Redraw),
     }
 }
 
-fn of_key(key: &KeyEvent) -> Option<Action> {
-    // In raw mode the terminal does not turn keys into signals.
-    if key.modifiers.contains(KeyModifiers::CONTROL) {
-        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Action::Quit);
-    }
-    Some(match key.code {
+fn of_key(code: KeyCode) -> Option<Action> {
+    Some(match code {
         KeyCode::Char('q' | 'Q') => Action::Quit,
         KeyCode::Char('o' | 'O') => Action::Toggle(Part::Origin),
         KeyCode::Char(digit) if digit.to_digit(10).is_some_and(|number| (number as usize) < MIRRORS) => {
@@ -60,12 +61,11 @@ mod tests {
 
     #[test]
     fn keys_kill_the_process_of_their_name() {
-        let press = |code| action(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        let press = |code| action(Pressed::Key(code));
         assert_eq!(press(KeyCode::Char('o')), Some(Action::Toggle(Part::Origin)));
         assert_eq!(press(KeyCode::Char('2')), Some(Action::Toggle(Part::Mirror(2))));
         assert_eq!(press(KeyCode::Char('3')), None, "there are three mirrors, from 0");
         assert_eq!(press(KeyCode::Char('x')), None);
-        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(action(&Event::Key(interrupt)), Some(Action::Quit));
+        assert_eq!(action(Pressed::Quit), Some(Action::Quit));
     }
 }

@@ -9,9 +9,10 @@ use super::storm::storm;
 use super::{FEED, keys, view};
 use crate::commands::mirror::report::word;
 use crate::commands::mirror::set::ask;
-use crate::commands::top::{Endings, Palette, Screen};
+use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::print;
+use crate::screen::{Palette, Screen, keys::pressed};
 use std::future::pending;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -173,7 +174,7 @@ async fn watch_board(show: &mut Show, board: &mut Board, endings: &mut Endings) 
                 continue;
             }
             event = screen.event() => match event {
-                Some(event) => keys::action(&event),
+                Some(event) => pressed(&event).and_then(keys::action),
                 None => return Ok(()),
             },
             () = endings.next() => return Ok(()),

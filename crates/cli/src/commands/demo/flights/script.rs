@@ -7,7 +7,7 @@ use super::stage::Stage;
 use super::tally::StormFigures;
 use super::values::{Truth, Values};
 use super::{FEED, MIRRORS};
-use crate::commands::top::Endings;
+use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use serde::{Deserialize, Serialize};

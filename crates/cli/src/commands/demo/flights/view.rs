@@ -19,17 +19,27 @@ mod tests;
 
 use super::board::Board;
 use super::keys::KEYS;
-use crate::commands::top::Palette;
+use crate::screen::{Palette, keys};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Clear, Paragraph};
+use ratatui::widgets::{Block, Borders, Paragraph};
 use std::time::Instant;
 
 /// Lines of the diary, with its heading.
 const DIARY_HEIGHT: u16 = 5;
 /// Heights below which the diary is not shown.
 const DIARY_HEIGHT_MIN: u16 = 20;
+
+/// The meaning of the words, for the help.
+const WORDS: [&str; 6] = [
+    "at         epoch and position: the place in the feed's events",
+    "committed  all mirrors that take part have the events up to here",
+    "behind     events that the mirror lacks beside the furthest one",
+    "delay      from the origin's sending to the board, lately",
+    "gaps       events that the board missed, or got twice, in so many events",
+    "p99        99 of 100 events reached the board within this time",
+];
 
 /// Draws the board at a time.
 pub(super) fn draw(frame: &mut Frame<'_>, board: &Board, now: Instant, palette: Palette) {
@@ -51,9 +61,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, board: &Board, now: Instant, palette: 
         Paragraph::new(diary_lines(board, tail.height, palette)).block(titled("diary", palette)),
         tail,
     );
-    frame.render_widget(Paragraph::new(keys_line(palette)), foot);
+    frame.render_widget(Paragraph::new(keys::line(&KEYS, foot.width, palette)), foot);
     if board.chosen.is_help {
-        help(frame, area, palette);
+        keys::help(frame, &KEYS, &WORDS, palette);
     }
 }
 
@@ -68,11 +78,7 @@ fn heading(board: &Board, palette: Palette) -> Line<'static> {
     let sent = board.sent;
     let mut spans = vec![
         Span::styled("treefold demo --flights ", palette.strong()),
-        Span::raw(format!(
-            " {} flights; the source has sent {} events, ",
-            board.flights.len(),
-            sent.generated
-        )),
+        Span::raw(format!(" {} flights; {} events sent, ", board.flights.len(), sent.generated)),
     ];
     let waiting = format!("{} not acknowledged", sent.unacknowledged);
     spans.push(if sent.unacknowledged > 1_000 {
@@ -100,31 +106,4 @@ fn diary_lines(board: &Board, height: u16, palette: Palette) -> Vec<Line<'static
 /// A text whose control characters do not reach the terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn keys_line(palette: Palette) -> Line<'static> {
-    let pair = |(keys, what, _)| [Span::styled(keys, palette.strong()), Span::raw(format!(" {what}  "))];
-    Line::from_iter(KEYS.into_iter().flat_map(pair))
-}
-
-/// Draws the help over everything else.
-fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
-    let key = |(keys, _, does)| {
-        Line::from(vec![Span::styled(format!("{keys:>6}  "), palette.strong()), Span::raw(does)])
-    };
-    let mut lines: Vec<Line<'_>> = KEYS.into_iter().map(key).collect();
-    lines.push(Line::default());
-    let words = [
-        "at         epoch and position: the place in the feed's events",
-        "committed  all mirrors that take part have the events up to here",
-        "behind     events that the mirror lacks beside the furthest one",
-        "delay      from the origin's sending to the board, lately",
-        "gaps       events that the board missed, or got twice",
-    ];
-    lines.extend(words.map(Line::from));
-    let (width, height) = (72.min(area.width), (lines.len() as u16 + 2).min(area.height));
-    let popup =
-        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
-    frame.render_widget(Clear, popup);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" help ")), popup);
 }

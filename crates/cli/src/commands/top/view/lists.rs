@@ -1,8 +1,8 @@
 //! The worst hosts and the worst processes, side by side.
 
-use super::Palette;
 use super::text::{Labels, percent, size};
 use crate::commands::top::model::{Model, Sort};
+use crate::screen::Palette;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};

@@ -12,23 +12,21 @@
 //! high and tables have more columns. On a smaller screen, the lower parts are omitted first.
 
 mod lists;
-mod palette;
 mod tails;
 #[cfg(test)]
 mod tests;
 mod text;
 mod totals;
 
-pub(crate) use palette::Palette;
-
 use super::keys::KEYS;
 use super::model::Model;
 use super::source::Nodes;
 use crate::output::short;
+use crate::screen::{Palette, keys};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::Paragraph;
 use std::time::Instant;
 use text::size;
 
@@ -38,6 +36,16 @@ const TALL: u16 = 40;
 const TAILS_HEIGHT_MIN: u16 = 18;
 /// Height of the tree and the missing hosts.
 const TAILS_HEIGHT: u16 = 6;
+
+/// The meaning of the words, for the help.
+const WORDS: [&str; 6] = [
+    "stall   share of the time in which a process waited for memory",
+    "p50 p99 half of the hosts, and 99 of 100 hosts, are no higher",
+    "streams number of streams of the host's node; held: their bytes",
+    "wait    the subtree's root mostly waited for its children: look for",
+    "        the cause further down, where this is no longer wait",
+    "K M G   powers of 1024; a process's cpu is in percent of a core",
+];
 
 /// Draws the picture.
 pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, palette: Palette) {
@@ -62,13 +70,13 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, palette: 
     }
     tails::draw(frame, tail, model, palette);
     // An error matters more than the keys, and needs the width.
-    let last = model
-        .trouble
-        .as_ref()
-        .map_or_else(|| keys_line(palette), |trouble| Line::styled(trouble.clone(), palette.bad()));
+    let last = model.trouble.as_ref().map_or_else(
+        || keys::line(&KEYS, foot.width, palette),
+        |trouble| Line::styled(trouble.clone(), palette.bad()),
+    );
     frame.render_widget(Paragraph::new(last), foot);
     if model.help {
-        help(frame, area, palette);
+        keys::help(frame, &KEYS, &WORDS, palette);
     }
 }
 
@@ -106,32 +114,4 @@ fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palet
 fn streams_of(nodes: &Nodes) -> String {
     let plural = if nodes.streams == 1 { "" } else { "s" };
     format!("  {} stream{plural}, {}", nodes.streams, size(nodes.stream_bytes as u64))
-}
-
-fn keys_line(palette: Palette) -> Line<'static> {
-    let pair = |(keys, what, _)| [Span::styled(keys, palette.strong()), Span::raw(format!(" {what}  "))];
-    Line::from_iter(KEYS.into_iter().flat_map(pair))
-}
-
-/// Draws the help over everything else: the keys, and the meaning of the words.
-fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
-    let key = |(keys, _, does)| {
-        Line::from(vec![Span::styled(format!("{keys:>6}  "), palette.strong()), Span::raw(does)])
-    };
-    let mut lines: Vec<Line<'_>> = KEYS.into_iter().map(key).collect();
-    lines.push(Line::default());
-    let words = [
-        "stall   share of the time in which a process waited for memory",
-        "p50 p99 half of the hosts, and 99 of 100 hosts, are no higher",
-        "streams number of streams of the host's node; held: their bytes",
-        "wait    the subtree's root mostly waited for its children: look for",
-        "        the cause further down, where this is no longer wait",
-        "K M G   powers of 1024; a process's cpu is in percent of a core",
-    ];
-    lines.extend(words.map(Line::from));
-    let (width, height) = (72.min(area.width), (lines.len() as u16 + 2).min(area.height));
-    let popup =
-        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
-    frame.render_widget(Clear, popup);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" help ")), popup);
 }

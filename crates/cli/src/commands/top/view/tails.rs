@@ -1,12 +1,12 @@
 //! The slowest subtrees, the stream's tree, and the missing hosts.
 
-use super::Palette;
 use super::lists::titled;
 use crate::commands::top::model::Model;
 use crate::commands::top::slowest::Subtree;
 use crate::commands::top::source::{Look, Nodes};
 use crate::commands::top::streamed::Network;
 use crate::output::short;
+use crate::screen::Palette;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;

@@ -1,8 +1,8 @@
 //! The totals of the cluster: each figure now, its spread over hosts, and its history.
 
-use super::Palette;
 use super::text::{percent, size};
 use crate::commands::top::model::{Model, Point};
+use crate::screen::Palette;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;

@@ -5,7 +5,7 @@ use crate::commands::demo::flights::board::{Board, MirrorLine};
 use crate::commands::demo::flights::news::{Life, Part, Storm};
 use crate::commands::demo::flights::tally::StormFigures;
 use crate::commands::mirror::report::word;
-use crate::commands::top::Palette;
+use crate::screen::Palette;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
@@ -82,13 +82,13 @@ fn of_mirror(
         Some(status) => {
             let behind = furthest.saturating_sub(status.position);
             spans.push(Span::raw(format!(
-                "at {:<9} committed {:<7} behind {behind:<4} readers {:<4}",
+                "at {:<9} committed {:<7} behind {behind:<4} readers {:<3}",
                 format!("{}.{}", status.epoch, status.position),
                 status.committed,
                 status.readers
             )));
             if !status.is_current {
-                spans.push(Span::styled("not current ", palette.warning()));
+                spans.push(Span::styled("joins ", palette.warning()));
             }
         }
         None if mirror.life == Life::Dead => {}
@@ -109,14 +109,14 @@ fn reader(board: &Board, palette: Palette) -> Line<'static> {
     };
     let tally = &reader.tally;
     let at = tally.cut.map_or_else(String::new, |cut| cut.to_string());
-    spans.push(Span::raw(format!("at mirror {mirror}, {at}; ")));
+    spans.push(Span::raw(format!("mirror {mirror}, {at}; ")));
     if let Some((half, most)) = tally.delay() {
         spans.push(Span::raw(format!("delay {}, p99 {}; ", ms(half), ms(most))));
     }
     let gaps = format!("{} gaps", tally.gaps);
     spans.push(Span::styled(gaps, if tally.gaps == 0 { palette.good() } else { palette.bad() }));
     let (events, resumed) = (tally.events, tally.resumed);
-    spans.push(Span::raw(format!(" in {events} events; resumed {resumed}; joined in {}", ms(joined))));
+    spans.push(Span::raw(format!(" in {events}; resumed {resumed}; joined in {}", ms(joined))));
     Line::from(spans)
 }
 
@@ -124,15 +124,15 @@ fn storm_line(storm: &StormFigures, palette: Palette) -> Line<'static> {
     let StormFigures { now, readers, before, during } = *storm;
     let mut spans = vec![Span::styled(format!("  {:<NAME$}  ", "storm"), palette.line())];
     spans.push(Span::raw(match now {
-        Storm::Begins(_) => format!("{readers} readers join"),
-        Storm::Joined(joined) => format!("{joined} of {readers} have a snapshot"),
+        Storm::Begins(_) => format!("{readers} join"),
+        Storm::Joined(joined) => format!("{joined} of {readers} joined"),
         Storm::Over => "over".to_owned(),
         Storm::Ended { joined, half, all, .. } => {
-            format!("{joined} of {readers} got a snapshot in {} (half in {})", ms(all), ms(half))
+            format!("{joined} of {readers} joined in {}, half in {}", ms(all), ms(half))
         }
     }));
     let p99 = |time: Option<Duration>| time.map_or_else(|| "–".to_owned(), ms);
-    spans.push(Span::raw(format!("; board's p99 {} before, {} in it", p99(before), p99(during))));
+    spans.push(Span::raw(format!("; p99 {} before, {} in it", p99(before), p99(during))));
     Line::from(spans)
 }
 

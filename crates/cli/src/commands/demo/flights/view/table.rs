@@ -3,7 +3,7 @@
 use super::titled;
 use crate::commands::demo::flights::board::{Board, Flight};
 use crate::commands::demo::flights::values::{Phase, Values};
-use crate::commands::top::Palette;
+use crate::screen::Palette;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;

@@ -2,7 +2,7 @@
 //!
 //! Raw mode and the alternate screen are left when [`Screen`] is dropped, which happens after a normal end,
 //! an error, and a panic that unwinds. Ratatui's panic hook leaves them before it prints the message, so that
-//! the message can be read. Signals are caught ([`Endings`]) and lead to a normal end. Only `kill -9` leaves
+//! the message can be read. Signals are caught ([`Endings`](crate::endings::Endings)) and lead to a normal end. Only `kill -9` leaves
 //! the terminal in raw mode; the command `reset` repairs it.
 //!
 //! A picture is sent as the difference from the last one, between the marks of a synchronised update.
@@ -14,7 +14,6 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 use ratatui::{DefaultTerminal, Frame};
 use std::io;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Largest number of waiting events.
@@ -72,33 +71,4 @@ fn read_events() -> mpsc::Receiver<Event> {
         }
     });
     events
-}
-
-/// The signals that end a program.
-pub(crate) struct Endings {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Endings {
-    /// Catches the signals from here on.
-    pub(crate) fn catch() -> Result<Self, Failure> {
-        let catch =
-            |kind| signal(kind).map_err(|error| Failure::failed(format!("can't catch signals: {error}")));
-        Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
-            hang_up: catch(SignalKind::hangup())?,
-        })
-    }
-
-    /// Returns when a signal has come.
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
-    }
 }

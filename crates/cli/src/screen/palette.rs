@@ -1,4 +1,4 @@
-//! Styles of the picture.
+//! Styles of pictures.
 //!
 //! Colours are optional; bold, dim and inverted text is always used, since it is no colour.
 
