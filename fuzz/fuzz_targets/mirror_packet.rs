@@ -5,7 +5,6 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use treefold_mirror::MirrorLimits;
-use treefold_mirror::MirrorLimits;
 use treefold_mirror::follow::Follower;
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::mirror::Mirror;
