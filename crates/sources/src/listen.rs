@@ -1,10 +1,18 @@
-//! Addresses at which sources listen.
+//! Addresses at which sources listen, and their connections.
 //!
 //! Sources do not authenticate their peers. So an address that other machines can reach has to be asked for.
 
+use crate::stop::Stop;
 use std::io;
 use std::net::SocketAddr;
-use tokio::net::{TcpListener, lookup_host};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Time after which a listener accepts again when the system has refused.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// The peers that may reach a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +55,48 @@ pub async fn listen(addr: &str, reach: Reach) -> Result<TcpListener, ListenError
         return Err(ListenError::Public { addr });
     }
     TcpListener::bind(&addrs[..]).await.map_err(io)
+}
+
+/// Accepts connections until the source is stopped, and closes the listener then. Returns the connections that are still
+/// served; dropping them closes them.
+///
+/// `turn_away` gets a connection beyond `connections_max`. A new connection has room for a line; if it is gone, nobody
+/// waits for the line.
+pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    mut stop: Stop,
+    connections_max: usize,
+    mut serve: impl FnMut(TcpStream) -> F,
+    turn_away: impl Fn(&TcpStream),
+) -> JoinSet<()> {
+    let places = Arc::new(Semaphore::new(connections_max));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.asked() => return connections,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection of a source can't be accepted");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
+        match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => {
+                let serving = serve(stream);
+                connections.spawn(async move {
+                    serving.await;
+                    drop(place);
+                });
+            }
+            Err(_) => turn_away(&stream),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -25,18 +25,13 @@ mod replies;
 
 use crate::feeder::Feeder;
 use crate::intake::Intake;
-use crate::listen::{ListenError, Reach, listen};
+use crate::listen::{ListenError, Reach, accept, listen};
 use crate::reply::{Fatal, Reply};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
-/// Time after which a listener accepts again when the system has refused.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// A listener for events as lines of JSON.
 #[derive(Debug)]
@@ -63,37 +58,11 @@ impl TcpSource {
 
     /// Serves connections until the source is stopped and all its connections are closed.
     pub async fn run<I: Intake>(self, feeder: Feeder<I>) {
-        let connections_max = Arc::new(Semaphore::new(feeder.limits.connections_max));
         let long_lines = Arc::new(Semaphore::new(feeder.limits.long_lines_max));
-        let mut connections = JoinSet::new();
-        let mut stop = feeder.stop.clone();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = stop.asked() => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-                accepted = self.listener.accept() => accepted,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection of a source can't be accepted");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                    continue;
-                }
-            };
-            match Arc::clone(&connections_max).try_acquire_owned() {
-                Ok(place) => {
-                    let (feeder, long_lines) = (feeder.clone(), Arc::clone(&long_lines));
-                    connections.spawn(async move {
-                        connection::serve(stream, feeder, long_lines).await;
-                        drop(place);
-                    });
-                }
-                Err(_) => turn_away(&stream, feeder.limits.connections_max),
-            }
-        }
-        drop(self.listener);
+        let (stop, limit) = (feeder.stop.clone(), feeder.limits.connections_max);
+        let serve = |stream| connection::serve(stream, feeder.clone(), Arc::clone(&long_lines));
+        let mut connections =
+            accept(self.listener, stop, limit, serve, |stream| turn_away(stream, limit)).await;
         while connections.join_next().await.is_some() {}
     }
 }
@@ -103,6 +72,5 @@ fn turn_away(stream: &TcpStream, limit: usize) {
     let message = format!("too many connections; allowed: {limit}");
     let mut line = Vec::new();
     Reply::Error(Fatal { line: None, problem: "connections", message }).write(&mut line);
-    // A new connection has room for a line. If it is gone, nobody waits for the line.
     let _ = stream.try_write(&line);
 }

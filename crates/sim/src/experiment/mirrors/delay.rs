@@ -3,7 +3,7 @@
 use super::seen::{AGE, DELAY};
 use super::system::System;
 use super::workload::{Rules, Setting};
-use super::{EVENTS, EVENTS_QUICK, change_percent, with_ends};
+use super::{CHANGE, EVENTS, EVENTS_QUICK, against_simple, with_ends};
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
@@ -38,9 +38,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// Name of the change of the mean delay against simple mirroring, in percent.
-const CHANGE: &str = "change_percent";
-
 const EVENTS_PER_S: f64 = 2_000.0;
 const LOADS: [f64; 6] = [0.0, 25.0, 50.0, 75.0, 100.0, 150.0];
 const LOADS_QUICK: [f64; 2] = [0.0, 100.0];
@@ -51,17 +48,9 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let loads = if plan.quick { LOADS_QUICK.as_slice() } else { &LOADS };
     let events = if plan.quick { EVENTS_QUICK } else { EVENTS };
     runs::with_intervals(plan, progress, loads, |&per_s, seed| {
-        let mut simple = f64::NAN;
-        let points = COMPARED.map(|rules| {
-            let setting = Setting::new(1, rules, events, SIZE_KB, seed).paced(EVENTS_PER_S).requested(per_s);
-            let point = System::run(setting).point(rules.name(), per_s);
-            let delay = point.figure(DELAY).expect("invariant: every run has updates");
-            if rules == Rules::Simple {
-                simple = delay;
-            }
-            point.with(CHANGE, change_percent(simple, delay))
-        });
-        points.to_vec()
+        let setting =
+            |rules| Setting::new(1, rules, events, SIZE_KB, seed).paced(EVENTS_PER_S).requested(per_s);
+        against_simple(&COMPARED, DELAY, |rules| System::run(setting(rules)).point(rules.name(), per_s))
     })
 }
 

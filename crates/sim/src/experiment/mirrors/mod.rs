@@ -47,11 +47,32 @@ pub mod workload;
 mod tests;
 
 use super::Point;
+use workload::Rules;
 
 /// The number of events of a run. The paper: 100,000.
 const EVENTS: u64 = 100_000;
 /// The same in a quick run.
 const EVENTS_QUICK: u64 = 4_000;
+
+/// Name of the change of a figure against simple mirroring, in percent.
+const CHANGE: &str = "change_percent";
+
+/// The points of rules, each with the change of a figure against [`Rules::Simple`], which come first.
+///
+/// # Panics
+/// If a point does not have the figure.
+fn against_simple(compared: &[Rules], figure: &str, point: impl Fn(Rules) -> Point) -> Vec<Point> {
+    let mut simple = f64::NAN;
+    let changed = |&rules: &Rules| {
+        let point = point(rules);
+        let figure = point.figure(figure).expect("invariant: every run has this figure");
+        if rules == Rules::Simple {
+            simple = figure;
+        }
+        point.with(CHANGE, change_percent(simple, figure))
+    };
+    compared.iter().map(changed).collect()
+}
 
 /// Formats a figure of a point with its interval.
 fn with_ends(point: &Point, name: &str, unit: &str) -> Option<String> {

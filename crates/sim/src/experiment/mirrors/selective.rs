@@ -3,7 +3,7 @@
 use super::seen::TOTAL;
 use super::system::System;
 use super::workload::{Rules, Setting};
-use super::{EVENTS, EVENTS_QUICK, change_percent, with_ends};
+use super::{CHANGE, EVENTS, EVENTS_QUICK, against_simple, with_ends};
 use crate::evaluation::Finding;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 
@@ -25,9 +25,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     findings,
 };
 
-/// Name of the change of the total time against simple mirroring, in percent.
-const CHANGE: &str = "change_percent";
-
 const LOADS: [f64; 7] = [0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0];
 const LOADS_QUICK: [f64; 2] = [0.0, 200.0];
 const SIZE_KB: f64 = 1.0;
@@ -37,17 +34,8 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let loads = if plan.quick { LOADS_QUICK.as_slice() } else { &LOADS };
     let events = if plan.quick { EVENTS_QUICK } else { EVENTS };
     runs::with_intervals(plan, progress, loads, |&per_s, seed| {
-        let mut simple = f64::NAN;
-        let points = COMPARED.map(|rules| {
-            let setting = Setting::new(1, rules, events, SIZE_KB, seed).requested(per_s);
-            let point = System::run(setting).point(rules.name(), per_s);
-            let total = point.figure(TOTAL).expect("invariant: every run has a total time");
-            if rules == Rules::Simple {
-                simple = total;
-            }
-            point.with(CHANGE, change_percent(simple, total))
-        });
-        points.to_vec()
+        let setting = |rules| Setting::new(1, rules, events, SIZE_KB, seed).requested(per_s);
+        against_simple(&COMPARED, TOTAL, |rules| System::run(setting(rules)).point(rules.name(), per_s))
     })
 }
 
