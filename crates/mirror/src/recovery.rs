@@ -6,9 +6,14 @@
 //!
 //! **Sources repeat events from the first one that is not acknowledged.** Among them are events that were mirrored,
 //! and events that a mirrored one had taken up. If the origin sent these again, an old value would follow a newer
-//! one. So it drops a repeated event if the same number, or a later event of the same key and type, was mirrored.
-//! Parts of a tuple are the exception: a part waits while later events of its key pass. It is dropped only if it was
-//! mirrored itself, or as part of the event that the tuple forms.
+//! one. So it drops a repeated event if the same number, or a later event of the same key and type, was mirrored. Two
+//! kinds of events differ:
+//!
+//! - An event of a type with an overwrite rule is dropped if a later event of its key, of any type, was mirrored. Before
+//!   that one was sent, the held events of its key were sent too, so this event had been replaced by one that was held
+//!   later. If the last origin could not send the later one, the source repeats it.
+//! - A part of a tuple waits while later events of its key pass. It is dropped only if it was mirrored itself, or as part
+//!   of the event that the tuple forms.
 //!
 //! The last origin's rules also had a state. Sequences that had begun within the journal's events begin again; runs
 //! and tuples begin anew.
@@ -199,7 +204,14 @@ impl Mirrored {
             _ => None,
         });
         let kind = forms.unwrap_or(&event.kind);
-        mirrored.iter().any(|(number, of)| *number == event.number || (*number > event.number && of == kind))
+        let is_held_in_order = forms.is_none()
+            && rules.rules.iter().any(|rule| match &rule.kind {
+                RuleKind::Overwrite(overwrite) => overwrite.kind == event.kind,
+                _ => false,
+            });
+        mirrored.iter().any(|(number, of)| {
+            *number == event.number || (*number > event.number && (is_held_in_order || of == kind))
+        })
     }
 
     /// Forgets everything once the stream has come further.
