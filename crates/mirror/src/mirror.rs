@@ -172,9 +172,11 @@ impl<S: State> Mirror<S> {
     }
 
     /// Goes on in a later epoch, which has the events that are applied here as its first ones. Returns false, and
-    /// changes nothing, if it has not. `adopted` is the epoch of the applied events.
+    /// changes nothing, if it has not. `adopted` is the last epoch whose beginning the state has reached. An origin of
+    /// the present epoch may have sent again what lies between; the later epoch may continue that one or leave it out.
     pub fn continue_in(&mut self, adopted: u32, epoch: u32, past: &Lineage) -> bool {
-        if epoch < self.cut.epoch || !past.has(Cut { epoch: adopted, ..self.cut }, epoch) {
+        let is_first = past.has(self.cut, epoch) || past.has(Cut { epoch: adopted, ..self.cut }, epoch);
+        if epoch < self.cut.epoch || !is_first {
             return false;
         }
         self.cut.epoch = epoch;

@@ -234,6 +234,24 @@ fn former_state_is_kept_until_the_next_epoch_is_adopted() {
 }
 
 #[test]
+fn state_between_two_epochs_goes_on_in_one_that_continues_the_later() {
+    let cut = |epoch, position| Cut { epoch, position };
+    let (mut mirror, mut first) = (follower(0), origin(1));
+    mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    mirror.take(&sent(&mut first, 1), 0).unwrap();
+    mirror.take(&checkpoint(&mut first), 0).unwrap();
+    // It has missed the second epoch. The third one's origin sends its events again, and dies.
+    mirror.begin(&opening(2, 3, &[cut(1, 2), cut(2, 4)]), empty).unwrap();
+    let mut third = origin(3);
+    let packets: Vec<_> = (1..=3).map(|number| sent(&mut third, number)).collect();
+    packets.iter().for_each(|packet| _ = mirror.take(packet, 0).unwrap());
+    assert_eq!(mirror.mirror().cut(), cut(3, 3));
+    // Position 3 is not one of the first epoch.
+    mirror.begin(&opening(3, 4, &[cut(1, 2), cut(2, 4), cut(3, 5)]), empty).unwrap();
+    assert_eq!(mirror.mirror().cut(), cut(4, 3));
+}
+
+#[test]
 fn mirror_follows_its_origin_again_after_a_candidate_gave_up() {
     let (mut mirror, mut first) = (follower(0), origin(1));
     mirror.begin(&opening(1, 1, &[]), empty).unwrap();

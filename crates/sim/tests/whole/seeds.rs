@@ -128,6 +128,14 @@ const KEPT: [(&str, &str); 38] = [
         "packets_of_a_former_place",
         "a new endpoint got packets that waited in its node's filter since before, and that its former life had answered",
     ),
+    (
+        "between_two_epochs",
+        "a mirror that had missed an epoch, and not yet all of its events again, began anew in the one after the next",
+    ),
+    (
+        "replaced_by_a_held_event",
+        "a new origin sent an event again that a held one had replaced, behind a newer event of its key",
+    ),
 ];
 
 /// Drawn scenarios that every run of the tests plays.
