@@ -168,6 +168,11 @@ impl Checkpoints {
         Some(position)
     }
 
+    /// The time at which the next lease ends of a mirror that does not answer.
+    pub fn lease_ends_at(&self) -> Option<Instant> {
+        self.seated().filter_map(|(_, standing)| standing.silent_since).min().map(|since| since + self.lease)
+    }
+
     /// The mirrors that have a seat and a lease.
     fn seated(&self) -> impl Iterator<Item = (u32, &Standing)> {
         self.mirrors

@@ -209,8 +209,13 @@ impl Origin {
         Ok(())
     }
 
-    /// Sends held events whose time has come.
+    /// Sends held events whose time has come, and evicts silent mirrors whose lease has ended.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.checkpoints.lease_ends_at().is_some_and(|at| at <= now) {
+            self.handle_silence(now, &[]);
+            // The others may all wait for a snapshot. Their answers tell.
+            self.request_votes(now);
+        }
         let mut selected = Vec::new();
         self.selector.release_due(now, &mut selected);
         self.ready.enter(now, selected);
@@ -224,7 +229,8 @@ impl Origin {
             Some(settings) => oldest.map(|since| since + settings.max_age()),
             None => oldest,
         };
-        [sending, self.selector.wake_at(), self.ask_again_at()].into_iter().flatten().min()
+        let times = [sending, self.selector.wake_at(), self.ask_again_at(), self.checkpoints.lease_ends_at()];
+        times.into_iter().flatten().min()
     }
 
     /// True if every event is sent, or suppressed for good.

@@ -184,6 +184,37 @@ fn full_backup_queue_asks_for_votes_until_it_has_room() {
 }
 
 #[test]
+fn mirror_that_came_back_alone_gets_all_events_when_the_lease_of_the_others_ends() {
+    let mut origin = origin("", LIMITS);
+    origin.handle_mirrors(at(0), [0, 1]);
+    for number in 1..=3 {
+        origin.offer(at(0), event("s", number, 1, "t")).unwrap();
+    }
+    let mut ask = |now: u64, answer: fn(u32, Checkpoint) -> Vote| {
+        let sent = packets(&mut origin, now);
+        for packet in &sent {
+            if let Ok(Down::Checkpoint(checkpoint)) = Down::read(packet) {
+                origin.handle_votes(at(now), &answer(2, checkpoint), &[1]);
+            }
+        }
+        let wakes = origin.wake_at();
+        if let Some(at) = wakes {
+            origin.handle_timeout(at);
+        }
+        (sent.len(), wakes)
+    };
+    // Mirror 1 has gone, and mirror 0 has come back without a state.
+    let joins = |total, checkpoint: Checkpoint| {
+        Vote::of(0, total, checkpoint.number, Holding::Joins, Monitored::default())
+    };
+    let (sent, wakes) = ask(0, joins);
+    assert_eq!((sent, wakes), (2, Some(at(LEASE_DEFAULT.as_millis()))), "a batch and a checkpoint");
+    let now = LEASE_DEFAULT.as_millis();
+    assert_eq!(ask(now, joins).0, 1, "it asks again");
+    assert_eq!(ask(now, joins).0, 2, "it sends the batch again, and asks");
+}
+
+#[test]
 fn held_events_are_not_decided() {
     let mut origin = origin("[[rule]]\nname='a'\noverwrite={type='t',run=3,max_age_ms=50}", LIMITS);
     for number in 1..=2 {

@@ -133,6 +133,10 @@ const KEPT: [(&str, &str); 38] = [
         "a mirror that had missed an epoch, and not yet all of its events again, began anew in the one after the next",
     ),
     (
+        "alone_until_a_lease_ends",
+        "an origin did not notice without an event that a mirror's lease had ended, so the others never got its log",
+    ),
+    (
         "replaced_by_a_held_event",
         "a new origin sent an event again that a held one had replaced, behind a newer event of its key",
     ),
