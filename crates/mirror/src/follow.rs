@@ -141,15 +141,20 @@ pub enum RestoreError {
 }
 
 impl Kept {
-    /// Keeps a packet. Above `bytes_max`, drops the oldest: the mirror then needs a newer snapshot.
-    fn push(&mut self, packet: Bytes, bytes_max: usize) {
+    /// Keeps a packet. Above `bytes_max`, drops the oldest ones, and returns the last position that it has dropped.
+    fn push(&mut self, packet: Bytes, bytes_max: usize) -> Option<u64> {
         self.bytes += packet.len();
         self.packets.push_back(packet);
+        let mut last = None;
         while self.bytes > bytes_max
             && let Some(dropped) = self.packets.pop_front()
         {
             self.bytes -= dropped.len();
+            if let Ok(Down::Batch(batch)) = Down::read(&dropped) {
+                last = Some(batch.last());
+            }
         }
+        last
     }
 }
 
@@ -417,8 +422,11 @@ impl<S: State> Follower<S> {
         if let Ok(Down::Checkpoint(checkpoint)) = Down::read(packet) {
             return Followed::Votes(self.vote(checkpoint, Holding::Joins, Monitored::default()));
         }
-        if let Phase::Joining(_, kept) = &mut self.phase {
-            kept.push(packet.clone(), self.backup_bytes_max);
+        if let Phase::Joining(position, kept) = &mut self.phase
+            && let Some(dropped) = kept.push(packet.clone(), self.backup_bytes_max)
+        {
+            // The mirror needs a snapshot with the events that it has not kept.
+            *position = dropped.max(*position);
         }
         Followed::Kept
     }

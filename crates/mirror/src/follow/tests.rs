@@ -97,9 +97,27 @@ fn kept_packets_beyond_the_limit_need_a_newer_snapshot() {
         }
         snapshot = snapshot.or_else(|| Some(snapshot_of(&old)));
     }
-    assert_eq!(new.joins_at(), Some(1));
-    new.restore(snapshot.unwrap(), &LIMITS).unwrap();
     assert!(new.joins_at() > Some(1), "the oldest packets are gone");
+    assert!(matches!(new.restore(snapshot.unwrap(), &LIMITS), Err(RestoreError::Old { .. })));
+    new.restore(snapshot_of(&old), &LIMITS).unwrap();
+    assert_eq!((new.joins_at(), new.mirror().cut()), (None, old.mirror().cut()));
+}
+
+#[test]
+fn mirror_that_cannot_keep_a_packet_needs_a_snapshot_with_its_events() {
+    let mut origin = origin(1);
+    let (mut old, mut new) = (follower(0), follower(1));
+    old.begin(&opening(1, 1, &[]), empty).unwrap();
+    new.begin(&opening(1, 1, &[]), empty).unwrap();
+    new.backup_bytes_max = 1;
+    old.take(&sent(&mut origin, 1), 0).unwrap();
+    let before = snapshot_of(&old);
+    let second = sent(&mut origin, 2);
+    old.take(&second, 0).unwrap();
+    assert_eq!(new.take(&second, 0), Ok(Followed::Kept));
+    // No further packet would tell the mirror that it lacks event 2.
+    assert_eq!(new.joins_at(), Some(2));
+    assert!(matches!(new.restore(before, &LIMITS), Err(RestoreError::Old { .. })));
     new.restore(snapshot_of(&old), &LIMITS).unwrap();
     assert_eq!((new.joins_at(), new.mirror().cut()), (None, old.mirror().cut()));
 }

@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 41] = [
+const KEPT: [(&str, &str); 42] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -135,6 +135,10 @@ const KEPT: [(&str, &str); 41] = [
     (
         "alone_until_a_lease_ends",
         "an origin did not notice without an event that a mirror's lease had ended, so the others never got its log",
+    ),
+    (
+        "packet_that_was_not_kept",
+        "a mirror that waited for a snapshot forgot that it had not kept a large packet, and took an older snapshot for current",
     ),
     (
         "replaced_by_a_held_event",
