@@ -8,8 +8,8 @@
 //! retention, a key that has not changed for that long, by the origin's clock, is removed with the next event.
 
 use crate::batch::{BatchError, number, part, text};
-use crate::event::Event;
 use crate::event::json::{body_to_json, fields_to_json};
+use crate::event::{Event, EventRef};
 use crate::fields::{Fields, merge_without_nils, replaces_in_state};
 use crate::limits::MirrorLimits;
 use crate::rules::file::StateOptions;
@@ -283,8 +283,8 @@ impl Row {
         }
     }
 
-    fn apply(&mut self, at: Moment, event: &Event) {
-        let new = event.fields.as_bytes();
+    fn apply(&mut self, at: Moment, event: &EventRef<'_>) {
+        let new = event.fields;
         if self.fields.is_empty() || !replaces_in_state(&self.fields, new) {
             let mut merged = Vec::with_capacity(self.fields.len() + new.len());
             merge_without_nils(&self.fields, new, &mut merged);
@@ -295,7 +295,7 @@ impl Row {
         }
         if !event.body.is_empty() {
             self.body.clear();
-            self.body.extend_from_slice(&event.body);
+            self.body.extend_from_slice(event.body);
         }
         self.changed = at;
     }
@@ -304,22 +304,22 @@ impl Row {
 impl State for KeyedState {
     type Frozen = FrozenKeys;
 
-    fn apply(&mut self, at: Moment, event: &Event, _derived: &mut Vec<Event>) {
+    fn apply(&mut self, at: Moment, event: EventRef<'_>, _derived: &mut Vec<Event>) {
         self.expire(at.sent_ms);
-        if self.options.deletes.contains(&event.kind) {
-            return self.remove(&event.key);
+        if self.options.deletes.iter().any(|kind| kind.as_str() == event.kind) {
+            return self.remove(event.key);
         }
-        let shard = self.shard_of(&event.key);
-        if let Some(row) = Arc::make_mut(&mut self.shards[shard]).get_mut(&*event.key) {
-            return row.apply(at, event);
+        let shard = self.shard_of(event.key);
+        if let Some(row) = Arc::make_mut(&mut self.shards[shard]).get_mut(event.key) {
+            return row.apply(at, &event);
         }
         if self.keys >= self.keys_max {
             self.refused += 1;
             return;
         }
         let mut row = Row { fields: Vec::new(), body: Vec::new(), changed: at, aged_ms: at.sent_ms };
-        row.apply(at, event);
-        self.insert(&event.key, row);
+        row.apply(at, &event);
+        self.insert(event.key, row);
     }
 
     fn freeze(&self) -> FrozenKeys {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     fn apply(state: &mut KeyedState, at: u64, text: &str) {
-        state.apply(Moment { position: at, sent_ms: at }, &event(text), &mut Vec::new());
+        state.apply(Moment { position: at, sent_ms: at }, event(text).borrowed(), &mut Vec::new());
     }
 
     fn fields(state: &KeyedState, key: &str) -> String {
