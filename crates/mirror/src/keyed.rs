@@ -2,7 +2,8 @@
 //!
 //! Keys are divided over shards by their hash. Freezing shares the shards; an event that changes a shared shard
 //! copies that one shard first. So a snapshot of 100,000 keys holds up events for the copies of the shards
-//! that change meanwhile, and never for the whole.
+//! that change meanwhile, and never for the whole. The number of shards grows with the keys (linear hashing: Litwin,
+//! VLDB 1980), one shard at a time, so that the copy of a shard stays short.
 //!
 //! A field that an event sets to nil is removed. An event of a type in `deletes` removes its key. With a
 //! retention, a key that has not changed for that long, by the origin's clock, is removed with the next event.
@@ -23,8 +24,10 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use treefold_core::encoding::numbers::put_number;
 
-/// Number of shards.
-const SHARDS: usize = 256;
+/// Shards of an empty state.
+const SHARDS_MIN: usize = 256;
+/// Keys of a shard, on average, above which another shard is added.
+const SHARD_KEYS: usize = 32;
 
 /// The last values of all keys.
 #[derive(Clone, Debug)]
@@ -96,7 +99,7 @@ impl KeyedState {
     /// An empty state. `seed` hides from sources which keys share a slot of the table.
     pub fn new(options: StateOptions, limits: &MirrorLimits, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
-        let shards = (0..SHARDS).map(|_| Arc::new(HashMap::with_hasher(hasher.clone()))).collect();
+        let shards = (0..SHARDS_MIN).map(|_| Arc::new(HashMap::with_hasher(hasher.clone()))).collect();
         let keys_max = limits.state_keys_max;
         Self { shards, hasher, options, keys: 0, keys_max, refused: 0, aging: BTreeSet::new() }
     }
@@ -133,7 +136,22 @@ impl KeyedState {
 
     fn shard_of(&self, key: &str) -> usize {
         // The tables inside the shards use the upper and the lowest bits.
-        (self.hasher.hash_one(key) >> 24) as usize % SHARDS
+        let hash = (self.hasher.hash_one(key) >> 24) as u32 as usize;
+        let all = self.shards.len().next_power_of_two();
+        let shard = hash & (all - 1);
+        if shard < self.shards.len() { shard } else { hash & (all / 2 - 1) }
+    }
+
+    /// Adds a shard, which gets about half of the keys of the next shard in order.
+    fn split(&mut self) {
+        let new = self.shards.len();
+        let from = new - (1 << new.ilog2());
+        self.shards.push(Arc::default());
+        let mut halves = [from, new].map(|_| Shard::with_hasher(self.hasher.clone()));
+        for (key, row) in Arc::unwrap_or_clone(std::mem::take(&mut self.shards[from])) {
+            halves[usize::from(self.shard_of(&key) == new)].insert(key, row);
+        }
+        [self.shards[from], self.shards[new]] = halves.map(Arc::new);
     }
 
     fn remove(&mut self, key: &str) {
@@ -155,6 +173,9 @@ impl KeyedState {
         let shard = self.shard_of(key);
         Arc::make_mut(&mut self.shards[shard]).insert(key.into(), row);
         self.keys += 1;
+        if self.keys > self.shards.len() * SHARD_KEYS {
+            self.split();
+        }
     }
 
     /// Removes the keys that are older than the retention at this time of the origin's clock. A mirror does this with
@@ -476,6 +497,25 @@ mod tests {
         assert!(restored == copy && restored != live);
         let cut = pieces[0].slice(..pieces[0].len() - 1);
         assert!(state(None).restore(&cut).is_err());
+    }
+
+    #[test]
+    fn shards_stay_small_and_keep_their_keys_while_keys_come_and_go() {
+        let mut live = state(None);
+        let keys = SHARDS_MIN as u64 * SHARD_KEYS as u64 * 3;
+        let frozen = live.freeze();
+        for number in 1..=keys {
+            apply(&mut live, number, &format!(r#""key":"k{number}","type":"t","fields":{{"n":{number}}}"#));
+        }
+        assert_eq!(live.len() as u64, keys);
+        assert!((1..=keys).all(|number| live.value(&format!("k{number}")).is_some()));
+        let largest = live.shards.iter().map(|shard| shard.len()).max().unwrap();
+        assert!(largest < 4 * SHARD_KEYS, "{largest} keys in one of {} shards", live.shards.len());
+        assert!(frozen.encode(1_000).is_empty(), "splitting leaves a frozen state as it was");
+        for number in 1..=keys {
+            apply(&mut live, keys + number, &format!(r#""key":"k{number}","type":"gone""#));
+        }
+        assert!(live.is_empty());
     }
 
     #[test]
