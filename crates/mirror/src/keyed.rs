@@ -8,21 +8,23 @@
 //! A field that an event sets to nil is removed. An event of a type in `deletes` removes its key. With a
 //! retention, a key that has not changed for that long, by the origin's clock, is removed with the next event.
 
+mod row;
+
+use self::row::{Row, put_row};
 use crate::batch::{BatchError, number, part, text};
 use crate::event::Event;
 use crate::event::json::{body_to_json, fields_to_json};
-use crate::fields::{Fields, merge_without_nils, replaces_in_state};
+use crate::fields::Fields;
 use crate::limits::MirrorLimits;
 use crate::rules::file::StateOptions;
 use crate::state::{Frozen, Moment, State};
 use bytes::Bytes;
 use bytestring::ByteString;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use treefold_core::encoding::numbers::put_number;
 
 /// Shards of an empty state.
 const SHARDS_MIN: usize = 256;
@@ -42,17 +44,7 @@ pub struct KeyedState {
     aging: BTreeSet<(u64, Box<str>)>,
 }
 
-type Shard = HashMap<Box<str>, Row, FixedState>;
-
-/// The values of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Row {
-    fields: Vec<u8>,
-    body: Vec<u8>,
-    changed: Moment,
-    /// The time of this key in `aging`.
-    aged_ms: u64,
-}
+type Shard = HashTable<Row>;
 
 /// A key with its values, as a reader gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +91,7 @@ impl KeyedState {
     /// An empty state. `seed` hides from sources which keys share a slot of the table.
     pub fn new(options: StateOptions, limits: &MirrorLimits, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
-        let shards = (0..SHARDS_MIN).map(|_| Arc::new(HashMap::with_hasher(hasher.clone()))).collect();
+        let shards = (0..SHARDS_MIN).map(|_| Arc::default()).collect();
         let keys_max = limits.state_keys_max;
         Self { shards, hasher, options, keys: 0, keys_max, refused: 0, aging: BTreeSet::new() }
     }
@@ -121,25 +113,26 @@ impl KeyedState {
 
     /// The values of a key.
     pub fn value(&self, key: &str) -> Option<KeyValue> {
-        self.shards[self.shard_of(key)].get(key).map(|row| row.shown(key))
+        self.row(key).map(Row::shown)
     }
 
     /// Bytes of the values of a key. 0 if there is no such key.
     pub fn value_bytes(&self, key: &str) -> usize {
-        self.shards[self.shard_of(key)].get(key).map_or(0, |row| row.fields.len() + row.body.len())
+        self.row(key).map_or(0, Row::value_bytes)
     }
 
     /// All keys with their values, in no order.
     pub fn iter(&self) -> impl Iterator<Item = KeyValue> {
-        self.shards.iter().flat_map(|shard| shard.iter().map(|(key, row)| row.shown(key)))
+        self.shards.iter().flat_map(|shard| shard.iter().map(Row::shown))
     }
 
-    fn shard_of(&self, key: &str) -> usize {
-        // The tables inside the shards use the upper and the lowest bits.
-        let hash = (self.hasher.hash_one(key) >> 24) as u32 as usize;
-        let all = self.shards.len().next_power_of_two();
-        let shard = hash & (all - 1);
-        if shard < self.shards.len() { shard } else { hash & (all / 2 - 1) }
+    fn row(&self, key: &str) -> Option<&Row> {
+        let hash = self.hash(key.as_bytes());
+        self.shards[shard_of(hash, self.shards.len())].find(hash, |row| row.key() == key.as_bytes())
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
     }
 
     /// Adds a shard, which gets about half of the keys of the next shard in order.
@@ -147,31 +140,41 @@ impl KeyedState {
         let new = self.shards.len();
         let from = new - (1 << new.ilog2());
         self.shards.push(Arc::default());
-        let mut halves = [from, new].map(|_| Shard::with_hasher(self.hasher.clone()));
-        for (key, row) in Arc::unwrap_or_clone(std::mem::take(&mut self.shards[from])) {
-            halves[usize::from(self.shard_of(&key) == new)].insert(key, row);
+        let mut halves = [Shard::new(), Shard::new()];
+        for row in Arc::unwrap_or_clone(std::mem::take(&mut self.shards[from])) {
+            let hash = self.hash(row.key());
+            let half = usize::from(shard_of(hash, new + 1) == new);
+            halves[half].insert_unique(hash, row, |row| self.hash(row.key()));
         }
         [self.shards[from], self.shards[new]] = halves.map(Arc::new);
     }
 
     fn remove(&mut self, key: &str) {
-        let shard = self.shard_of(key);
         // Looked up first, because changing a shard that a snapshot shares copies it.
-        if !self.shards[shard].contains_key(key) {
+        if self.row(key).is_none() {
             return;
         }
-        if let Some((key, row)) = Arc::make_mut(&mut self.shards[shard]).remove_entry(key) {
+        let hash = self.hash(key.as_bytes());
+        let at = shard_of(hash, self.shards.len());
+        let shard = Arc::make_mut(&mut self.shards[at]);
+        if let Ok(found) = shard.find_entry(hash, |row| row.key() == key.as_bytes()) {
+            let (row, _) = found.remove();
             self.keys -= 1;
-            self.aging.remove(&(row.aged_ms, key));
+            if self.options.retention_ms.is_some() {
+                self.aging.remove(&(row.aged_ms, key.into()));
+            }
         }
     }
 
+    /// Adds the row of a key that is not there.
     fn insert(&mut self, key: &str, row: Row) {
         if self.options.retention_ms.is_some() {
             self.aging.insert((row.aged_ms, key.into()));
         }
-        let shard = self.shard_of(key);
-        Arc::make_mut(&mut self.shards[shard]).insert(key.into(), row);
+        let (hash, hasher) = (self.hash(key.as_bytes()), &self.hasher);
+        let at = shard_of(hash, self.shards.len());
+        let shard = Arc::make_mut(&mut self.shards[at]);
+        shard.insert_unique(hash, row, |row| hasher.hash_one(row.key()));
         self.keys += 1;
         if self.keys > self.shards.len() * SHARD_KEYS {
             self.split();
@@ -191,16 +194,18 @@ impl KeyedState {
         while self.aging.first().is_some_and(|(since_ms, _)| is_over(*since_ms))
             && let Some((_, key)) = self.aging.pop_first()
         {
-            let shard = self.shard_of(&key);
-            let row = self.shards[shard].get(&key).expect("invariant: a key in `aging` is in its shard");
-            let changed_ms = row.changed.sent_ms;
-            let shard = Arc::make_mut(&mut self.shards[shard]);
-            if is_over(changed_ms) {
-                shard.remove(&key);
+            let hash = self.hash(key.as_bytes());
+            let at = shard_of(hash, self.shards.len());
+            let shard = Arc::make_mut(&mut self.shards[at]);
+            let found = shard.find_entry(hash, |row| row.key() == key.as_bytes());
+            let mut found = found.expect("invariant: a key in `aging` is in its shard");
+            let row = found.get_mut();
+            if is_over(row.changed.sent_ms) {
+                found.remove();
                 self.keys -= 1;
-            } else if let Some(row) = shard.get_mut(&key) {
-                row.aged_ms = changed_ms;
-                self.aging.insert((changed_ms, key));
+            } else {
+                row.aged_ms = row.changed.sent_ms;
+                self.aging.insert((row.aged_ms, key));
             }
         }
     }
@@ -216,11 +221,18 @@ impl KeyedState {
                 return Err(RestoreError::Keys { limit: self.keys_max });
             }
             self.remove(&key);
-            let (fields, body) = (fields.as_bytes().to_vec(), body.to_vec());
-            self.insert(&key, Row { fields, body, changed, aged_ms: changed.sent_ms });
+            self.insert(&key, Row::new(&key, fields.as_bytes(), &body, changed));
         }
         Ok(())
     }
+}
+
+/// The shard of a key with this hash. The tables inside the shards use the upper and the lowest bits.
+fn shard_of(hash: u64, shards: usize) -> usize {
+    let hash = (hash >> 24) as u32 as usize;
+    let all = shards.next_power_of_two();
+    let shard = hash & (all - 1);
+    if shard < shards { shard } else { hash & (all / 2 - 1) }
 }
 
 /// The rows of an encoded piece, which share its bytes; see [`Frozen::encode`]. The iteration ends after the
@@ -255,21 +267,10 @@ pub(crate) fn first_key(piece: &[u8]) -> Option<&str> {
     part(&mut rest, "a key").ok().and_then(|key| std::str::from_utf8(key).ok())
 }
 
-fn put_row(out: &mut Vec<u8>, key: &str, changed: Moment, fields: &[u8], body: &[u8]) {
-    put_number(out, key.len() as u64);
-    out.extend_from_slice(key.as_bytes());
-    put_number(out, changed.position);
-    put_number(out, changed.sent_ms);
-    for part in [fields, body] {
-        put_number(out, part.len() as u64);
-        out.extend_from_slice(part);
-    }
-}
-
 impl KeyValue {
     /// Appends the row to a piece, for [`KeyedState::restore`].
     pub fn write(&self, piece: &mut Vec<u8>) {
-        put_row(piece, &self.key, self.changed, self.fields.as_bytes(), &self.body);
+        put_row(piece, self.key.as_bytes(), self.changed, self.fields.as_bytes(), &self.body);
     }
 }
 
@@ -294,34 +295,6 @@ impl PartialEq for KeyedState {
     }
 }
 
-impl Row {
-    fn shown(&self, key: &str) -> KeyValue {
-        KeyValue {
-            key: key.into(),
-            fields: Fields::checked(self.fields.clone().into()),
-            body: self.body.clone().into(),
-            changed: self.changed,
-        }
-    }
-
-    fn apply(&mut self, at: Moment, event: &Event) {
-        let new = event.fields.as_bytes();
-        if self.fields.is_empty() || !replaces_in_state(&self.fields, new) {
-            let mut merged = Vec::with_capacity(self.fields.len() + new.len());
-            merge_without_nils(&self.fields, new, &mut merged);
-            self.fields = merged;
-        } else {
-            self.fields.clear();
-            self.fields.extend_from_slice(new);
-        }
-        if !event.body.is_empty() {
-            self.body.clear();
-            self.body.extend_from_slice(&event.body);
-        }
-        self.changed = at;
-    }
-}
-
 impl State for KeyedState {
     type Frozen = FrozenKeys;
 
@@ -330,17 +303,18 @@ impl State for KeyedState {
         if self.options.deletes.contains(&event.kind) {
             return self.remove(&event.key);
         }
-        let shard = self.shard_of(&event.key);
-        if let Some(row) = Arc::make_mut(&mut self.shards[shard]).get_mut(&*event.key) {
+        let key = event.key.as_bytes();
+        let hash = self.hash(key);
+        let shard = shard_of(hash, self.shards.len());
+        let shard = Arc::make_mut(&mut self.shards[shard]);
+        if let Some(row) = shard.find_mut(hash, |row| row.key() == key) {
             return row.apply(at, event);
         }
         if self.keys >= self.keys_max {
             self.refused += 1;
             return;
         }
-        let mut row = Row { fields: Vec::new(), body: Vec::new(), changed: at, aged_ms: at.sent_ms };
-        row.apply(at, event);
-        self.insert(&event.key, row);
+        self.insert(&event.key, Row::begun(at, event));
     }
 
     fn freeze(&self) -> FrozenKeys {
@@ -359,11 +333,13 @@ impl Frozen for FrozenKeys {
     /// body. A row is whole in its piece. The order lets a reader of few keys skip pieces.
     fn encode(&self, bytes: usize) -> Vec<Bytes> {
         let rows = self.shards.iter().flat_map(|shard| shard.iter());
-        let mut rows: Vec<_> = rows.map(|(key, row)| (first_bytes(key), &**key, row)).collect();
-        rows.sort_unstable_by(|(a_first, a, _), (b_first, b, _)| a_first.cmp(b_first).then_with(|| a.cmp(b)));
+        let mut rows: Vec<_> = rows.map(|row| (first_bytes(row.key()), row)).collect();
+        rows.sort_unstable_by(|(a_first, a), (b_first, b)| {
+            a_first.cmp(b_first).then_with(|| a.key().cmp(b.key()))
+        });
         let (mut pieces, mut piece) = (Vec::new(), Vec::new());
-        for (_, key, row) in rows {
-            put_row(&mut piece, key, row.changed, &row.fields, &row.body);
+        for (_, row) in rows {
+            row.write(&mut piece);
             if piece.len() >= bytes {
                 pieces.push(std::mem::take(&mut piece).into());
             }
@@ -377,11 +353,10 @@ impl Frozen for FrozenKeys {
 
 /// The first eight bytes of a key as a number of the same order. Most keys differ in them, so sorting seldom looks at
 /// the keys themselves, which lie apart in memory.
-fn first_bytes(key: &str) -> u64 {
+fn first_bytes(key: &[u8]) -> u64 {
     let mut first = [0; 8];
-    let bytes = key.as_bytes();
-    let length = bytes.len().min(8);
-    first[..length].copy_from_slice(&bytes[..length]);
+    let length = key.len().min(8);
+    first[..length].copy_from_slice(&key[..length]);
     u64::from_be_bytes(first)
 }
 
