@@ -27,9 +27,9 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// Shards of an empty state.
-const SHARDS_MIN: usize = 256;
+const SHARDS_MIN: usize = 64;
 /// Keys of a shard, on average, above which another shard is added.
-const SHARD_KEYS: usize = 32;
+const SHARD_KEYS: usize = 128;
 
 /// The last values of all keys.
 #[derive(Clone, Debug)]
