@@ -120,7 +120,7 @@ impl Sink for Business {
         let copied = bytes::Bytes::copy_from_slice(body);
         let event = Event { stream, number, key: key.clone(), kind, fields: Fields::default(), body: copied };
         self.position += 1;
-        self.state.apply(Moment { position: self.position, sent_ms: 0 }, &event, &mut Vec::new());
+        self.state.apply(Moment { position: self.position, sent_ms: 0 }, event.borrowed(), &mut Vec::new());
         while now_ns() < until {
             std::hint::spin_loop();
         }

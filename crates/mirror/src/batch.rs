@@ -11,7 +11,7 @@
 //! events: their number; for each the stream (an index), number, key, type, fields, body
 //! ```
 
-use crate::event::{Event, Name, NameError};
+use crate::event::{Event, EventRef, Name, NameError};
 use crate::fields::Fields;
 use crate::vector::{Cut, POSITION_MAX};
 use bytes::Bytes;
@@ -176,22 +176,28 @@ impl Batch {
 
     /// Iterates over the events, which share the batch's bytes. The iteration ends after the first error.
     pub fn events(&self) -> Events<'_> {
-        Events { batch: self, rest: &self.events, left: self.count, kind: None }
+        Events { batch: self, borrowed: self.borrowed(), kind: None }
+    }
+
+    /// As [`events`](Self::events), without counting the owners of the bytes: for each event the index of its stream, and
+    /// the event. A mirror reads each event twice this way, which is cheaper than one that owns its parts.
+    pub fn borrowed(&self) -> Borrowed<'_> {
+        Borrowed { streams: &self.head.streams, rest: &self.events, left: self.count, kind: "" }
     }
 }
 
-/// Iterates over a batch's events.
-#[derive(Debug)]
-pub struct Events<'a> {
-    batch: &'a Batch,
+/// Iterates over a batch's events; see [`Batch::borrowed`].
+#[derive(Clone, Debug)]
+pub struct Borrowed<'a> {
+    streams: &'a [(Name, u64)],
     rest: &'a [u8],
     left: u64,
     /// The type of the last event. Most events have the type of the one before, which need not be checked again.
-    kind: Option<Name>,
+    kind: &'a str,
 }
 
-impl Iterator for Events<'_> {
-    type Item = Result<Event, BatchError>;
+impl<'a> Iterator for Borrowed<'a> {
+    type Item = Result<(usize, EventRef<'a>), BatchError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
@@ -207,26 +213,57 @@ impl Iterator for Events<'_> {
     }
 }
 
-impl Events<'_> {
-    fn read(&mut self) -> Result<Event, BatchError> {
-        let (whole, rest) = (&self.batch.events, &mut self.rest);
+impl<'a> Borrowed<'a> {
+    fn read(&mut self) -> Result<(usize, EventRef<'a>), BatchError> {
+        let rest = &mut self.rest;
         let given = number(rest, "an event")?;
-        let streams = &self.batch.head.streams;
-        let stream = usize::try_from(given).ok().and_then(|index| streams.get(index));
-        let (stream, _) = stream.ok_or(BatchError::Stream { given, streams: streams.len() })?;
-        let (number, key) = (number(rest, "an event")?, text(whole, part(rest, "a key")?)?);
+        let index = usize::try_from(given).unwrap_or(usize::MAX);
+        let stream = self.streams.get(index);
+        let (stream, _) = stream.ok_or(BatchError::Stream { given, streams: self.streams.len() })?;
+        let number = number(rest, "an event")?;
+        let key = std::str::from_utf8(part(rest, "a key")?).map_err(|_| BatchError::Key)?;
         let kind = part(rest, "a type")?;
+        if kind != self.kind.as_bytes() || kind.is_empty() {
+            let kind = std::str::from_utf8(kind).map_err(|_| BatchError::Key)?;
+            Name::check(kind)?;
+            self.kind = kind;
+        }
+        let (kind, fields, body) = (self.kind, part(rest, "fields")?, part(rest, "a body")?);
+        Ok((index, EventRef { stream, number, key, kind, fields, body }))
+    }
+}
+
+/// Iterates over a batch's events.
+#[derive(Debug)]
+pub struct Events<'a> {
+    batch: &'a Batch,
+    borrowed: Borrowed<'a>,
+    /// The type of the last event, which the next one most often shares.
+    kind: Option<Name>,
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Event, BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.borrowed.next()?.and_then(|(_, event)| self.owned(&event)))
+    }
+}
+
+impl Events<'_> {
+    fn owned(&mut self, event: &EventRef<'_>) -> Result<Event, BatchError> {
+        let whole = &self.batch.events;
         let kind = match &self.kind {
-            Some(known) if known.as_bytes() == kind => known.clone(),
-            _ => self.kind.insert(Name::new(text(whole, kind)?)?).clone(),
+            Some(known) if known.as_str() == event.kind => known.clone(),
+            _ => self.kind.insert(Name::new(text(whole, event.kind.as_bytes())?)?).clone(),
         };
         Ok(Event {
-            stream: stream.clone(),
-            number,
-            key,
+            stream: event.stream.clone(),
+            number: event.number,
+            key: text(whole, event.key.as_bytes())?,
             kind,
-            fields: Fields::checked(whole.slice_ref(part(rest, "fields")?)),
-            body: whole.slice_ref(part(rest, "a body")?),
+            fields: Fields::checked(whole.slice_ref(event.fields)),
+            body: whole.slice_ref(event.body),
         })
     }
 }
@@ -298,6 +335,8 @@ mod tests {
         read.write(&mut again);
         assert_eq!(again, bytes);
         assert_eq!(read.events().collect::<Result<Vec<_>, _>>().unwrap(), events);
+        let borrowed = [(1, events[0].borrowed()), (0, events[1].borrowed())];
+        assert_eq!(read.borrowed().collect::<Result<Vec<_>, _>>().unwrap(), borrowed);
     }
 
     #[test]

@@ -42,12 +42,21 @@ impl Name {
     /// If the text is empty, too long, or has another character.
     pub fn new(text: impl Into<ByteString>) -> Result<Self, NameError> {
         let text = text.into();
+        Self::check(&text)?;
+        Ok(Self(text))
+    }
+
+    /// Checks that a text is a name.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn check(text: &str) -> Result<(), NameError> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:~".contains(&byte);
         if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(is_allowed) {
             let given = text.chars().take(NAME_BYTES_MAX).collect();
             return Err(NameError { given });
         }
-        Ok(Self(text))
+        Ok(())
     }
 
     /// The text.
@@ -103,6 +112,23 @@ pub struct Event {
     pub fields: Fields,
     /// Bytes that pass through untouched.
     pub body: Bytes,
+}
+
+/// An [`Event`] whose parts are borrowed, from the packet in which it arrived or from an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventRef<'a> {
+    /// The incoming stream.
+    pub stream: &'a Name,
+    /// The number in that stream, from 1.
+    pub number: u64,
+    /// The key.
+    pub key: &'a str,
+    /// The type, which is a [`Name`].
+    pub kind: &'a str,
+    /// The fields, encoded; see [`Fields::as_bytes`].
+    pub fields: &'a [u8],
+    /// Bytes that pass through untouched.
+    pub body: &'a [u8],
 }
 
 /// The reason why an event is refused where it enters. The origin's state has not changed.
@@ -180,6 +206,12 @@ impl Event {
         length("fields", self.fields.as_bytes().len(), 0, limits.fields_bytes_max)?;
         length("body", self.body.len(), 0, limits.body_bytes_max)?;
         if self.number == 0 { Err(EventError::ZeroNumber) } else { Ok(()) }
+    }
+
+    /// The event, borrowed.
+    pub fn borrowed(&self) -> EventRef<'_> {
+        let Self { stream, number, key, kind, fields, body } = self;
+        EventRef { stream, number: *number, key, kind, fields: fields.as_bytes(), body }
     }
 
     /// Bytes that the event occupies in a queue, about.

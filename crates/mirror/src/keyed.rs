@@ -12,8 +12,8 @@ mod row;
 
 use self::row::{Row, put_row};
 use crate::batch::{BatchError, number, part, text};
-use crate::event::Event;
 use crate::event::json::{body_to_json, fields_to_json};
+use crate::event::{Event, EventRef};
 use crate::fields::Fields;
 use crate::limits::MirrorLimits;
 use crate::rules::file::StateOptions;
@@ -298,23 +298,23 @@ impl PartialEq for KeyedState {
 impl State for KeyedState {
     type Frozen = FrozenKeys;
 
-    fn apply(&mut self, at: Moment, event: &Event, _derived: &mut Vec<Event>) {
+    fn apply(&mut self, at: Moment, event: EventRef<'_>, _derived: &mut Vec<Event>) {
         self.expire(at.sent_ms);
-        if self.options.deletes.contains(&event.kind) {
-            return self.remove(&event.key);
+        if self.options.deletes.iter().any(|kind| kind.as_str() == event.kind) {
+            return self.remove(event.key);
         }
         let key = event.key.as_bytes();
         let hash = self.hash(key);
         let shard = shard_of(hash, self.shards.len());
         let shard = Arc::make_mut(&mut self.shards[shard]);
         if let Some(row) = shard.find_mut(hash, |row| row.key() == key) {
-            return row.apply(at, event);
+            return row.apply(at, &event);
         }
         if self.keys >= self.keys_max {
             self.refused += 1;
             return;
         }
-        self.insert(&event.key, Row::begun(at, event));
+        self.insert(event.key, Row::begun(at, &event));
     }
 
     fn freeze(&self) -> FrozenKeys {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     fn apply(state: &mut KeyedState, at: u64, text: &str) {
-        state.apply(Moment { position: at, sent_ms: at }, &event(text), &mut Vec::new());
+        state.apply(Moment { position: at, sent_ms: at }, event(text).borrowed(), &mut Vec::new());
     }
 
     fn fields(state: &KeyedState, key: &str) -> String {

@@ -55,7 +55,7 @@ pub mod snapshot;
 pub mod state;
 pub mod vector;
 
-pub use event::{Event, EventError, Name};
+pub use event::{Event, EventError, EventRef, Name};
 pub use fields::Fields;
 pub use filter::Filter;
 pub use limits::MirrorLimits;

@@ -4,6 +4,7 @@
 //! overlap, it drops the events that the snapshot has. A packet that leaves a gap is refused, because a state with
 //! a gap is wrong without a sign of it.
 
+use crate::batch::{Batch, BatchError};
 use crate::event::{Event, Name};
 use crate::limits::MirrorLimits;
 use crate::log::{Log, Trimmed};
@@ -14,7 +15,6 @@ use crate::snapshot::Snapshot;
 use crate::state::{Moment, State};
 use crate::vector::{Cut, Lineage, VectorTime};
 use bytes::Bytes;
-use std::borrow::Borrow;
 
 /// A mirror of one feed.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub struct Mirror<S> {
     needed: Needed,
     streams: Vec<(Name, u64)>,
     rules_version: u32,
-    /// Events of the packet that is being applied.
-    events: Vec<Event>,
+    /// For each stream of the packet that is being applied, its greatest number that the stream does not count as decided.
+    undecided: Vec<u64>,
 }
 
 /// The effect of a packet.
@@ -143,17 +143,26 @@ fn decided(streams: &[(Name, u64)], stream: usize) -> u64 {
     streams.get(stream).map_or(0, |&(_, decided)| decided)
 }
 
-/// Events of a batch that their streams do not count as decided, although they are mirrored: for each the index of its
-/// stream, and its number. Sources may repeat these events.
-fn undecided<E: Borrow<Event>>(
-    streams: &[(Name, u64)],
-    events: impl Iterator<Item = E>,
-) -> impl Iterator<Item = (usize, u64)> {
-    events.filter_map(|event| {
-        let event = event.borrow();
-        let stream = streams.iter().position(|(name, _)| *name == event.stream)?;
-        (event.number > streams[stream].1).then_some((stream, event.number))
-    })
+/// Checks all events of a batch, and notes for each of its streams the greatest number of an event that the stream does
+/// not count as decided, although it is mirrored; 0 if there is none. Sources may repeat these events.
+fn check_events(batch: &Batch, undecided: &mut Vec<u64>) -> Result<(), BatchError> {
+    undecided.clear();
+    undecided.resize(batch.head.streams.len(), 0);
+    for event in batch.borrowed() {
+        let (stream, event) = event?;
+        undecided[stream] = undecided[stream].max(event.number);
+    }
+    for (number, (_, decided)) in undecided.iter_mut().zip(&batch.head.streams) {
+        if *number <= *decided {
+            *number = 0;
+        }
+    }
+    Ok(())
+}
+
+/// The streams with undecided events, each with its greatest number.
+fn numbers(undecided: &[u64]) -> impl Iterator<Item = (usize, u64)> {
+    undecided.iter().copied().enumerate().filter(|&(_, number)| number > 0)
 }
 
 impl<S: State> Mirror<S> {
@@ -164,11 +173,14 @@ impl<S: State> Mirror<S> {
             recent.iter().filter_map(|packet| Some((packet, batch_of(packet).ok()?))).collect();
         let before = batches.first().map_or(cut.position, |(_, batch)| batch.head.first.position - 1);
         let (mut log, mut needed) = (Log::new(before, limits.resume_bytes_max), Needed::at_mirror(before));
+        let mut undecided = Vec::new();
         for (packet, batch) in batches {
             log.push(batch.head.first.position, batch.last(), packet.clone());
-            needed.push(batch.last(), packet.len(), undecided(&batch.head.streams, batch.events().flatten()));
+            // A snapshot's packets are checked when it is read.
+            let _ = check_events(&batch, &mut undecided);
+            needed.push(batch.last(), packet.len(), numbers(&undecided));
         }
-        Self { cut, past, state, log, needed, streams, rules_version, events: Vec::new() }
+        Self { cut, past, state, log, needed, streams, rules_version, undecided }
     }
 
     /// Goes on in a later epoch, which has the events that are applied here as its first ones. Returns false, and
@@ -209,21 +221,16 @@ impl<S: State> Mirror<S> {
             return Err(MirrorError::Gap { expected, given: first.position });
         }
         // Reads all before it applies one, so that an invalid packet changes nothing.
-        self.events.clear();
-        for event in batch.events() {
-            self.events.push(event.map_err(PacketError::from)?);
-        }
+        check_events(&batch, &mut self.undecided).map_err(PacketError::from)?;
         let known = (expected - first.position) as usize;
-        let is_new = batch.last() > self.cut.position;
-        if is_new {
-            let undecided = undecided(&batch.head.streams, self.events.iter());
-            self.needed.push(batch.last(), packet.len(), undecided);
+        if batch.last() > self.cut.position {
+            self.needed.push(batch.last(), packet.len(), numbers(&self.undecided));
         }
         let (mut applied, mut derived, mut followed) = (0, Vec::new(), Vec::new());
-        for event in self.events.drain(..).skip(known) {
+        for (_, event) in batch.borrowed().flatten().skip(known) {
             self.cut.position += 1;
             let at = Moment { position: self.cut.position, sent_ms: batch.head.sent_ms };
-            self.state.apply(at, &event, &mut followed);
+            self.state.apply(at, event, &mut followed);
             derived.extend(followed.drain(..).map(|event| (at.position, event)));
             applied += 1;
         }

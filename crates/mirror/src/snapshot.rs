@@ -167,7 +167,7 @@ mod tests {
                 r#"{{"stream":"s","number":{position},"key":"k{position}","type":"t","fields":{{"at":{position}}}}}"#
             );
             let event = Event::from_json(&json, None, &MirrorLimits::DEFAULT).unwrap();
-            state.apply(Moment { position, sent_ms: 9 }, &event, &mut Vec::new());
+            state.apply(Moment { position, sent_ms: 9 }, event.borrowed(), &mut Vec::new());
         }
         let streams = vec![(Name::new("s").unwrap(), keys)];
         let past = Lineage::default().ended(Cut { epoch: 2, position: 0 });

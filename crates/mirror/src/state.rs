@@ -3,7 +3,7 @@
 //! A state is a function of the mirrored events in their order, so all mirrors have the same. It is told the
 //! origin's clock, and reads none of its own.
 
-use crate::event::Event;
+use crate::event::{Event, EventRef};
 use bytes::Bytes;
 
 /// The place of an event.
@@ -21,7 +21,7 @@ pub trait State {
     type Frozen: Frozen;
 
     /// Applies an event, and pushes the events that follow from it ("all boarded") to `derived`.
-    fn apply(&mut self, at: Moment, event: &Event, derived: &mut Vec<Event>);
+    fn apply(&mut self, at: Moment, event: EventRef<'_>, derived: &mut Vec<Event>);
 
     /// Freezes the state. This should not copy the whole of it.
     fn freeze(&self) -> Self::Frozen;

@@ -102,7 +102,7 @@ impl View {
             }
             Update::Event { at, sent_ms, event } => {
                 let moment = Moment { position: at.position, sent_ms };
-                self.state.apply(moment, &event, &mut Vec::new());
+                self.state.apply(moment, event.borrowed(), &mut Vec::new());
                 self.cut = self.reader.cut();
                 Ok(true)
             }

@@ -3,7 +3,7 @@
 //! mirror does with an event.
 
 use super::KeyValue;
-use crate::event::Event;
+use crate::event::EventRef;
 use crate::fields::{Fields, merge_without_nils, replaces_in_state};
 use crate::state::Moment;
 use bytestring::ByteString;
@@ -31,10 +31,10 @@ impl Row {
     }
 
     /// The row of a new key after its first event.
-    pub(super) fn begun(at: Moment, event: &Event) -> Self {
-        let (mut without_nils, fields) = (Vec::new(), event.fields.as_bytes());
+    pub(super) fn begun(at: Moment, event: &EventRef<'_>) -> Self {
+        let (mut without_nils, fields) = (Vec::new(), event.fields);
         merge_without_nils(&[], fields, &mut without_nils);
-        Self::new(&event.key, &without_nils, &event.body, at)
+        Self::new(event.key, &without_nils, event.body, at)
     }
 
     pub(super) fn key(&self) -> &[u8] {
@@ -74,14 +74,14 @@ impl Row {
     }
 
     /// Applies an event of this key.
-    pub(super) fn apply(&mut self, at: Moment, event: &Event) {
-        let new = event.fields.as_bytes();
+    pub(super) fn apply(&mut self, at: Moment, event: &EventRef<'_>) {
+        let new = event.fields;
         if replaces_in_state(self.fields(), new) {
-            self.set(new, &event.body);
+            self.set(new, event.body);
         } else {
             let mut merged = Vec::with_capacity(self.fields_bytes as usize + new.len());
             merge_without_nils(self.fields(), new, &mut merged);
-            self.set(&merged, &event.body);
+            self.set(&merged, event.body);
         }
         self.changed = at;
     }

@@ -379,7 +379,7 @@ proptest! {
         for (index, (key, kind, stream, pause)) in script.into_iter().enumerate() {
             numbers[stream] += 1;
             let one = event(["s", "u"][stream], numbers[stream], key, ["t0", "t1", "t2"][kind]);
-            direct.apply(Moment { position: 0, sent_ms: 0 }, &one, &mut Vec::new());
+            direct.apply(Moment { position: 0, sent_ms: 0 }, one.borrowed(), &mut Vec::new());
             origin.handle_timeout(at(now));
             origin.offer(at(now), one).unwrap();
             if index == joins_at {

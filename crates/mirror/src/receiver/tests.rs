@@ -178,7 +178,11 @@ impl Display {
             }
             Update::Event { at, sent_ms, event } => {
                 self.seen.push(at.position);
-                self.state.apply(Moment { position: at.position, sent_ms }, &event, &mut Vec::new());
+                self.state.apply(
+                    Moment { position: at.position, sent_ms },
+                    event.borrowed(),
+                    &mut Vec::new(),
+                );
             }
             _ => {}
         }

@@ -283,7 +283,7 @@ proptest! {
         let mut direct = empty();
         for (key, kind, stream, _) in &script {
             let one = event(streams[*stream], events[*stream].len() as u64 + 1, *key, *kind);
-            direct.apply(Moment { position: 0, sent_ms: 0 }, &one, &mut Vec::new());
+            direct.apply(Moment { position: 0, sent_ms: 0 }, one.borrowed(), &mut Vec::new());
             events[*stream].push(one);
         }
         let mut offered = [0, 0];

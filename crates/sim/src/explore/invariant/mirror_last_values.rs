@@ -28,7 +28,7 @@ pub fn at_rest(feed: &Feed) -> Finding {
     let at = Moment { position: 0, sent_ms: 0 };
     for source in &feed.plan().sources {
         // Each key is of one source.
-        source.events.iter().for_each(|event| direct.apply(at, event, &mut Vec::new()));
+        source.events.iter().for_each(|event| direct.apply(at, event.borrowed(), &mut Vec::new()));
     }
     let (expected, found) = (values(&direct), values(feed.history().state()));
     if expected == found {

@@ -73,7 +73,7 @@ impl History {
         for event in batch.events() {
             let event = event.expect("an origin wrote a broken event");
             let at = Moment { position: self.last() + 1, sent_ms: head.sent_ms };
-            self.state.apply(at, &event, &mut Vec::new());
+            self.state.apply(at, event.borrowed(), &mut Vec::new());
             let rows = rows_of(&self.state);
             self.events.push(Decided { event, sent_ms: head.sent_ms, rows });
         }

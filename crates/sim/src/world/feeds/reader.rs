@@ -205,7 +205,11 @@ impl Feed {
                 }
             }
             Update::Event { at, sent_ms, event } => {
-                reader.state.apply(Moment { position: at.position, sent_ms }, &event, &mut Vec::new());
+                reader.state.apply(
+                    Moment { position: at.position, sent_ms },
+                    event.borrowed(),
+                    &mut Vec::new(),
+                );
                 self.news.push(News::ReaderEvent { reader: number, at, event });
             }
             Update::At { time, .. } => {
