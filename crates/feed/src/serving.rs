@@ -51,8 +51,10 @@ const WORKERS_MAX: usize = 2;
 pub struct ReaderLimits {
     /// Most readers of a mirror, over streams and HTTP together.
     pub readers_max: usize,
-    /// Bytes of written messages that are kept for further readers.
+    /// Bytes of messages written from packets that are kept for further readers.
     pub written_bytes_max: usize,
+    /// Bytes of messages written from pieces of the newest snapshot that are kept for further readers.
+    pub pieces_bytes_max: usize,
     /// Bytes of packets without a selected event after which a reader is told its place.
     pub untold_bytes_max: u64,
     /// Time after which a reader that got nothing is told its place. It is also a sign of life.
@@ -72,6 +74,7 @@ impl Default for ReaderLimits {
         Self {
             readers_max: 10_000,
             written_bytes_max: 16 << 20,
+            pieces_bytes_max: 32 << 20,
             untold_bytes_max: 1 << 20,
             heartbeat: Duration::from_secs(5),
             ahead_wait: Duration::from_secs(2),
@@ -100,7 +103,7 @@ impl Serving {
     pub(crate) fn new(limits: ReaderLimits) -> Self {
         Self {
             snapshots: Mutex::default(),
-            shelf: Mutex::new(Shelf::new(limits.written_bytes_max)),
+            shelf: Mutex::new(Shelf::new(limits.written_bytes_max, limits.pieces_bytes_max)),
             turns: Turns::new(&limits),
             finished: watch::Sender::new(0),
             readers: AtomicUsize::new(0),
@@ -201,7 +204,10 @@ impl Drop for Encoding {
     fn drop(&mut self) {
         let Serving { finished, .. } = &self.0.serving;
         match self.1.take() {
-            Some(encoded) => self.0.serving.snapshots().finish(encoded),
+            Some(encoded) => {
+                let held = self.0.held();
+                self.0.serving.snapshots().finish(encoded, held.mirror());
+            }
             None => self.0.serving.snapshots().give_up(),
         }
         finished.send_modify(|count| *count += 1);

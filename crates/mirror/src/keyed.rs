@@ -2,7 +2,8 @@
 //!
 //! Keys are divided over shards by their hash. Freezing shares the shards; an event that changes a shared shard
 //! copies that one shard first. So a snapshot of 100,000 keys holds up events for the copies of the shards
-//! that change meanwhile, and never for the whole.
+//! that change meanwhile, and never for the whole. The number of shards grows with the keys (linear hashing: Litwin,
+//! VLDB 1980), one shard at a time, so that the copy of a shard stays short.
 //!
 //! A field that an event sets to nil is removed. An event of a type in `deletes` removes its key. With a
 //! retention, a key that has not changed for that long, by the origin's clock, is removed with the next event.
@@ -25,8 +26,10 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Number of shards.
-const SHARDS: usize = 256;
+/// Shards of an empty state.
+const SHARDS_MIN: usize = 64;
+/// Keys of a shard, on average, above which another shard is added.
+const SHARD_KEYS: usize = 128;
 
 /// The last values of all keys.
 #[derive(Clone, Debug)]
@@ -88,7 +91,7 @@ impl KeyedState {
     /// An empty state. `seed` hides from sources which keys share a slot of the table.
     pub fn new(options: StateOptions, limits: &MirrorLimits, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
-        let shards = (0..SHARDS).map(|_| Arc::default()).collect();
+        let shards = (0..SHARDS_MIN).map(|_| Arc::default()).collect();
         let keys_max = limits.state_keys_max;
         Self { shards, hasher, options, keys: 0, keys_max, refused: 0, aging: BTreeSet::new() }
     }
@@ -125,11 +128,25 @@ impl KeyedState {
 
     fn row(&self, key: &str) -> Option<&Row> {
         let hash = self.hash(key.as_bytes());
-        self.shards[shard_of(hash)].find(hash, |row| row.key() == key.as_bytes())
+        self.shards[shard_of(hash, self.shards.len())].find(hash, |row| row.key() == key.as_bytes())
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
+    }
+
+    /// Adds a shard, which gets about half of the keys of the next shard in order.
+    fn split(&mut self) {
+        let new = self.shards.len();
+        let from = new - (1 << new.ilog2());
+        self.shards.push(Arc::default());
+        let mut halves = [Shard::new(), Shard::new()];
+        for row in Arc::unwrap_or_clone(std::mem::take(&mut self.shards[from])) {
+            let hash = self.hash(row.key());
+            let half = usize::from(shard_of(hash, new + 1) == new);
+            halves[half].insert_unique(hash, row, |row| self.hash(row.key()));
+        }
+        [self.shards[from], self.shards[new]] = halves.map(Arc::new);
     }
 
     fn remove(&mut self, key: &str) {
@@ -138,7 +155,8 @@ impl KeyedState {
             return;
         }
         let hash = self.hash(key.as_bytes());
-        let shard = Arc::make_mut(&mut self.shards[shard_of(hash)]);
+        let at = shard_of(hash, self.shards.len());
+        let shard = Arc::make_mut(&mut self.shards[at]);
         if let Ok(found) = shard.find_entry(hash, |row| row.key() == key.as_bytes()) {
             let (row, _) = found.remove();
             self.keys -= 1;
@@ -154,9 +172,13 @@ impl KeyedState {
             self.aging.insert((row.aged_ms, key.into()));
         }
         let (hash, hasher) = (self.hash(key.as_bytes()), &self.hasher);
-        let shard = Arc::make_mut(&mut self.shards[shard_of(hash)]);
+        let at = shard_of(hash, self.shards.len());
+        let shard = Arc::make_mut(&mut self.shards[at]);
         shard.insert_unique(hash, row, |row| hasher.hash_one(row.key()));
         self.keys += 1;
+        if self.keys > self.shards.len() * SHARD_KEYS {
+            self.split();
+        }
     }
 
     /// Removes the keys that are older than the retention at this time of the origin's clock. A mirror does this with
@@ -173,7 +195,8 @@ impl KeyedState {
             && let Some((_, key)) = self.aging.pop_first()
         {
             let hash = self.hash(key.as_bytes());
-            let shard = Arc::make_mut(&mut self.shards[shard_of(hash)]);
+            let at = shard_of(hash, self.shards.len());
+            let shard = Arc::make_mut(&mut self.shards[at]);
             let found = shard.find_entry(hash, |row| row.key() == key.as_bytes());
             let mut found = found.expect("invariant: a key in `aging` is in its shard");
             let row = found.get_mut();
@@ -205,8 +228,11 @@ impl KeyedState {
 }
 
 /// The shard of a key with this hash. The tables inside the shards use the upper and the lowest bits.
-fn shard_of(hash: u64) -> usize {
-    (hash >> 24) as usize % SHARDS
+fn shard_of(hash: u64, shards: usize) -> usize {
+    let hash = (hash >> 24) as u32 as usize;
+    let all = shards.next_power_of_two();
+    let shard = hash & (all - 1);
+    if shard < shards { shard } else { hash & (all / 2 - 1) }
 }
 
 /// The rows of an encoded piece, which share its bytes; see [`Frozen::encode`]. The iteration ends after the
@@ -279,7 +305,8 @@ impl State for KeyedState {
         }
         let key = event.key.as_bytes();
         let hash = self.hash(key);
-        let shard = Arc::make_mut(&mut self.shards[shard_of(hash)]);
+        let shard = shard_of(hash, self.shards.len());
+        let shard = Arc::make_mut(&mut self.shards[shard]);
         if let Some(row) = shard.find_mut(hash, |row| row.key() == key) {
             return row.apply(at, &event);
         }
@@ -445,6 +472,25 @@ mod tests {
         assert!(restored == copy && restored != live);
         let cut = pieces[0].slice(..pieces[0].len() - 1);
         assert!(state(None).restore(&cut).is_err());
+    }
+
+    #[test]
+    fn shards_stay_small_and_keep_their_keys_while_keys_come_and_go() {
+        let mut live = state(None);
+        let keys = SHARDS_MIN as u64 * SHARD_KEYS as u64 * 3;
+        let frozen = live.freeze();
+        for number in 1..=keys {
+            apply(&mut live, number, &format!(r#""key":"k{number}","type":"t","fields":{{"n":{number}}}"#));
+        }
+        assert_eq!(live.len() as u64, keys);
+        assert!((1..=keys).all(|number| live.value(&format!("k{number}")).is_some()));
+        let largest = live.shards.iter().map(|shard| shard.len()).max().unwrap();
+        assert!(largest < 4 * SHARD_KEYS, "{largest} keys in one of {} shards", live.shards.len());
+        assert!(frozen.encode(1_000).is_empty(), "splitting leaves a frozen state as it was");
+        for number in 1..=keys {
+            apply(&mut live, keys + number, &format!(r#""key":"k{number}","type":"gone""#));
+        }
+        assert!(live.is_empty());
     }
 
     #[test]

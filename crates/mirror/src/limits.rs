@@ -27,7 +27,8 @@ pub struct MirrorLimits {
     pub backup_bytes_max: usize,
     /// Bytes of committed events that a mirror keeps for readers that resume.
     pub resume_bytes_max: usize,
-    /// Bytes of events that a reader may be behind. A reader further behind is told so, and gets a snapshot.
+    /// Bytes of events that a reader may be behind, or the bytes of a snapshot, if these are more. A reader further behind
+    /// is told so, and gets a snapshot.
     pub lag_bytes_max: usize,
     /// Bytes of packets that a mirror may be behind the mirror that is furthest ahead. Packets pass over a mirror further
     /// behind, so that it does not slow the others, and it takes a snapshot. At most half of the window of the origin's

@@ -9,11 +9,14 @@
 //! ```
 //!
 //! - **A reader is a place in the mirror's log**, or in one of its last snapshots, never a queue of its own.
-//!   A reader that stops reading costs its place. When the log has moved on by more than `lag_bytes_max`, the reader is told that it lags, and
-//!   gets a snapshot: the last value of each key in place of the events that it missed.
+//!   A reader that stops reading costs its place. When the log has moved on by more than `lag_bytes_max`, or than the
+//!   bytes of a snapshot if these are more, the reader is told that it lags, and gets a snapshot: the last value of each
+//!   key in place of the events that it missed.
 //! - **Readers share snapshots.** After a power cut all displays join at once. One snapshot is encoded, by a job
 //!   that the caller runs elsewhere, and all of them get its pieces and then the events since. It is used as
-//!   long as these events are shorter than a quarter of it, and than half of `lag_bytes_max`.
+//!   long as these events are shorter than a quarter of it, or than four times the events that came while it was
+//!   encoded, so that a mirror with many events spends a part of its time only on snapshots; and always shorter than
+//!   half of the lag that a reader may have.
 
 use crate::filter::Filter;
 use crate::keyed::first_key;
@@ -28,6 +31,8 @@ use std::sync::{Arc, Weak};
 
 /// Events since a snapshot, in bytes, up to which a small snapshot is used.
 const FRESH_BYTES_MIN: u64 = 64 << 10;
+/// Events since a snapshot up to which it is used, as a multiple of those that came while it was encoded.
+const FRESH_ENCODINGS: u64 = 4;
 /// Snapshots that a mirror keeps for readers that are taking their pieces.
 pub const SNAPSHOTS_MAX: usize = 4;
 
@@ -81,6 +86,10 @@ pub struct Snapshots {
     is_encoding: bool,
     /// A reader waits for a snapshot.
     is_wanted: bool,
+    /// Bytes of the newest snapshot.
+    newest_bytes: u64,
+    /// Bytes of events that came while it was encoded.
+    encoded_within: u64,
 }
 
 impl Reader {
@@ -120,7 +129,7 @@ impl Reader {
                 Some(Given::Complete(cut))
             }
             Phase::Live(place) => {
-                let because = match next_events(mirror, *place, limits) {
+                let because = match next_events(mirror, *place, snapshots.lag_bytes_max(limits)) {
                     Ok(next) => {
                         let (last, packet) = next?;
                         *place = Cut { position: last, ..mirror.cut() };
@@ -178,16 +187,16 @@ impl Reader {
 }
 
 /// The packet with the event after `place`, and the position of its last event. `None` if there is none yet.
-fn next_events<'a, S: State>(
-    mirror: &'a Mirror<S>,
+fn next_events<S: State>(
+    mirror: &Mirror<S>,
     place: Cut,
-    limits: &MirrorLimits,
-) -> Result<Option<(u64, &'a Bytes)>, ResumeError> {
+    lag_bytes_max: u64,
+) -> Result<Option<(u64, &Bytes)>, ResumeError> {
     // A mirror that has begun anew, or has taken a snapshot, may be elsewhere now.
     mirror.check_place(place)?;
     let lag = mirror.log().bytes_after(place.position)?;
-    if lag > limits.lag_bytes_max as u64 {
-        return Err(ResumeError::Lagged { lag, limit: limits.lag_bytes_max, from: place });
+    if lag > lag_bytes_max {
+        return Err(ResumeError::Lagged { lag, limit: lag_bytes_max as usize, from: place });
     }
     Ok(mirror.log().next_after(place.position)?)
 }
@@ -195,13 +204,12 @@ fn next_events<'a, S: State>(
 impl Snapshots {
     /// The present snapshot, if it is fresh enough; otherwise notes that one is wanted.
     fn fresh<S: State>(&mut self, mirror: &Mirror<S>, limits: &MirrorLimits) -> Option<Arc<Encoded>> {
+        let most = FRESH_BYTES_MIN.max(self.newest_bytes / 4).max(FRESH_ENCODINGS * self.encoded_within);
         // A reader that starts half a lag behind has time to catch up.
-        let lag_max = limits.lag_bytes_max as u64 / 2;
-        let is_fresh = |snapshot: &&Arc<Encoded>| {
-            let bytes: usize = snapshot.state.iter().map(Bytes::len).sum();
-            let most = FRESH_BYTES_MIN.max(bytes as u64 / 4).min(lag_max);
-            snapshot.cut.epoch == mirror.cut().epoch
-                && mirror.log().bytes_after(snapshot.cut.position).is_ok_and(|since| since <= most)
+        let most = most.min(self.lag_bytes_max(limits) / 2);
+        let is_fresh = |newest: &&Arc<Encoded>| {
+            newest.cut.epoch == mirror.cut().epoch
+                && mirror.log().bytes_after(newest.cut.position).is_ok_and(|since| since <= most)
         };
         let fresh = self.kept.back().filter(is_fresh).map(Arc::clone);
         self.is_wanted |= fresh.is_none();
@@ -223,13 +231,21 @@ impl Snapshots {
         self.is_encoding = false;
     }
 
-    /// Takes an encoded snapshot. Waiting readers can be polled again.
-    pub fn finish(&mut self, encoded: Encoded) {
-        self.is_encoding = false;
+    /// Takes an encoded snapshot of a mirror. Waiting readers can be polled again; if it is too old for them, they ask
+    /// for another one.
+    pub fn finish<S: State>(&mut self, encoded: Encoded, mirror: &Mirror<S>) {
+        (self.is_encoding, self.is_wanted) = (false, false);
+        self.newest_bytes = encoded.state.iter().map(|piece| piece.len() as u64).sum();
+        self.encoded_within = mirror.log().bytes_after(encoded.cut.position).unwrap_or(0);
         self.kept.push_back(Arc::new(encoded));
         if self.kept.len() > SNAPSHOTS_MAX {
             self.kept.pop_front();
         }
+    }
+
+    /// Bytes of events that a reader may be behind. Up to the bytes of a snapshot, it is cheaper to catch up.
+    fn lag_bytes_max(&self, limits: &MirrorLimits) -> u64 {
+        self.newest_bytes.max(limits.lag_bytes_max as u64)
     }
 }
 

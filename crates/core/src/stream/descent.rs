@@ -197,6 +197,11 @@ impl ToTake {
         if untaken > bytes {
             return None;
         }
+        if passed.has_missed {
+            // Nobody waits for these any more, and neither does a packet behind those that it missed: an endpoint says only
+            // from time to time what it has taken, and then it would hold up all until the next packet.
+            self.dues.clear();
+        }
         self.counts_from = sent_bytes;
         self.behind = None;
         self.passed.take()

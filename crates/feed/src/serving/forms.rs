@@ -57,9 +57,10 @@ pub(super) struct Written {
 }
 
 impl Writer {
-    /// True if a piece of a snapshot reaches the reader as the bytes that the mirror has.
-    pub(super) fn takes_as_it_is(&self) -> bool {
-        matches!(self.form, Form::Packets) && self.channel.filter.is_whole()
+    /// True if the message of a piece needs no work: it is the mirror's bytes as they are, or it is on the shelf.
+    pub(super) fn has_written(&self, piece: &Bytes, shelf: &Shelf) -> bool {
+        let takes_as_it_is = matches!(self.form, Form::Packets) && self.channel.filter.is_whole();
+        takes_as_it_is || shelf.find(&self.channel, self.form.number(), piece).is_some()
     }
 
     /// Writes a message. `shelf` locks the shelf.
@@ -71,7 +72,7 @@ impl Writer {
         let message = match (&self.form, served) {
             (Form::Packets, served) => return self.packet(served, shelf),
             (_, Served::Events(packet, after)) => return self.events(&packet, after, shelf),
-            (_, Served::Piece(piece)) => self.shared(&piece, false, shelf, |out| {
+            (_, Served::Piece(piece, of)) => self.shared_piece(&piece, of, shelf, |out| {
                 rows(&piece).try_for_each(|row| {
                     let row = row?;
                     if self.channel.filter.takes_key(&row.key) {
@@ -99,8 +100,8 @@ impl Writer {
         let message = match served {
             Served::Events(packet, after) if !filter.is_whole() => return self.events(&packet, after, shelf),
             Served::Events(packet, _) => Message::Events(packet),
-            Served::Piece(piece) if !filter.is_whole() => {
-                let selected = self.shared(&piece, false, shelf, |out| {
+            Served::Piece(piece, of) if !filter.is_whole() => {
+                let selected = self.shared_piece(&piece, of, shelf, |out| {
                     out.extend_from_slice(&selected_rows(&piece, filter)?);
                     Ok(())
                 })?;
@@ -109,7 +110,7 @@ impl Writer {
                 }
                 Message::Piece(selected)
             }
-            Served::Piece(piece) => Message::Piece(piece),
+            Served::Piece(piece, _) => Message::Piece(piece),
             Served::Rows(rows) => {
                 let mut piece = Vec::new();
                 rows.iter().for_each(|row| row.write(&mut piece));
@@ -140,7 +141,7 @@ impl Writer {
         };
         // A packet that a reader has in part is written for it alone.
         let bytes = if after.position < opened.head.first.position {
-            self.shared(packet, true, shelf, write)?
+            self.shared(packet, shelf, write)?
         } else {
             let mut out = Vec::new();
             write(&mut out)?;
@@ -158,28 +159,46 @@ impl Writer {
         Ok(Written { message: Some(message), passed: None })
     }
 
-    /// The message written from some bytes: the one on the shelf, or a new one, which is put there. Without
-    /// `keeps_empty`, an empty one is not: it would displace messages that save more work.
+    /// The message written from a packet: the one on the shelf, or a new one, which is put there.
     fn shared<L: DerefMut<Target = Shelf>>(
         &self,
         from: &Bytes,
-        keeps_empty: bool,
         shelf: impl Fn() -> L,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), PacketError>,
     ) -> Result<Bytes, PacketError> {
         if let Some(known) = shelf().find(&self.channel, self.form.number(), from) {
             return Ok(known);
         }
-        let mut out = Vec::new();
-        write(&mut out)?;
-        out.shrink_to_fit();
-        let bytes = Bytes::from(out);
-        if bytes.is_empty() && !keeps_empty {
-            return Ok(bytes);
-        }
+        let bytes = written(write)?;
         shelf().keep(&self.channel, self.form.number(), from, &bytes);
         Ok(bytes)
     }
+
+    /// As [`shared`](Self::shared), for a piece of the snapshot at a place. An empty message is not put on the shelf: it
+    /// would displace messages that save more work.
+    fn shared_piece<L: DerefMut<Target = Shelf>>(
+        &self,
+        piece: &Bytes,
+        of: Cut,
+        shelf: impl Fn() -> L,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), PacketError>,
+    ) -> Result<Bytes, PacketError> {
+        if let Some(known) = shelf().find(&self.channel, self.form.number(), piece) {
+            return Ok(known);
+        }
+        let bytes = written(write)?;
+        if !bytes.is_empty() {
+            shelf().keep_piece(&self.channel, self.form.number(), (piece, of), &bytes);
+        }
+        Ok(bytes)
+    }
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), PacketError>) -> Result<Bytes, PacketError> {
+    let mut out = Vec::new();
+    write(&mut out)?;
+    out.shrink_to_fit();
+    Ok(out.into())
 }
 
 /// A place that the reader has reached.
@@ -289,7 +308,7 @@ impl Form {
             Served::Alive if matches!(self, Self::Sent(_)) => out.extend_from_slice(b": alive\n\n"),
             Served::Alive => out.extend_from_slice(b"{\"alive\":{}}\n"),
             Served::Lagging(because) => self.say("lagging", None, &Because::from(because), out),
-            Served::Piece(_) | Served::Events(..) => {
+            Served::Piece(..) | Served::Events(..) => {
                 unreachable!("invariant: pieces and packets are written for all readers of a channel")
             }
         }

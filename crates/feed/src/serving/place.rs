@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use treefold_mirror::Cut;
-use treefold_mirror::event::Name;
 use treefold_mirror::filter::Filter;
 use treefold_mirror::keyed::{KeyValue, KeyedState};
 use treefold_mirror::message::{Begins, Place, Refusal};
@@ -34,8 +33,8 @@ const ROWS_BYTES_MAX: usize = 256 << 10;
 pub(super) enum Served {
     Resumes(Cut),
     Begins(Begins),
-    /// A piece of a snapshot, which all readers get.
-    Piece(Bytes),
+    /// A piece of the snapshot at a place, which all readers get.
+    Piece(Bytes, Cut),
     /// Rows for this reader alone.
     Rows(Vec<KeyValue>),
     Complete(Place),
@@ -62,8 +61,8 @@ pub(crate) struct Service {
     second: Option<(u64, Bytes)>,
     /// A piece that a worker writes for this reader.
     writing: Option<(Bytes, JoinHandle<Result<Written, PacketError>>)>,
-    /// The streams of the snapshot that is being given.
-    streams: Vec<(Name, u64)>,
+    /// The place of the snapshot that is being given.
+    loading: Place,
     /// Time of the next sign of life.
     heartbeat_at: Instant,
     skipped: Skipped,
@@ -105,7 +104,7 @@ impl Service {
             ready: VecDeque::new(),
             second: None,
             writing: None,
-            streams: Vec::new(),
+            loading: Place { cut: Cut::default(), streams: Vec::new(), sent_ms: 0 },
             heartbeat_at: now + serving.limits.heartbeat,
             skipped: Skipped::default(),
             is_leaving: false,
@@ -152,14 +151,14 @@ impl Service {
     async fn next_written(&mut self) -> Option<Result<Option<(u64, Bytes)>, PacketError>> {
         if self.writing.is_none() {
             let served = self.ready.pop_front()?;
-            let Served::Piece(piece) = served else { return Some(self.write(served)) };
-            if self.writer.takes_as_it_is() {
-                return Some(self.write(Served::Piece(piece)));
+            let Served::Piece(piece, of) = served else { return Some(self.write(served)) };
+            if self.writer.has_written(&piece, &self.serving().shelf()) {
+                return Some(self.write(Served::Piece(piece, of)));
             }
             // This takes longer than many events, so it is not done on the thread that serves them.
             let (writer, shared) = (self.writer.clone(), Arc::clone(&self.seat.shared));
             let from = piece.clone();
-            let write = move || writer.write(Served::Piece(from), || shared.serving.shelf());
+            let write = move || writer.write(Served::Piece(from, of), || shared.serving.shelf());
             self.writing = Some((piece, spawn_blocking(write)));
         }
         let (piece, writing) = self.writing.as_mut()?;
@@ -167,7 +166,7 @@ impl Service {
         let piece = std::mem::take(piece);
         self.writing = None;
         // Without a worker, which is so while the mirror ends, it is written here.
-        let Ok(written) = written else { return Some(self.write(Served::Piece(piece))) };
+        let Ok(written) = written else { return Some(self.write(Served::Piece(piece, self.loading.cut))) };
         self.skipped = Skipped::default();
         Some(written.map(|written| written.message))
     }
@@ -277,18 +276,15 @@ impl Service {
             let Some(given) = reader.poll(mirror, &mut snapshots, limits) else { break };
             self.ready.push_back(match given {
                 Given::Begins { snapshot, because } => {
-                    self.streams.clone_from(&snapshot.streams);
+                    self.loading = Place { cut: snapshot.cut, streams: snapshot.streams.clone(), sent_ms: 0 };
                     Served::Begins(begins(&shared, snapshot.cut, snapshot.rules_version, because))
                 }
                 Given::Piece(piece) => {
                     bytes += piece.len();
                     has_turn = false;
-                    Served::Piece(piece)
+                    Served::Piece(piece, self.loading.cut)
                 }
-                Given::Complete(cut) => {
-                    let streams = std::mem::take(&mut self.streams);
-                    Served::Complete(Place { cut, streams, sent_ms: 0 })
-                }
+                Given::Complete(_) => Served::Complete(self.loading.clone()),
                 Given::Events(packet) => {
                     bytes += packet.len();
                     Served::Events(packet, after)

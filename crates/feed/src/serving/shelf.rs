@@ -1,14 +1,18 @@
 //! The shelf: messages that were written for one reader and may serve others, within a bound of bytes.
 //!
 //! A message is written from a packet, or from a piece of a snapshot. The shelf keeps these bytes beside it, so their
-//! address identifies them as long as the message is kept. The oldest messages go first.
+//! address identifies them as long as the message is kept. Of messages written from packets, the oldest go first.
+//!
+//! Pieces are different: a reader takes all pieces of a snapshot in order, and the next reader begins again with the
+//! first. If the oldest went first, a snapshot above the bound would displace each message just before it is needed. So
+//! the shelf keeps the pieces of the newest snapshot, as many as fit, until there is a newer one.
 
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
-use treefold_mirror::Filter;
 use treefold_mirror::opened::Opened;
 use treefold_mirror::packet::PacketError;
+use treefold_mirror::{Cut, Filter};
 
 /// Packets that are kept decoded.
 const OPENED_MAX: usize = 8;
@@ -31,6 +35,17 @@ struct Written {
     bytes: Bytes,
 }
 
+/// Messages written from the pieces of one snapshot.
+#[derive(Debug)]
+struct Pieces {
+    /// The place of the snapshot.
+    of: Cut,
+    written: HashMap<Key, Written>,
+    /// Without the pieces themselves, which are the snapshot's.
+    bytes: usize,
+    bytes_max: usize,
+}
+
 /// The written messages of a mirror.
 #[derive(Debug)]
 pub(crate) struct Shelf {
@@ -38,6 +53,7 @@ pub(crate) struct Shelf {
     order: VecDeque<Key>,
     bytes: usize,
     bytes_max: usize,
+    pieces: Pieces,
     opened: VecDeque<(Bytes, Arc<Opened>)>,
     channels: HashMap<Filter, Weak<Channel>>,
     channels_swept_at: usize,
@@ -45,12 +61,19 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    /// An empty shelf, for this many bytes of messages written from packets, and from pieces.
+    pub(crate) fn new(bytes_max: usize, pieces_bytes_max: usize) -> Self {
         Self {
             written: HashMap::new(),
             order: VecDeque::new(),
             bytes: 0,
             bytes_max,
+            pieces: Pieces {
+                of: Cut::default(),
+                written: HashMap::new(),
+                bytes: 0,
+                bytes_max: pieces_bytes_max,
+            },
             opened: VecDeque::new(),
             channels: HashMap::new(),
             channels_swept_at: CHANNELS_SWEPT_AT,
@@ -61,7 +84,7 @@ impl Shelf {
     /// Number of messages.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.written.len()
+        self.written.len() + self.pieces.written.len()
     }
 
     /// The channel of a filter.
@@ -81,10 +104,38 @@ impl Shelf {
 
     /// The message that was written for a channel in a form.
     pub(crate) fn find(&self, channel: &Channel, form: u8, from: &Bytes) -> Option<Bytes> {
-        self.written.get(&key(channel, form, from)).map(|written| written.bytes.clone())
+        let key = key(channel, form, from);
+        let written = self.written.get(&key).or_else(|| self.pieces.written.get(&key));
+        written.map(|written| written.bytes.clone())
     }
 
-    /// Keeps a message. It counts with the bytes that it was written from.
+    /// Keeps a message written from a piece of the snapshot at `of`, unless there is a newer one, or no room.
+    pub(crate) fn keep_piece(
+        &mut self,
+        channel: &Channel,
+        form: u8,
+        (from, of): (&Bytes, Cut),
+        bytes: &Bytes,
+    ) {
+        let pieces = &mut self.pieces;
+        if of < pieces.of {
+            return;
+        }
+        if of > pieces.of {
+            pieces.written.clear();
+            (pieces.of, pieces.bytes) = (of, 0);
+        }
+        let written = Written { _from: from.clone(), bytes: bytes.clone() };
+        let weight = written.weight() - from.len();
+        if pieces.bytes + weight > pieces.bytes_max {
+            return;
+        }
+        if pieces.written.insert(key(channel, form, from), written).is_none() {
+            pieces.bytes += weight;
+        }
+    }
+
+    /// Keeps a message written from a packet. It counts with the bytes that it was written from.
     pub(crate) fn keep(&mut self, channel: &Channel, form: u8, from: &Bytes, bytes: &Bytes) {
         let key = key(channel, form, from);
         let written = Written { _from: from.clone(), bytes: bytes.clone() };
@@ -128,31 +179,4 @@ fn key(channel: &Channel, form: u8, from: &Bytes) -> Key {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn oldest_messages_leave_and_channels_without_readers_are_forgotten() {
-        let mut shelf = Shelf::new(1_000);
-        let channel = shelf.channel(Filter::default());
-        assert!(Arc::ptr_eq(&channel, &shelf.channel(Filter::default())));
-        let packets: Vec<Bytes> = (0..10_u8).map(|at| vec![at; 100].into()).collect();
-        let message = Bytes::from_static(b"written");
-        for packet in &packets {
-            shelf.keep(&channel, 0, packet, &message);
-            assert!(shelf.bytes <= 1_000);
-            assert_eq!(shelf.find(&channel, 0, packet), Some(message.clone()));
-            assert_eq!(shelf.find(&channel, 1, packet), None, "another form");
-        }
-        assert_eq!(shelf.find(&channel, 0, &packets[0]), None);
-        shelf.keep(&channel, 0, &packets[9], &message);
-        assert_eq!(shelf.order.len(), shelf.written.len());
-        for key in 0..10_000 {
-            let mut filter = Filter::default();
-            filter.add_key(key.to_string()).unwrap();
-            shelf.channel(filter);
-        }
-        assert!(shelf.channels.len() <= CHANNELS_SWEPT_AT, "{}", shelf.channels.len());
-        assert!(shelf.channels.contains_key(&Filter::default()));
-    }
-}
+mod tests;

@@ -61,7 +61,7 @@ impl Feed {
     fn encode(&mut self) {
         if let Some(snapshot) = self.snapshots.poll_job(&self.mirror) {
             self.encoded += 1;
-            self.snapshots.finish(encode(&snapshot, &self.limits));
+            self.snapshots.finish(encode(&snapshot, &self.limits), &self.mirror);
         }
     }
 
@@ -140,6 +140,43 @@ fn readers_that_join_together_share_one_snapshot() {
     assert_eq!(feed.encoded, 1);
     for display in &displays {
         assert!(display.state.as_ref().unwrap().state() == feed.mirror.state());
+    }
+}
+
+#[test]
+fn readers_that_come_while_a_snapshot_is_encoded_ask_for_no_second_one() {
+    let mut feed = Feed::new(LIMITS);
+    feed.events(100);
+    let mut displays: Vec<Display> = (0..2).map(|_| Display::new(&feed, None, None)).collect();
+    feed.poll(&mut displays[0], 1);
+    let snapshot = feed.snapshots.poll_job(&feed.mirror).unwrap();
+    feed.poll(&mut displays[1], 1);
+    feed.snapshots.finish(encode(&snapshot, &LIMITS), &feed.mirror);
+    assert!(feed.snapshots.poll_job(&feed.mirror).is_none());
+    displays.iter_mut().for_each(|display| feed.poll(display, 100));
+    assert!(displays.iter().all(|display| display.cut() == feed.mirror.cut()));
+}
+
+#[test]
+fn snapshot_is_used_longer_if_many_events_came_while_it_was_encoded() {
+    let mut feed = Feed::new(LIMITS);
+    let join = |feed: &mut Feed| {
+        let mut display = Display::new(feed, None, None);
+        feed.poll(&mut display, 1);
+        display.reader.is_waiting()
+    };
+    let bytes_since = |feed: &Feed, cut: Cut| feed.mirror.log().bytes_after(cut.position).unwrap();
+    for is_slow in [false, true] {
+        assert!(join(&mut feed));
+        let snapshot = feed.snapshots.poll_job(&feed.mirror).unwrap();
+        while is_slow && bytes_since(&feed, snapshot.cut) < FRESH_BYTES_MIN {
+            feed.events(100);
+        }
+        feed.snapshots.finish(encode(&snapshot, &LIMITS), &feed.mirror);
+        while bytes_since(&feed, snapshot.cut) < 2 * FRESH_BYTES_MIN {
+            feed.events(100);
+        }
+        assert_eq!(join(&mut feed), !is_slow);
     }
 }
 

@@ -79,7 +79,7 @@ impl World {
     fn encode(&mut self, site: usize) {
         let Site { mirror, snapshots, .. } = &mut self.sites[site];
         if let Some(snapshot) = snapshots.poll_job(mirror) {
-            snapshots.finish(encode(&snapshot, &self.limits));
+            snapshots.finish(encode(&snapshot, &self.limits), mirror);
         }
     }
 }

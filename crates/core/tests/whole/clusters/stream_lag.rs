@@ -125,6 +125,41 @@ fn child_that_lags_holds_up_nobody_and_is_told_what_it_missed() {
 }
 
 #[test]
+fn packets_that_a_laggard_has_taken_and_not_acknowledged_hold_up_nobody_when_it_is_back() {
+    for own in [true, false] {
+        let children = [leaf(20, &[3]), leaf(21, &[4])];
+        let mut lone = if own { lagging(&[1], &children[1..]) } else { lagging(&[], &children) };
+        let laggard_takes = |lone: &mut Lone, upto| {
+            if own { take(lone, 1, upto) } else { taken(lone, 20, upto) }
+        };
+        send_down(&mut lone, 1..=60);
+        taken(&mut lone, 21, 60);
+        pass(&mut lone, &[20, 21], 200);
+        send_down(&mut lone, 61..=70);
+        assert_eq!(told_taken(&lone), 60, "packets pass over it");
+        // It may have taken the last packets, too: it says so only now and then.
+        laggard_takes(&mut lone, 58);
+        pass(&mut lone, &[20, 21], 300);
+        let missed = if own { told_missed(&lone, 1) } else { missed_by(&lone, 20) };
+        assert_eq!(missed, [(61, 70)]);
+        say_there(&mut lone, &children[1], 60);
+        if !own {
+            say_there(&mut lone, &children[0], 70);
+        }
+        taken(&mut lone, 21, 70);
+        pass(&mut lone, &[20, 21], 300);
+        assert_eq!(told_taken(&lone), 70, "it was never given what came after its packets");
+        send_down(&mut lone, 71..=71);
+        taken(&mut lone, 21, 71);
+        pass(&mut lone, &[20, 21], 300);
+        assert_eq!(told_taken(&lone), 70, "it counts again");
+        laggard_takes(&mut lone, 71);
+        pass(&mut lone, &[20, 21], 300);
+        assert_eq!(told_taken(&lone), 71);
+    }
+}
+
+#[test]
 fn wave_does_not_wait_for_a_laggard_which_begins_again_with_a_new_tag() {
     let mut lone = lagging(&[], &[leaf(20, &[3]), leaf(21, &[4])]);
     send_down(&mut lone, 1..=60);

@@ -131,7 +131,8 @@ impl System {
             }
             Task::Encode(encoded) => {
                 self.seen.snapshots += 1;
-                self.mirrors[at].snapshots.finish(encoded);
+                let MirrorSite { snapshots, deciding, .. } = &mut self.mirrors[at];
+                snapshots.finish(encoded, deciding.mirror());
                 for (reader, since) in std::mem::take(&mut self.mirrors[at].waiting) {
                     self.serve(at, reader, since);
                 }

@@ -171,7 +171,7 @@ impl World {
             FeedHappening::Encoded(key, encoded) => {
                 let feed = self.tasks();
                 if let Some(task) = feed.mirrors.get_mut(&key) {
-                    task.snapshots.finish(*encoded);
+                    task.snapshots.finish(*encoded, task.follower.mirror());
                     feed.wake_readers(key);
                 }
             }
