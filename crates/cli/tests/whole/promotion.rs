@@ -324,12 +324,13 @@ fn killed_candidate(directory: &tempfile::TempDir, nodes: &mut Vec<NodeProcess>)
 /// The next origin takes over in epoch 3, and the old one ends.
 fn expect_third_epoch(nodes: &[NodeProcess], mut old: Feed, mut source: Source, mut next: Feed) {
     let mut next_source = next.source();
-    next_source.send(101..=150);
-    assert_eq!(next_source.wait_for(150), 150);
+    // Events 101 to 200 are part of the feed already if the mirror that has them promised too.
+    next_source.send(101..=250);
+    assert_eq!(next_source.wait_for(250), 250);
     old.line("a newer origin (epoch 3) has taken over");
     assert_eq!(old.child.wait().expect("it ends").code(), Some(1));
     assert_eq!(source.acknowledged(), None, "the old origin has acknowledged nothing more");
-    expect_values(&nodes[0], 150);
+    expect_values(&nodes[0], 250);
     expect_origin(&nodes[1], 3);
 }
 
