@@ -187,11 +187,11 @@ impl Reader {
 }
 
 /// The packet with the event after `place`, and the position of its last event. `None` if there is none yet.
-fn next_events<'a, S: State>(
-    mirror: &'a Mirror<S>,
+fn next_events<S: State>(
+    mirror: &Mirror<S>,
     place: Cut,
     lag_bytes_max: u64,
-) -> Result<Option<(u64, &'a Bytes)>, ResumeError> {
+) -> Result<Option<(u64, &Bytes)>, ResumeError> {
     // A mirror that has begun anew, or has taken a snapshot, may be elsewhere now.
     mirror.check_place(place)?;
     let lag = mirror.log().bytes_after(place.position)?;

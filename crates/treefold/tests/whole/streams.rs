@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use treefold::endpoint::{Arrival, Endpoint, Opening, Outlet, Packet, Took, accept};
 use treefold::operators::packet::Row;
@@ -323,6 +325,51 @@ async fn endpoint_that_does_not_read_holds_up_nobody_and_is_told_what_it_missed(
         next += 1;
     }
     assert_eq!(slow.missed(), missed);
+}
+
+#[tokio::test]
+async fn endpoint_that_has_caught_up_holds_up_nobody_with_packets_it_took_before_it_lagged() {
+    let (accepting, acceptor) = accept();
+    let (other_kind, others) = accept();
+    let first = Service::new("live").endpoints([0], accepting).total(2);
+    let first = Node::builder().service(first).start().await.expect("a node");
+    let second = Service::new("live").endpoints([1], other_kind).total(2);
+    let _second = Node::builder().join([first.addr()]).service(second).start().await.expect("a node");
+    let front = Node::builder().join([first.addr()]).start().await.expect("a node");
+    assert!(front.members_at_least(3, Duration::from_secs(10)).await);
+    let builder = front.client().stream("live").synchronisation(Synchronisation::DoNotWait);
+    let stream = builder.shape(Shape::Flat).lag_bytes_max(256 << 10).open().await.expect("it opens");
+    let mut slow = acceptor.accept().await.expect("a stream");
+    let mut fast = others.accept().await.expect("a stream");
+    let sender = stream.sender();
+    let sent = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&sent);
+    let sending = tokio::spawn(async move {
+        while sender.send(Bytes::from(vec![0; 1_000])).await.is_ok() {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    // One endpoint reads until the other one lags. Then it stops, too, and the window fills.
+    for _ in 0..4_000 {
+        fast.recv().await.expect("the next packet");
+    }
+    let mut before = 0;
+    while before < sent.load(Ordering::Relaxed) {
+        before = sent.load(Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // The laggard takes everything up to the packets that it missed, and no more after them.
+    while !matches!(slow.next().await.expect("the stream is open"), Arrival::Missed(_)) {}
+    // All that fills the window is for the other one. When it reads on, the front-end must go on.
+    let reading = tokio::spawn(async move { while fast.recv().await.is_some() {} });
+    let goes_on = async {
+        while sent.load(Ordering::Relaxed) < before + 4_000 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), goes_on).await.expect("the front-end sends on");
+    sending.abort();
+    reading.abort();
 }
 
 #[tokio::test]
