@@ -14,7 +14,7 @@ use treefold::operators::Raw;
 use treefold::{Client, Error, PartitionSet};
 use treefold_mirror::promotion::{
     AUTOMATIC_LEAST, Elected, Election, NotElected, Pledge, PledgedLog, Promise, PromiseRefusal, Standing,
-    Unelectable, pledges_needed,
+    Unelectable, may_stand, pledges_needed,
 };
 use treefold_mirror::recovery::{Recovery, RecoveryError};
 use treefold_mirror::{Cut, Lineage};
@@ -168,8 +168,8 @@ pub async fn check_standby(client: &Client, feed: &str, copies: u32) -> Result<(
     if forgetful.is_empty() { Ok(()) } else { Err(TakeOverError::Forgetful(forgetful)) }
 }
 
-/// Waits until as many mirrors as can elect a new origin have heard nothing of theirs for this time, and no mirror that
-/// answers has. Mirrors that have never had an origin do not count.
+/// Waits until as many mirrors as can elect a new origin have heard nothing of theirs for this time, see [`may_stand`].
+/// Mirrors that have never had an origin do not count.
 ///
 /// # Errors
 /// If the client has ended.
@@ -179,12 +179,12 @@ pub async fn wait_for_silence(
     copies: u32,
     silence: Duration,
 ) -> Result<(), Error> {
-    let is_silent = |ms: u64| Duration::from_millis(ms) >= silence;
+    let asked_ms = silence.as_millis() as u64;
     loop {
-        let needed = pledges_needed(mirrors_of(client, feed).await?, copies) as usize;
-        let silent: Vec<u64> =
+        let total = mirrors_of(client, feed).await?;
+        let silent_ms: Vec<u64> =
             statuses(client, feed).await.iter().filter_map(|mirror| mirror.silent_ms).collect();
-        if needed > 0 && silent.len() >= needed && silent.iter().all(|&ms| is_silent(ms)) {
+        if may_stand(&silent_ms, asked_ms, total, copies) {
             return Ok(());
         }
         tokio::time::sleep(LOOK_EVERY).await;

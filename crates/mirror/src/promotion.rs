@@ -23,6 +23,10 @@
 //! packet of it. The candidate first resolves never to use the pledges, so a mirror without the promise is as it was before.
 //! A mirror that hears its origin promises nothing to a candidate for which nobody vouches.
 //!
+//! **A candidate that dies** leaves its promises behind. They bind mirrors to no candidate of a later epoch, so the next one
+//! takes over. Until then the old origin goes on if it has its copies at the other mirrors. If it has not, its mirrors hear
+//! nothing of it, and a standby [may stand](may_stand).
+//!
 //! **Without a majority** ([`Election::without_majority`]) nothing of this holds but the order of epochs: a mirror that has
 //! promised or followed the new epoch takes part for no earlier origin.
 //!
@@ -167,6 +171,16 @@ pub fn pledges_needed(total: u32, copies: u32) -> u32 {
 /// Greatest number of dead mirrors with which a candidate can still be elected.
 pub fn losses_allowed(total: u32, copies: u32) -> u32 {
     total.saturating_sub(pledges_needed(total, copies))
+}
+
+/// True if a candidate may stand without a person's order: as many mirrors as elect it have heard no origin for
+/// `asked_ms`. `silent_ms` has the silence of each mirror that answers and has had an origin.
+///
+/// Fewer mirrors than an acknowledged event needs are left for an origin that lives, so it acknowledges nothing already. It
+/// may live, and still be heard by these few: a candidate that died in its election has left its promises at the others.
+pub fn may_stand(silent_ms: &[u64], asked_ms: u64, total: u32, copies: u32) -> bool {
+    let silent = silent_ms.iter().filter(|&&ms| ms >= asked_ms).count() as u32;
+    total > 0 && silent >= pledges_needed(total, copies)
 }
 
 /// The election of one candidate.

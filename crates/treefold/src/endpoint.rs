@@ -228,46 +228,20 @@ impl Outlet<'_> {
     }
 }
 
-/// The packets that an endpoint has taken and that core does not know of yet.
+/// The weight of packets that an endpoint has taken and that core does not know of yet.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
     bytes: u64,
-    /// The last of them.
-    upto: Option<u64>,
 }
 
 impl Untold {
-    /// Counts more packets, of which the last is `upto`. Returns true when it is time to tell core.
-    pub(crate) fn note(&mut self, upto: u64, packets: usize, bytes: u64, acknowledge_bytes: u64) -> bool {
+    /// Counts more packets. Returns true when it is time to tell core.
+    pub(crate) fn note(&mut self, packets: usize, bytes: u64, acknowledge_bytes: u64) -> bool {
         self.bytes += (PACKET_BYTES * packets) as u64 + bytes;
-        self.upto = Some(upto);
         let is_due = self.bytes >= acknowledge_bytes;
         if is_due {
             *self = Self::default();
         }
         is_due
-    }
-
-    /// The last packet to tell core of although it is not yet time, because packets passed over the endpoint. Until core
-    /// knows it, all packets behind count as not taken, also those that the endpoint will never get. If these fill the
-    /// front-end's window, no further packet comes that would make it time.
-    pub(crate) fn rest(&mut self) -> Option<u64> {
-        std::mem::take(self).upto
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rest_is_the_last_packet_that_core_does_not_know_of() {
-        let mut untold = Untold::default();
-        assert_eq!(untold.rest(), None);
-        assert!(!untold.note(7, 1, 10, 1_000));
-        assert!(!untold.note(9, 2, 10, 1_000));
-        assert_eq!((untold.rest(), untold.rest()), (Some(9), None));
-        assert!(untold.note(10, 1, 1_000, 1_000));
-        assert_eq!(untold.rest(), None, "core has been told");
     }
 }

@@ -13,6 +13,7 @@ mod faults;
 mod flights;
 mod mirror;
 mod mirror_set;
+mod mirror_state;
 #[cfg(feature = "wasm")]
 mod nodes;
 #[cfg(feature = "wasm")]

@@ -16,17 +16,28 @@ fn mirrors(directory: &tempfile::TempDir) -> Vec<NodeProcess> {
 fn some_mirrors(directory: &tempfile::TempDir, total: u32) -> Vec<NodeProcess> {
     let mut nodes: Vec<NodeProcess> = Vec::new();
     for number in 0..total {
-        let own = directory.path().join(number.to_string());
-        std::fs::create_dir(&own).expect("a directory of its own");
-        let promises = own.join("promises");
-        let serve = format!("mirror=flights:partitions={number}/{total}:promises={}", promises.display());
-        let mut args = vec!["--serve", &serve];
-        let first = nodes.first().map(|first| first.addr.clone());
-        args.extend(first.iter().flat_map(|first| ["--join", first]));
-        nodes.push(NodeProcess::start(&args));
+        std::fs::create_dir(directory.path().join(number.to_string())).expect("a directory of its own");
+        nodes.push(mirror(directory, number, total, nodes.first()));
     }
     wait_for_members(&nodes[0].addr, total as usize);
     nodes
+}
+
+fn promises(directory: &tempfile::TempDir, number: u32) -> std::path::PathBuf {
+    directory.path().join(number.to_string()).join("promises")
+}
+
+fn mirror(
+    directory: &tempfile::TempDir,
+    number: u32,
+    total: u32,
+    first: Option<&NodeProcess>,
+) -> NodeProcess {
+    let promises = promises(directory, number);
+    let serve = format!("mirror=flights:partitions={number}/{total}:promises={}", promises.display());
+    let mut args = vec!["--serve", &serve];
+    args.extend(first.iter().flat_map(|first| ["--join", &first.addr]));
+    NodeProcess::start(&args)
 }
 
 /// A feed's command.
@@ -282,4 +293,87 @@ fn living_origin_keeps_its_mirrors_after_a_candidate_gave_up() {
     source.send(101..=200);
     assert_eq!(source.wait_for(200), 200, "it has all of its mirrors again");
     expect_values(&nodes[1], 200);
+}
+
+/// A candidate is killed when two of three mirrors have promised, while it waits for the third, which stands still. That one
+/// is then started anew, and follows the old origin, which lives.
+fn killed_candidate(directory: &tempfile::TempDir, nodes: &mut Vec<NodeProcess>) -> (Feed, Source) {
+    let mut old = Feed::start(&nodes[0], &[]);
+    let mut source = old.source();
+    source.send(1..=100);
+    source.wait_for(100);
+    nodes[2].signal(libc::SIGSTOP);
+    let candidate = Feed::start(&nodes[0], &["--take-over"]);
+    let has_promised =
+        |number| std::fs::read_to_string(promises(directory, number)).is_ok_and(|text| text.contains("\n2 "));
+    wait_until("two mirrors have promised", || has_promised(0) && has_promised(1));
+    candidate.signal(libc::SIGKILL);
+    drop((candidate, nodes.pop()));
+    nodes.push(mirror(directory, 2, 3, nodes.first()));
+    source.send(101..=200);
+    wait_until("the new mirror has the old origin's events", || {
+        let status = run(&format!("mirror status flights --at {} -o json", nodes[0].addr)).json();
+        let mirrors = status["mirrors"].as_array().expect("mirrors");
+        mirrors.iter().any(|mirror| mirror["mirror"] == 2 && mirror["position"] == 200)
+    });
+    assert_eq!(source.acknowledged(), None, "the old origin has one of two copies");
+    assert!(old.child.try_wait().is_ok_and(|ended| ended.is_none()), "it lives");
+    (old, source)
+}
+
+/// The next origin takes over in epoch 3, and the old one ends.
+fn expect_third_epoch(nodes: &[NodeProcess], mut old: Feed, mut source: Source, mut next: Feed) {
+    let mut next_source = next.source();
+    // Events 101 to 200 are part of the feed already if the mirror that has them promised too.
+    next_source.send(101..=250);
+    assert_eq!(next_source.wait_for(250), 250);
+    old.line("a newer origin (epoch 3) has taken over");
+    assert_eq!(old.child.wait().expect("it ends").code(), Some(1));
+    assert_eq!(source.acknowledged(), None, "the old origin has acknowledged nothing more");
+    expect_values(&nodes[0], 250);
+    expect_origin(&nodes[1], 3);
+}
+
+#[test]
+fn standby_takes_over_when_a_killed_candidate_has_left_promises_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut nodes = mirrors(&directory);
+    let (old, source) = killed_candidate(&directory, &mut nodes);
+    let next = Feed::start(&nodes[1], &["--standby", "--silence", "2s"]);
+    expect_third_epoch(&nodes, old, source, next);
+}
+
+#[test]
+fn next_candidate_by_hand_wins_over_the_promises_of_a_killed_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut nodes = mirrors(&directory);
+    let (old, source) = killed_candidate(&directory, &mut nodes);
+    let next = Feed::start(&nodes[1], &["--take-over"]);
+    expect_third_epoch(&nodes, old, source, next);
+}
+
+#[test]
+fn last_mirror_goes_on_without_a_majority_after_the_origin_was_killed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut nodes = mirrors(&directory);
+    let mut old = Feed::start(&nodes[0], &["--copies", "3"]);
+    let mut source = old.source();
+    source.send(1..=100);
+    source.wait_for(100);
+    old.signal(libc::SIGKILL);
+    drop(old);
+    nodes.truncate(1);
+    let mut refused = Feed::start(&nodes[0], &["--take-over"]);
+    refused.line("2 of the feed's 3 mirrors must promise epoch 2 and have a state; these do: 0");
+    let mut next = Feed::start(&nodes[0], &["--copies", "1", "--take-over", "--without-majority"]);
+    next.line("takes over flights at 2.100 from mirrors [0] alone");
+    let mut source = next.source();
+    // Its source repeats events that the feed has.
+    source.send(90..=150);
+    assert_eq!(source.wait_for(150), 150);
+    // Another mirror that returns takes the feed's state.
+    nodes.push(mirror(&directory, 1, 3, nodes.first()));
+    nodes.push(mirror(&directory, 2, 3, nodes.first()));
+    expect_values(&nodes[0], 150);
+    expect_origin(&nodes[0], 2);
 }

@@ -8,5 +8,6 @@
 mod feeds;
 mod http;
 mod operating;
+mod promotion;
 mod readers;
 mod world;

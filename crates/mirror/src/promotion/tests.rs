@@ -567,3 +567,109 @@ fn without_majority_the_furthest_mirror_that_answers_is_continued_and_the_old_or
     assert_eq!(mirror.take(&packet, 0), Err(MirrorError::Promised { promised: 2, known: 1 }));
     assert!(mirror.begin(&opening, empty).is_err(), "it takes part for no earlier origin");
 }
+
+fn event_of(number: u64) -> Event {
+    let text = format!(r#"{{"stream":"s","number":{number},"key":"k{number}","type":"t"}}"#);
+    Event::from_json(&text, None, &LIMITS).unwrap()
+}
+
+/// An origin of epoch 1 with two copies, and three mirrors that follow it.
+struct Trio {
+    origin: Origin,
+    opening: Opening,
+    mirrors: Vec<Follower<KeyedState>>,
+    offered: u64,
+}
+
+impl Trio {
+    fn new() -> Self {
+        let begin = Cut { epoch: 1, position: 0 };
+        let mut origin = Origin::new(begin, rules(), Functions::new(), LIMITS, 1).unwrap().with_copies(2);
+        let stream = StreamId { origin: 1, sequence: 1 };
+        let opening = Opening { stream, epoch: 1, past: Lineage::default(), candidate: None };
+        let mut mirrors: Vec<_> = (0..3).map(|number| follower(number, 3, Promise::default())).collect();
+        mirrors.iter_mut().for_each(|mirror| mirror.begin(&opening, empty).unwrap());
+        origin.handle_mirrors(Instant::START, 0..3);
+        Self { origin, opening, mirrors, offered: 0 }
+    }
+
+    /// Offers two events, which end in a checkpoint, and returns the last acknowledged one.
+    fn offer(&mut self) -> u64 {
+        for _ in 0..2 {
+            self.offered += 1;
+            self.origin.offer(Instant::START, event_of(self.offered)).unwrap();
+        }
+        let mut packets = 0;
+        while let Some(outgoing) = self.origin.poll_packet(Instant::START, 0) {
+            packets += 1;
+            assert!(packets < 20, "it sends without end");
+            for mirror in &mut self.mirrors {
+                if let Ok(Followed::Votes(vote)) = mirror.take(&outgoing.packet, 0) {
+                    self.origin.handle_votes(Instant::START, &vote, &[]);
+                }
+            }
+        }
+        self.origin.advance_acknowledged();
+        self.origin.acknowledged().next().map_or(0, |(_, number)| number)
+    }
+
+    /// A candidate takes the promises of these mirrors.
+    fn stand(&mut self, promise: Promise, mirrors: &[u32]) -> Election {
+        let mut election = Election::new(promise, 3, 2).unwrap().automatic();
+        for &number in mirrors {
+            let mirror = &mut self.mirrors[number as usize];
+            mirror.promise(promise, 3).unwrap();
+            election.take(Pledge { mirror: number, log: mirror.pledged(), is_durable: true });
+        }
+        election
+    }
+}
+
+#[test]
+fn origin_goes_on_without_a_mirror_whose_candidate_died() {
+    let mut feed = Trio::new();
+    assert_eq!(feed.offer(), 2);
+    drop(feed.stand(Promise { epoch: 2, candidate: 1 }, &[0]));
+    assert_eq!(feed.offer(), 4, "two mirrors are left, as many as the copies");
+}
+
+#[test]
+fn later_candidate_wins_over_promises_that_a_dead_candidate_has_left() {
+    let mut feed = Trio::new();
+    assert_eq!(feed.offer(), 2);
+    // It has won, and dies before it opens a stream.
+    let first = feed.stand(Promise { epoch: 2, candidate: 1 }, &[0, 1]);
+    assert_eq!(first.elected().unwrap().log.standing, Standing { adopted: 1, position: 2 });
+    drop(first);
+    assert_eq!(feed.offer(), 2, "one mirror is left for the old origin, fewer than the copies");
+    let again = Promise { epoch: 2, candidate: 2 };
+    assert_eq!(
+        feed.mirrors[0].promise(again, 3),
+        Err(PromiseRefusal::Later { asked: 2, known: 2 }),
+        "the dead candidate may have been elected in this epoch"
+    );
+    let promise = Promise { epoch: 3, candidate: 2 };
+    let elected = feed.stand(promise, &[0, 1]).elected().unwrap();
+    assert_eq!(elected.log.standing, Standing { adopted: 1, position: 2 });
+    let stream = StreamId { origin: 2, sequence: 1 };
+    let opening = Opening { stream, epoch: 3, past: elected.past(), candidate: Some(2) };
+    // With the new origin's stream, they leave the old one's.
+    for mut mirror in std::mem::take(&mut feed.mirrors) {
+        mirror.begin(&opening, empty).unwrap();
+        assert!(mirror.begin(&feed.opening, empty).is_err(), "no mirror goes back to the old origin");
+    }
+    feed.origin.handle_mirrors(Instant::START, []);
+    assert_eq!(feed.offer(), 2, "the old origin acknowledges nothing more");
+}
+
+#[test]
+fn standby_stands_once_too_few_mirrors_hear_the_origin_for_an_acknowledgement() {
+    assert!(!may_stand(&[6_000, 100, 100], 5_000, 3, 2), "the origin has its two copies");
+    assert!(
+        may_stand(&[6_000, 6_000, 100], 5_000, 3, 2),
+        "the origin has one copy, and acknowledges nothing"
+    );
+    assert!(!may_stand(&[6_000], 5_000, 3, 2), "one mirror elects nobody");
+    assert!(may_stand(&[6_000, 5_000], 5_000, 3, 2));
+    assert!(!may_stand(&[], 0, 0, 1), "no mirror is in sight");
+}

@@ -209,13 +209,6 @@ impl Loop {
                 }
             }
             EndpointEvent::Missed { first, last } => {
-                let rest = {
-                    let mut streams = self.streams.borrow_mut();
-                    streams.endpoints.get_mut(&(stream, endpoint)).and_then(|seat| seat.untold.rest())
-                };
-                if let Some(sequence) = rest {
-                    self.feed(Input::Command(Command::EndpointTook { stream, endpoint, sequence }));
-                }
                 self.call_endpoint(stream, endpoint, |it, outlet| it.missed(outlet, Missed { first, last }));
             }
             EndpointEvent::Settled { bytes } => {
@@ -324,7 +317,7 @@ impl Loop {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint))
-                && !seat.untold.note(sequence, packets, bytes, seat.acknowledge_bytes)
+                && !seat.untold.note(packets, bytes, seat.acknowledge_bytes)
             {
                 return;
             }

@@ -192,9 +192,6 @@ impl EndpointStream {
             }
             Arrived::Missed(missed) => {
                 self.missed += missed.packets();
-                if let Some(sequence) = self.untold.rest() {
-                    self.tell_taken(sequence);
-                }
                 Some(missed)
             }
         }
@@ -209,15 +206,11 @@ impl EndpointStream {
 
     /// Counts a taken packet, and tells core now and then.
     fn note_taken(&mut self, packet: &Packet) {
-        let (sequence, bytes) = (packet.sequence, packet.payload.len() as u64);
-        if self.untold.note(sequence, 1, bytes, self.out.opening.acknowledge_bytes) {
-            self.tell_taken(sequence);
+        let Opening { stream, endpoint, acknowledge_bytes, ref handle, .. } = self.out.opening;
+        if self.untold.note(1, packet.payload.len() as u64, acknowledge_bytes) {
+            let sequence = packet.sequence;
+            handle.stream_ask(StreamAsk::EndpointTook { stream, endpoint, sequence });
         }
-    }
-
-    fn tell_taken(&self, sequence: u64) {
-        let Opening { stream, endpoint, ref handle, .. } = self.out.opening;
-        handle.stream_ask(StreamAsk::EndpointTook { stream, endpoint, sequence });
     }
 
     /// Takes the endpoint out of the stream. Waves list it as missing with the reason `why`, until the
