@@ -31,6 +31,22 @@ pub(crate) enum Pressed {
     Resized,
 }
 
+impl Pressed {
+    /// The action of a command; `None` if a key has none.
+    pub(crate) fn action<A>(
+        self,
+        quit: A,
+        redraw: A,
+        of_key: impl FnOnce(KeyCode) -> Option<A>,
+    ) -> Option<A> {
+        match self {
+            Self::Key(code) => of_key(code),
+            Self::Quit => Some(quit),
+            Self::Resized => Some(redraw),
+        }
+    }
+}
+
 /// Reads an event of the terminal; `None` if it concerns no command.
 pub(crate) fn pressed(event: &Event) -> Option<Pressed> {
     match event {

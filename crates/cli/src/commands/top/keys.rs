@@ -16,11 +16,7 @@ pub(crate) const KEYS: [Key; 6] = [
 
 /// The action; `None` if there is none.
 pub(crate) fn action(pressed: Pressed) -> Option<Action> {
-    match pressed {
-        Pressed::Key(code) => of_key(code),
-        Pressed::Quit => Some(Action::Quit),
-        Pressed::Resized => Some(Action::Redraw),
-    }
+    pressed.action(Action::Quit, Action::Redraw, of_key)
 }
 
 fn of_key(code: KeyCode) -> Option<Action> {
