@@ -7,7 +7,7 @@ use super::message::{StreamMessage, StreamNews, StreamSettled};
 use super::spec::StreamEvent;
 use super::state::{Filter, StreamState};
 use super::tags::TagRuns;
-use crate::error::Missing;
+use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
@@ -48,6 +48,12 @@ impl<P: Payload> StreamState<P> {
         let has_heard_all = news.epoch >= child.more.place.epoch;
         let begins = core::mem::replace(&mut child.more.place.begins, false);
         let lacks_some = is_first && self.down.forgotten_upto() > news.received;
+        if lacks_some && !begins && self.terms.spec.lag_bytes_max.is_none() {
+            // Packets that went down while it was away are gone, and it would miss them without knowing. As a lost node it
+            // begins anew.
+            self.give_up(cx, now, at, &Reason::Late, true);
+            return Ok(());
+        }
         if lacks_some && (begins || news.hears_missed) {
             child.more.place.first_tag = self.down.tag_max.saturating_add(1);
         }

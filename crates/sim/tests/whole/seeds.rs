@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 42] = [
+const KEPT: [(&str, &str); 43] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -139,6 +139,10 @@ const KEPT: [(&str, &str); 42] = [
     (
         "packet_that_was_not_kept",
         "a mirror that waited for a snapshot forgot that it had not kept a large packet, and took an older snapshot for current",
+    ),
+    (
+        "missed_while_it_was_away",
+        "a node got another parent after a split, kept its life, and missed without knowing a packet that nobody kept for it",
     ),
     (
         "replaced_by_a_held_event",
