@@ -50,7 +50,7 @@ impl<P: Payload> StreamState<P> {
             if self.roll.is_opening || self.window.unsettled_bytes >= self.terms.window_bytes {
                 return;
             }
-            let Some((lane, key)) = self.row.ready.pop_front() else { return };
+            let Some((lane, key)) = self.row.ready.pop() else { return };
             let Some(slot) = take_slot(self, lane, key) else { continue };
             let is_idle = slot.parts.resting().is_empty() && self.row.carried.is_empty();
             if self.terms.spec.up_filter.is_empty() || is_idle {

@@ -340,9 +340,12 @@ fn trim_opened<P: Payload>(state: &mut StreamState<P>) {
 
 /// Marks a slot as ready: it is not waited for any more.
 pub(crate) fn make_ready<P: Payload>(state: &mut StreamState<P>, lane: u32, at: usize) {
-    let slot = &mut state.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
+    let waves = state.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot");
+    let slot = &mut waves.slots[at];
     slot.is_ready = true;
-    state.row.ready.push_back((lane, slot.key));
+    let bytes: usize = slot.parts.resting().iter().map(|part| part.payload.len()).sum();
+    let (bytes, credit_bytes) = (bytes.max(PACKET_BYTES), state.terms.window_bytes);
+    state.row.ready.push((lane, slot.key), bytes, credit_bytes, &mut waves.ready_upto);
 }
 
 /// Takes a slot out of its lane. Its bytes no longer count as waiting.

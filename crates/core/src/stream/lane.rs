@@ -158,12 +158,14 @@ pub(crate) struct Lane<P> {
     /// Settled by the front-end, but not passed on to the children because the filter here still holds
     /// something.
     pub(crate) withheld: TagRuns,
+    /// The end of its last ready wave; see [`Ready`](super::ready::Ready).
+    pub(crate) ready_upto: u64,
 }
 
 impl<P> Default for Lane<P> {
     fn default() -> Self {
         let (settled, withheld) = (TagRuns::new(), TagRuns::new());
-        Self { slots: VecDeque::new(), sent: ByKey::default(), settled, withheld }
+        Self { slots: VecDeque::new(), sent: ByKey::default(), settled, withheld, ready_upto: 0 }
     }
 }
 

@@ -20,6 +20,7 @@
 //! - **Memory is bounded.** A window of bytes at each node and each endpoint bounds what is sent and not
 //!   settled. It also bounds packets that the front-end sent down until the endpoints acknowledge them. A
 //!   receiver that stops reading therefore stops its senders.
+//! - **Endpoints share the way up** in do-not-wait mode, wherever they sit (`ready`).
 //! - **An endpoint that lags holds up nobody**, if the stream has a lag limit: packets pass over it, and it is told
 //!   which (`lag`).
 //! - **A silent node blocks the others only for a short time.** If a child gives no sign of life, its parent
@@ -31,8 +32,8 @@
 //! Modules: [`spec`] and [`error`] say what a stream is and why it ends; [`message`] has the messages between
 //! nodes; `state` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
 //! [`places`], `layout`, `seating` and `given` lay out the tree; every input arrives at `desk`; `open`,
-//! `reseat`, `news` and `close` begin, change and end it; `gather`, `late`, `filtering`, `emit` and
-//! `settle` are the way up; `down`, `descent`, `taken` and `lag` are the way down; `repair` and `report` handle lost and returning nodes;
+//! `reseat`, `news` and `close` begin, change and end it; `gather`, `late`, `ready`, `filtering`,
+//! `emit` and `settle` are the way up; `down`, `descent`, `taken` and `lag` are the way down; `repair` and `report` handle lost and returning nodes;
 //! `front` and `endpoint` are the two ends; [`operator`] fetches filters that a node was not built with;
 //! [`tags`] has sets of tags; [`work`] reports the sizes of a node's state.
 
@@ -57,6 +58,7 @@ mod news;
 mod open;
 pub mod operator;
 pub mod places;
+mod ready;
 mod repair;
 mod report;
 mod reseat;

@@ -6,6 +6,7 @@ use super::descent::{Descent, Down};
 use super::lane::{Lane, Piece, Slot};
 use super::layout::Layout;
 use super::places::SeatNumber;
+use super::ready::Ready;
 use super::roll::Cohort;
 use super::spec::{FilterRun, Source, StreamEvent, StreamSpec, Synchronisation};
 use super::tags::TagRuns;
@@ -161,7 +162,7 @@ pub(crate) struct Roll {
 #[derive(Debug)]
 pub(crate) struct Row<P> {
     pub(crate) lanes: BTreeMap<u32, Lane<P>>,
-    pub(crate) ready: VecDeque<(u32, u64)>,
+    pub(crate) ready: Ready,
     /// Waves of lane 0 in the order in which they began. Some of them may be ready, or gone.
     pub(crate) opened: VecDeque<(Instant, u64)>,
     /// Pieces that filters of lost nodes may have kept, for the next run of the filter here.
@@ -247,7 +248,7 @@ impl<P: Payload> StreamState<P> {
             },
             row: Row {
                 lanes: BTreeMap::new(),
-                ready: VecDeque::new(),
+                ready: Ready::default(),
                 opened: VecDeque::new(),
                 carried: Vec::new(),
                 tag_max: 0,

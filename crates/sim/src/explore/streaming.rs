@@ -12,8 +12,6 @@ use treefold_core::tree::shape::Shape;
 /// Packets that a window must hold besides those of the time-outs: the packet that is being filled, and the
 /// one before it.
 const PACKETS_BESIDE: u64 = 2;
-/// Most levels from which packets still reach the front-end in do-not-wait mode if windows are full.
-const FAIR_LEVELS: u64 = 10;
 
 /// A stream over the scenario's service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,10 +148,6 @@ impl PlannedStream {
     /// level. If it does not, endpoints wait for room and skip buckets. Two groups of endpoints that skip
     /// different buckets never meet in a wave: each wave waits in vain for the other group, and so both
     /// groups go on waiting for room.
-    ///
-    /// In do-not-wait mode, a node with a full window forwards as much from each of its own endpoints as from
-    /// each child. Few packets then climb from far down a chain, unless the window holds a packet of every
-    /// endpoint.
     pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
         let (Some(every_us), Some(window)) = (self.every_us, self.window_bytes) else { return false };
         let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;
@@ -163,8 +157,7 @@ impl PlannedStream {
                 let waves = self.climbs_for_us(scenario) / every_us.max(1) + PACKETS_BESIDE;
                 window < waves.saturating_mul(if self.folds { packet_bytes } else { of_everyone })
             }
-            Mode::DoNotWait => levels(self.shape, scenario.nodes) > FAIR_LEVELS && window < of_everyone,
-            Mode::WaitForAll => false,
+            Mode::DoNotWait | Mode::WaitForAll => false,
         }
     }
 

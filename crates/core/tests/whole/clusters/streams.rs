@@ -17,6 +17,7 @@ use treefold_core::stream::message::{StreamMessage, StreamNews, StreamUp};
 use treefold_core::stream::{StreamError, StreamEvent, StreamOptions, StreamWave, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
+use treefold_core::tree::shape::Shape;
 use treefold_sim::world::ink::Ink;
 
 const WAIT_FOR_ALL: Synchronisation = Synchronisation::WaitForAll;
@@ -502,4 +503,21 @@ fn a_second_stream_under_an_open_number_is_refused() {
     cluster.close(0, request);
     cluster.run_for(Duration::from_millis(100));
     assert!(cluster.nodes().all(|node| node.open_work().streams == 0), "it is closed by its number");
+}
+
+/// If nodes served first who comes first, 36 packets of the last endpoint and 8,334 of the first would get through.
+#[test]
+fn endpoints_at_the_end_of_a_chain_are_heard_although_all_send_too_much() {
+    let mut stream = pushing(DO_NOT_WAIT, Duration::from_micros(200), u64::MAX);
+    stream.options.shape = Shape::Chain;
+    stream.options.window_bytes = Some(32 * 1024);
+    stream.play.reads_for = Some(Duration::from_micros(200));
+    let mut cluster = Cluster::new(&Plan::default());
+    let (request, _) = cluster.open_wholly(0, &stream);
+    cluster.run_for(Duration::from_secs(5));
+    cluster.assert_honest_stream(request);
+    let came = tags_by_endpoint(&cluster.waves(request));
+    let counts: Vec<usize> = (0..16).map(|endpoint| came.get(&endpoint).map_or(0, Vec::len)).collect();
+    let mean = counts.iter().sum::<usize>() / counts.len();
+    assert!(counts.iter().all(|&count| 2 * count >= mean), "{counts:?}");
 }
