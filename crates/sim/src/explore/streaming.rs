@@ -12,6 +12,8 @@ use treefold_core::tree::shape::Shape;
 /// Packets that a window must hold besides those of the time-outs: the packet that is being filled, and the
 /// one before it.
 const PACKETS_BESIDE: u64 = 2;
+/// Most levels from which packets still reach the front-end in do-not-wait mode if windows hold only a few packets.
+const FAIR_LEVELS: u64 = 10;
 
 /// A stream over the scenario's service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,16 +150,21 @@ impl PlannedStream {
     /// level. If it does not, endpoints wait for room and skip buckets. Two groups of endpoints that skip
     /// different buckets never meet in a wave: each wave waits in vain for the other group, and so both
     /// groups go on waiting for room.
+    ///
+    /// In do-not-wait mode, a node shares its window among the endpoints below. A child whose window holds two packets
+    /// can use two thirds of its parent's at most, because it has to wait for settlements. So at the end of a long
+    /// chain next to nothing is left, unless windows hold a packet of every endpoint.
     pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
-        let (Some(every_us), Some(window)) = (self.every_us, self.window_bytes) else { return false };
+        let Some(window) = self.window_bytes else { return false };
         let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;
         let of_everyone = packet_bytes * u64::from(scenario.partitions);
         match self.mode {
-            Mode::TimeOut(_) => {
+            Mode::TimeOut(_) => self.every_us.is_some_and(|every_us| {
                 let waves = self.climbs_for_us(scenario) / every_us.max(1) + PACKETS_BESIDE;
                 window < waves.saturating_mul(if self.folds { packet_bytes } else { of_everyone })
-            }
-            Mode::DoNotWait | Mode::WaitForAll => false,
+            }),
+            Mode::DoNotWait => levels(self.shape, scenario.nodes) > FAIR_LEVELS && window < of_everyone,
+            Mode::WaitForAll => false,
         }
     }
 

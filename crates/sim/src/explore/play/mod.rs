@@ -36,8 +36,10 @@ use treefold_core::time::{Duration, Instant};
 const EXIT_AFTER: Duration = Duration::from_millis(200);
 /// Time between two checks whether the world is at rest, or whether all nodes see each other.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Most steps of a play. A play with more steps counts as an endless loop.
+/// Most steps of a play, and how many more it may take for each simulated second. A play with more steps counts as an
+/// endless loop.
 const STEPS_MAX: u64 = 3_000_000;
+const STEPS_PER_S: u64 = 50_000;
 /// Number of seeds that a node gets to join.
 const SEEDS: usize = 3;
 
@@ -292,8 +294,10 @@ impl<'a> Stage<'a> {
         for at in self.watch.inspection.take_drained() {
             self.exits.push((self.world.now() + EXIT_AFTER, at));
         }
-        if self.steps > STEPS_MAX {
-            let says = Err(format!("the scenario did not end within {STEPS_MAX} steps"));
+        let steps_max =
+            STEPS_MAX + STEPS_PER_S * (Instant::START.until(self.world.now()).as_micros() / 1_000_000);
+        if self.steps > steps_max {
+            let says = Err(format!("the scenario did not end within {steps_max} steps"));
             self.watch.inspection.hold("comes_to_an_end", self.world.now(), None, None, says);
         }
         if self.watch.inspection.found().is_some() { Err(Found) } else { Ok(()) }
