@@ -1,52 +1,56 @@
-//! Joining: a mirror that lacks events asks the other mirrors for a snapshot.
+//! Joining: a mirror that lacks events asks the other mirrors for a snapshot, part by part.
 
 use crate::mirror::Shared;
 use crate::reading::SNAPSHOT;
-use bytes::Bytes;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use treefold::operators::Raw;
 use treefold::{Client, PartitionSet};
+use treefold_mirror::Cut;
+use treefold_mirror::joining::{Arrived, Arriving, JoinError};
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::snapshot::Snapshot;
 
-/// Time that one mirror has for its snapshot in the first round. It doubles after each round in which none gave one:
-/// with a fixed time, a mirror would wait for ever for a snapshot that takes longer.
-const SNAPSHOT_WITHIN: Duration = Duration::from_secs(30);
-/// The longest time that one mirror has for its snapshot.
-const SNAPSHOT_WITHIN_MAX: Duration = Duration::from_secs(480);
-/// Time between two rounds in which no mirror had a snapshot.
+/// Time that one mirror has for a part of its snapshot in the first round. It doubles after each round in which none gave
+/// a snapshot: with a fixed time, a mirror would wait for ever for one that takes longer.
+const PART_WITHIN: Duration = Duration::from_secs(30);
+/// The longest time that one mirror has for a part.
+const PART_WITHIN_MAX: Duration = Duration::from_secs(480);
+/// Time between two rounds in which no mirror had a snapshot, and between two asks for one that is being encoded.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Asks the other mirrors of the feed, in turn, until one gives a snapshot of `epoch` that is at `position` or
-/// after it.
-pub(crate) async fn fetch(
-    client: Client,
-    shared: Arc<Shared>,
-    epoch: u32,
-    position: u64,
-) -> Snapshot<KeyedState> {
+/// The reason why a mirror has given no snapshot.
+#[derive(Debug, thiserror::Error)]
+enum NotGiven {
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] treefold::Error),
+    /// The asked mirror has no snapshot, or is not there.
+    #[error("{0}")]
+    Missing(String),
+    /// It has been encoding for too long.
+    #[error("it has been encoding its snapshot for more than {0:?}")]
+    Encoding(Duration),
+    /// The part cannot be used.
+    #[error(transparent)]
+    Part(#[from] JoinError),
+    /// The part could not be read here.
+    #[error("the reading of a part failed: {0}")]
+    Reading(#[from] tokio::task::JoinError),
+}
+
+/// Asks the other mirrors of the feed, in turn, until one has given a snapshot of the epoch of `needed` that is at its
+/// position or after it.
+pub(crate) async fn fetch(client: Client, shared: Arc<Shared>, needed: Cut) -> Snapshot<KeyedState> {
     let (feed, others) = (&shared.options.feed, shared.others());
-    let (mut is_told, mut within) = (false, SNAPSHOT_WITHIN);
+    let (mut is_told, mut within) = (false, PART_WITHIN);
     loop {
         for &other in &others {
-            let given = client
-                .call::<Raw>(&format!("{feed}/{SNAPSHOT}"), &Raw(Bytes::new()))
-                .partitions(PartitionSet::from_iter([other]))
-                .deadline(within)
-                .await;
-            match given.map(|reply| (reply.value, reply.missing)) {
-                Ok((Some(Raw(bytes)), _)) => match read(&shared, bytes).await {
-                    Ok(snapshot) if snapshot.cut.epoch == epoch && snapshot.cut.position >= position => {
-                        return snapshot;
-                    }
-                    Ok(snapshot) => tracing::debug!(%feed, other, cut = %snapshot.cut, "an old snapshot"),
-                    Err(error) => tracing::warn!(%feed, other, %error, "an invalid snapshot"),
-                },
-                Ok((None, missing)) => {
-                    let reason = missing.first().map(|missing| missing.reason.to_string());
-                    tracing::debug!(%feed, other, reason, "no snapshot");
+            match fetch_from(&client, &shared, other, needed, within).await {
+                Ok(snapshot) => return snapshot,
+                Err(error @ (NotGiven::Part(_) | NotGiven::Reading(_))) => {
+                    tracing::warn!(%feed, other, %error, "an invalid snapshot");
                 }
                 Err(error) => tracing::debug!(%feed, other, %error, "no snapshot"),
             }
@@ -60,16 +64,44 @@ pub(crate) async fn fetch(
     }
 }
 
-/// The time for the next round.
-fn longer(within: Duration) -> Duration {
-    (within * 2).min(SNAPSHOT_WITHIN_MAX)
+/// Takes the snapshot of one mirror. `within` is the time for each part.
+async fn fetch_from(
+    client: &Client,
+    shared: &Arc<Shared>,
+    other: u32,
+    needed: Cut,
+    within: Duration,
+) -> Result<Snapshot<KeyedState>, NotGiven> {
+    let options = &shared.options;
+    let service = format!("{}/{SNAPSHOT}", options.feed);
+    let mut arriving = Arriving::new(needed, options.empty_state(), &options.limits);
+    let mut asked_at = Instant::now();
+    loop {
+        let ask = Raw(arriving.ask().write());
+        let call = client.call::<Raw>(&service, &ask).partitions(PartitionSet::from_iter([other]));
+        let reply = call.deadline(within).await?;
+        let Some(Raw(part)) = reply.value else {
+            let reason = reply.missing.first().map_or_else(String::new, |missing| missing.reason.to_string());
+            return Err(NotGiven::Missing(reason));
+        };
+        if part.is_empty() {
+            if asked_at.elapsed() >= within {
+                return Err(NotGiven::Encoding(within));
+            }
+            tokio::time::sleep(RETRY_AFTER).await;
+            continue;
+        }
+        match spawn_blocking(move || arriving.take(&part)).await?? {
+            Arrived::More(more) => arriving = *more,
+            Arrived::Whole(snapshot) => return Ok(*snapshot),
+        }
+        asked_at = Instant::now();
+    }
 }
 
-/// Decodes a snapshot on a thread that may work for long.
-async fn read(shared: &Arc<Shared>, bytes: Bytes) -> Result<Snapshot<KeyedState>, String> {
-    let shared = Arc::clone(shared);
-    let reading = spawn_blocking(move || Snapshot::read(&bytes, shared.options.empty_state()));
-    reading.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+/// The time for the next round.
+fn longer(within: Duration) -> Duration {
+    (within * 2).min(PART_WITHIN_MAX)
 }
 
 #[cfg(test)]
@@ -78,7 +110,7 @@ mod tests {
 
     #[test]
     fn time_for_a_snapshot_grows_up_to_its_limit() {
-        let rounds: Vec<u64> = std::iter::successors(Some(SNAPSHOT_WITHIN), |&within| Some(longer(within)))
+        let rounds: Vec<u64> = std::iter::successors(Some(PART_WITHIN), |&within| Some(longer(within)))
             .map(|time| time.as_secs())
             .take(6)
             .collect();

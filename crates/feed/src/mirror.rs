@@ -421,7 +421,8 @@ impl<'a> Following<'a> {
         }
         let MirrorOptions { feed, number, .. } = &self.shared.options;
         tracing::info!(%feed, mirror = number, position, "taking a snapshot");
-        self.fetching = Some(Box::pin(fetch(self.client.clone(), Arc::clone(self.shared), epoch, position)));
+        self.fetching =
+            Some(Box::pin(fetch(self.client.clone(), Arc::clone(self.shared), Cut { epoch, position })));
     }
 
     fn restore(&mut self, snapshot: Snapshot<KeyedState>) -> Result<(), String> {
@@ -430,6 +431,14 @@ impl<'a> Following<'a> {
             match held.restore(snapshot, &self.shared.options.limits) {
                 // If the candidate gives up, the next packet asks for a snapshot again.
                 Err(RestoreError::Packet(MirrorError::Promised { .. })) => return Ok(()),
+                // The mirror could not keep all packets meanwhile, and needs a newer snapshot.
+                Err(error @ RestoreError::Old { .. }) => {
+                    drop(held);
+                    let MirrorOptions { feed, number, .. } = &self.shared.options;
+                    tracing::warn!(%feed, mirror = number, %error, "asking again");
+                    self.fetch_if_needed();
+                    return Ok(());
+                }
                 restored => restored.map_err(|error| error.to_string())?,
             }
             held.mirror().cut()

@@ -1,13 +1,15 @@
 //! Calls to a feed's mirrors: the values of keys, the state of each mirror, and snapshots for mirrors that join.
 
 use crate::mirror::Shared;
+use crate::serving::asked;
 use serde::{Deserialize, Serialize};
 use treefold::operators::{OperatorError, Raw, Result};
 use treefold::{Aggregation, Partition, Service};
+use treefold_mirror::joining::{Ask, PART_BYTES};
 
 /// The aggregation by which mirrors give their state.
 pub(crate) const STATUS: &str = "status";
-/// The aggregation by which a mirror gives its snapshot.
+/// The aggregation by which a mirror gives a part of its snapshot.
 pub(crate) const SNAPSHOT: &str = "snapshot";
 
 /// Most keys of one call.
@@ -134,17 +136,20 @@ impl Aggregation for Reporting {
     }
 }
 
-/// Gives a mirror's snapshot to one that joins. A call asks one mirror, so nothing is folded.
+/// Gives a part of a mirror's snapshot to one that joins. A call asks one mirror, so nothing is folded.
+///
+/// The part is empty if the snapshot is being encoded. The joining mirror asks again.
 struct Giving;
 
 impl Aggregation for Giving {
     type Params = Raw;
     type Partial = Raw;
 
-    fn local(&self, partition: &Partition, _: &Raw) -> Result<Raw> {
-        let shared = partition.data_as::<Shared>()?;
-        let snapshot = shared.current()?.mirror().snapshot();
-        Ok(Raw(snapshot.write(shared.options.limits.piece_bytes)))
+    fn local(&self, partition: &Partition, Raw(ask): &Raw) -> Result<Raw> {
+        let ask = Ask::read(ask)?;
+        let encoded = asked(&partition.data_shared::<Shared>()?, ask)?;
+        let part = encoded.map(|encoded| encoded.part(ask.item(), PART_BYTES)).transpose()?;
+        Ok(Raw(part.unwrap_or_default()))
     }
 
     fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw> {

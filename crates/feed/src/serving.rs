@@ -37,6 +37,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use treefold::operators::OperatorError;
+use treefold_mirror::joining::Ask;
 use treefold_mirror::keyed::FrozenKeys;
 use treefold_mirror::message::Refusal;
 use treefold_mirror::reader::{Encoded, Snapshots, encode};
@@ -211,6 +213,20 @@ impl Drop for Encoding {
             None => self.0.serving.snapshots().give_up(),
         }
         finished.send_modify(|count| *count += 1);
+    }
+}
+
+/// The snapshot for a mirror that joins. Encodes it here, unless it is there. `None` if another thread encodes one.
+pub(crate) fn asked(shared: &Arc<Shared>, ask: Ask) -> Result<Option<Arc<Encoded>>, OperatorError> {
+    loop {
+        let held = shared.current()?;
+        let mut snapshots = shared.serving.snapshots();
+        if let Some(encoded) = snapshots.asked(ask, held.mirror())? {
+            return Ok(Some(encoded));
+        }
+        let Some(frozen) = snapshots.poll_job(held.mirror()) else { return Ok(None) };
+        drop((snapshots, held));
+        Encoding(Arc::clone(shared), None).run(&frozen);
     }
 }
 

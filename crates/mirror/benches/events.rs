@@ -25,6 +25,7 @@ use treefold_mirror::rules::RuleFile;
 use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::select::Functions;
 use treefold_mirror::snapshot::Snapshot;
+use treefold_mirror::state::Frozen;
 use treefold_mirror::{Cut, Event, Fields, MirrorLimits, Name};
 
 const EVENTS: u64 = 200_000;
@@ -129,7 +130,7 @@ fn round(rules: &str, events: &[Event]) -> Measured {
     let snapshot = mirror.snapshot();
     let freeze_ms = begun.elapsed().as_secs_f64() * 1e3;
     let begun = Clock::now();
-    black_box(snapshot.pieces(60 << 10));
+    black_box(snapshot.state.encode(60 << 10));
     let encode_ms = begun.elapsed().as_secs_f64() * 1e3;
     Measured { origin_ns, mirror_ns, mirrored, freeze_ms, encode_ms }
 }

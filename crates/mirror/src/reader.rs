@@ -19,6 +19,7 @@
 //!   half of the lag that a reader may have.
 
 use crate::filter::Filter;
+use crate::joining::{Ask, AskError};
 use crate::keyed::first_key;
 use crate::limits::MirrorLimits;
 use crate::mirror::{Mirror, ResumeError};
@@ -78,13 +79,13 @@ pub enum Given {
     Lagging(ResumeError),
 }
 
-/// The snapshots of one mirror for its readers.
+/// The snapshots of one mirror, for its readers and for mirrors that join.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     /// The newest last.
     kept: VecDeque<Arc<Encoded>>,
     is_encoding: bool,
-    /// A reader waits for a snapshot.
+    /// A reader or a joining mirror waits for a snapshot.
     is_wanted: bool,
     /// Bytes of the newest snapshot.
     newest_bytes: u64,
@@ -216,7 +217,34 @@ impl Snapshots {
         fresh
     }
 
-    /// A frozen state to encode with [`encode`], if readers wait for it. The caller hands the result to
+    /// The snapshot for a mirror that joins. `None` if it must be encoded first: the mirror asks again.
+    ///
+    /// # Errors
+    /// If the asked mirror can't have it.
+    pub fn asked<S: State>(
+        &mut self,
+        ask: Ask,
+        mirror: &Mirror<S>,
+    ) -> Result<Option<Arc<Encoded>>, AskError> {
+        let mut newest_first = self.kept.iter().rev();
+        match ask {
+            Ask::Next(cut, _) => {
+                let found = newest_first.find(|kept| kept.cut == cut).cloned();
+                found.map(Some).ok_or(AskError::Gone(cut))
+            }
+            Ask::Begin(needed) => {
+                let is_behind = |cut: Cut| cut.epoch != needed.epoch || cut.position < needed.position;
+                if is_behind(mirror.cut()) {
+                    return Err(AskError::Behind { known: mirror.cut(), needed });
+                }
+                let found = newest_first.find(|kept| !is_behind(kept.cut)).cloned();
+                self.is_wanted |= found.is_none();
+                Ok(found)
+            }
+        }
+    }
+
+    /// A frozen state to encode with [`encode`], if somebody waits for it. The caller hands the result to
     /// [`finish`](Self::finish). One is being encoded at a time.
     pub fn poll_job<S: State>(&mut self, mirror: &Mirror<S>) -> Option<Snapshot<S::Frozen>> {
         if !self.is_wanted || self.is_encoding {
@@ -251,7 +279,7 @@ impl Snapshots {
 
 /// Encodes a frozen state. This takes a millisecond for about 10,000 keys, so it belongs on a worker.
 pub fn encode<F: Frozen>(snapshot: &Snapshot<F>, limits: &MirrorLimits) -> Encoded {
-    snapshot.with_state(snapshot.pieces(limits.piece_bytes).into())
+    snapshot.with_state(snapshot.state.encode(limits.piece_bytes).into())
 }
 
 #[cfg(test)]

@@ -44,8 +44,9 @@ use smallvec::SmallVec;
 
 /// The smallest lag limit of a stream.
 pub(crate) const LAG_BYTES_LEAST: u64 = 1 << 10;
-/// Taken bytes are acknowledged after the window over this, if the stream has no lag limit.
-const ACKNOWLEDGE_SHARE: u64 = 16;
+/// Taken bytes are acknowledged after the window over this, at the latest. So an endpoint may withhold the acknowledgement
+/// of fewer bytes for as long as it gets no more.
+pub const ACKNOWLEDGE_SHARE: u64 = 16;
 /// A share of the limit, over this, is what a node or an endpoint may have taken without an acknowledgement, and what
 /// moves before a node looks for laggards.
 const STEP_SHARE: u64 = 8;

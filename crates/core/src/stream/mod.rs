@@ -73,6 +73,7 @@ mod taken;
 pub mod work;
 
 pub use error::StreamError;
+pub use lag::ACKNOWLEDGE_SHARE;
 pub use lane::PACKET_BYTES;
 pub use operator::OperatorId;
 pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};

@@ -4,11 +4,12 @@ use crate::world::{event, rows, start_mirror, start_origin, start_origin_of, unt
 use std::path::Path;
 use std::time::Duration;
 use treefold::{Client, Node};
+use treefold_core::limits::Limits;
 use treefold_feed::{OfferError, Origin, OriginOptions};
 use treefold_journal::{Journal, Options, Segments};
-use treefold_mirror::Cut;
 use treefold_mirror::origin::Refusal;
 use treefold_mirror::rules::RuleFile;
+use treefold_mirror::{Cut, Event, MirrorLimits};
 
 /// Starts an origin that continues after the journal in a directory.
 async fn start_origin_with(journal: &Path, client: &Client, rules: &str) -> Origin {
@@ -195,4 +196,25 @@ async fn origin_that_restarts_continues_after_its_journal() {
         let newest = (1..=number).rev().find(|number| format!("DL{}", number % 100) == *row.key).unwrap();
         assert_eq!(row.fields.value("at"), event(newest).fields.value("at"), "{}", row.key);
     }
+}
+
+/// A payload has 64 MiB at most, so such a state comes in parts.
+#[tokio::test]
+async fn mirror_joins_a_feed_whose_state_is_larger_than_the_largest_payload() {
+    const KEYS: u64 = 18;
+    let (first, a) = start_mirror(0, 2, None).await;
+    let origin = start_origin(&first.client(), "").await;
+    let body = "b".repeat(4 << 20);
+    for number in 1..=KEYS {
+        let json =
+            format!(r#"{{"stream":"faa","number":{number},"key":"k{number}","type":"t","body":"{body}"}}"#);
+        origin.offer(Event::from_json(&json, None, &MirrorLimits::DEFAULT).unwrap()).await.unwrap();
+        let named = format!("the mirror has event {number}");
+        until(&named, async || a.cut().position == number).await;
+    }
+    let bytes: usize = rows(&a).iter().map(|row| row.body.len()).sum();
+    assert!(bytes > Limits::DEFAULT.payload_bytes_max, "{bytes}");
+    let (_second, b) = start_mirror(1, 2, Some(&first)).await;
+    until("the newcomer has all events", async || b.cut() == a.cut()).await;
+    assert_eq!(rows(&a), rows(&b));
 }

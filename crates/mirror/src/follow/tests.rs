@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event::Event;
+use crate::joining::tests::copy_of;
 use crate::keyed::KeyedState;
 use crate::origin::Origin;
 use crate::rules::RuleFile;
@@ -46,8 +47,8 @@ fn checkpoint(origin: &mut Origin) -> Bytes {
 }
 
 fn snapshot_of(follower: &Follower<KeyedState>) -> Snapshot<KeyedState> {
-    let encoded = follower.mirror().snapshot().write(1 << 10);
-    Snapshot::read(&encoded, KeyedState::new(StateOptions::default(), &LIMITS, 3)).unwrap()
+    let empty = KeyedState::new(StateOptions::default(), &LIMITS, 3);
+    copy_of(&follower.mirror().snapshot(), empty, &LIMITS)
 }
 
 fn answer(followed: Result<Followed, MirrorError>) -> Option<Holding> {

@@ -6,7 +6,7 @@ use crate::mirror::{Mirror, MirrorError, ResumeError, Taken};
 use crate::packet::{Checkpoint, Holding};
 use crate::rules::file::StateOptions;
 use crate::snapshot::Snapshot;
-use crate::state::{Moment, State};
+use crate::state::{Frozen, Moment, State};
 use proptest::prelude::*;
 
 const LIMITS: MirrorLimits = MirrorLimits::DEFAULT;
@@ -385,7 +385,7 @@ proptest! {
             if index == joins_at {
                 let snapshot = mirrors[0].snapshot();
                 let mut restored = empty();
-                for piece in snapshot.pieces(64) {
+                for piece in snapshot.state.encode(64) {
                     restored.restore(&piece).unwrap();
                 }
                 mirrors.push(Mirror::new(snapshot.with_state(restored), &LIMITS));

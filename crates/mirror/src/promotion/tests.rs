@@ -4,6 +4,7 @@
 use super::*;
 use crate::event::Event;
 use crate::follow::{Followed, Follower, Opening};
+use crate::joining::tests::copy_of;
 use crate::keyed::KeyedState;
 use crate::limits::MirrorLimits;
 use crate::mirror::{Mirror, MirrorError};
@@ -271,8 +272,7 @@ impl World {
     fn give_snapshot(&mut self, mirror: u32) {
         let from = self.random.below(self.mirrors.len());
         let Some(giver) = self.mirrors[from].as_ref().filter(|giver| giver.is_current()) else { return };
-        let bytes = giver.mirror().snapshot().write(1 << 10);
-        let snapshot = Snapshot::read(&bytes, state()).unwrap();
+        let snapshot = copy_of(&giver.mirror().snapshot(), state(), &LIMITS);
         if let Some(follower) = &mut self.mirrors[mirror as usize] {
             // One that does not fit, or is not wanted, changes nothing.
             let _ = follower.restore(snapshot, &LIMITS);

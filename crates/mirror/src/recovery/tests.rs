@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::follow::{Follower, Opening};
+use crate::joining::tests::copy_of;
 use crate::keyed::KeyedState;
 use crate::limits::MirrorLimits;
 use crate::mirror::Mirror;
@@ -374,8 +375,7 @@ fn mirror_keeps_packets_whose_events_a_source_may_repeat_and_gives_them_to_mirro
         2,
         "all is committed, and one packet is enough to resume"
     );
-    let bytes = mirror.snapshot().write(100);
-    let joined = Mirror::new(Snapshot::read(&bytes, empty()).unwrap(), &limits);
+    let joined = Mirror::new(copy_of(&mirror.snapshot(), empty(), &LIMITS), &limits);
     assert_eq!(joined.log().after(0).unwrap().count(), 2);
     // The held event is sent, and everything is decided.
     writing.origin.release_all(at(0));

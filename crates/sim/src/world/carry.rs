@@ -348,7 +348,7 @@ impl World {
                 let ink = Ink::of(*partition, params, operators.partial_bytes);
                 let result = match &mut self.feed {
                     Some(feed) if operators.name == feeds::SNAPSHOT => {
-                        feed.give_snapshot(self.places[at].id, *partition, ink)
+                        feed.give_snapshot(self.places[at].id, *partition, params.call, ink)
                     }
                     _ => Ok(ink),
                 };

@@ -380,3 +380,21 @@ async fn lag_limit_above_half_of_the_window_is_refused_by_name() {
         assert!(refused.to_string().contains("lag_bytes_max"), "{refused}");
     }
 }
+
+/// The endpoint withholds the acknowledgement of the small packet, and the large one must not wait for it.
+#[tokio::test]
+async fn packet_larger_than_the_window_follows_a_small_one() {
+    let (accepting, acceptor) = accept();
+    let service = Service::new("live").endpoints([0], accepting).total(1);
+    let node = Node::builder().service(service).start().await.expect("a node");
+    let front = Node::builder().join([node.addr()]).start().await.expect("a node");
+    assert!(front.members_at_least(2, Duration::from_secs(10)).await);
+    let stream = front.client().stream("live").window_bytes(64 << 10).open().await.expect("it opens");
+    let mut endpoint = acceptor.accept().await.expect("a stream");
+    for bytes in [1, 1 << 20, 10, 2 << 20, 3] {
+        stream.send(vec![7; bytes].into()).await.expect("it is open");
+        let packet = tokio::time::timeout(Duration::from_secs(20), endpoint.recv()).await;
+        let packet = packet.expect("it comes").expect("the stream is open");
+        assert_eq!(packet.payload.len(), bytes);
+    }
+}

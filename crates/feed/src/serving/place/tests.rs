@@ -9,6 +9,7 @@ use treefold_mirror::message::Message;
 use treefold_mirror::origin::Origin;
 use treefold_mirror::rules::RuleFile;
 use treefold_mirror::select::Functions;
+use treefold_mirror::state::Frozen;
 use treefold_mirror::{Event, Lineage, MirrorLimits};
 
 /// A mirror with an origin, connected by hand.
@@ -123,7 +124,7 @@ async fn reader_of_few_keys_of_a_large_state_gets_their_pieces_only_and_fills_no
     }
     assert_eq!(rows, wanted.len());
     let limits = &feed.shared.options.limits;
-    let pieces = feed.shared.held().mirror().snapshot().pieces(limits.piece_bytes).len();
+    let pieces = feed.shared.held().mirror().snapshot().state.encode(limits.piece_bytes).len();
     let shelved = feed.shared.serving.shelf().len();
     assert!(pieces > 30 && shelved <= pieces / 3, "{shelved} messages of {pieces} pieces");
 }

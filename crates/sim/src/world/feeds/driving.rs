@@ -20,7 +20,7 @@ const SERVICE: &str = "s";
 /// Time until an event at a stopped process is tried again.
 const HELD_FOR: Duration = Duration::from_millis(10);
 /// The bit that marks the numbers of calls for snapshots.
-const FETCH: u64 = 1 << 62;
+pub(super) const FETCH: u64 = 1 << 62;
 /// Longest time until a source learns of an acknowledgement, in µs.
 const LEARNS_WITHIN_US: usize = 5_000;
 
@@ -370,7 +370,8 @@ impl World {
         let feed = self.tasks();
         feed.note_fetch(key, request);
         feed.calls.insert((to, request), key);
-        let (first, fetch) = (feed.plan.snapshot_within, feed.mirrors.get(&key).and_then(|task| task.fetch));
+        let fetch = feed.mirrors.get(&key).and_then(|task| task.fetch.as_ref());
+        let first = feed.plan.snapshot_within;
         let options = CallOptions {
             deadline: fetch.map_or(first, |fetch| fetch.within(first)),
             partitions: Some(PartitionSet::from_iter([other])),

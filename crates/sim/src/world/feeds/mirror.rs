@@ -1,6 +1,7 @@
 //! A mirror of a simulated feed. It corresponds closely to `feed/src/{mirror,joining}.rs`: it gives the origin's packets
 //! to the deciding follower, sends its votes, and asks the other mirrors for the snapshots that it needs, by calls.
 
+use super::driving::FETCH;
 use super::history::rows_of;
 use super::serving::Place;
 use super::{Content, Feed, FeedHappening, Ink, MirrorKey, News, Out, Sabotage};
@@ -12,11 +13,12 @@ use treefold_core::input::{Command, Input};
 use treefold_core::stream::StreamId;
 use treefold_core::time::Duration;
 use treefold_mirror::Cut;
-use treefold_mirror::follow::{Followed, Follower, Opening};
+use treefold_mirror::follow::{Followed, Follower, Opening, RestoreError};
+use treefold_mirror::joining::{Arrived, Arriving};
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::mirror::{Mirror, Taken};
 use treefold_mirror::packet::{Checkpoint, Down, Holding, Monitored, Vote};
-use treefold_mirror::reader::Snapshots;
+use treefold_mirror::reader::{Snapshots, encode};
 use treefold_mirror::snapshot::Snapshot;
 
 /// Time between two rounds in which no mirror had a snapshot.
@@ -41,12 +43,14 @@ pub(super) struct MirrorTask {
 }
 
 /// The search for a snapshot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Fetch {
     /// The present call, if one is open.
     pub(super) request: Option<RequestId>,
     /// The needed epoch and the least position.
     needed: Cut,
+    /// The mirror that is asked, and the parts that it has given.
+    from: Option<(u32, Arriving)>,
     turn: usize,
     /// Rounds in which no mirror had a snapshot, up to [`DOUBLINGS_MAX`].
     rounds: u32,
@@ -184,7 +188,7 @@ impl Feed {
         }
         let needed = Cut { epoch: task.follower.mirror().cut().epoch, position };
         self.serial += 1;
-        let fetch = Fetch { request: None, needed, turn: 0, rounds: 0, serial: self.serial };
+        let fetch = Fetch { request: None, needed, from: None, turn: 0, rounds: 0, serial: self.serial };
         self.mirror_of(key).fetch = Some(fetch);
         self.ask_next(key);
     }
@@ -195,12 +199,13 @@ impl Feed {
         let (behind, before): (Vec<u32>, Vec<u32>) =
             self.plan.mirrors.iter().filter(|&other| other != key.1).partition(|&other| other > key.1);
         let others = [behind, before].concat();
-        let now = self.now;
+        let (now, state, limits) = (self.now, self.empty_state(), self.plan.limits.clone());
         let Some(fetch) = self.mirrors.get_mut(&key).and_then(|task| task.fetch.as_mut()) else { return };
-        fetch.request = None;
+        (fetch.request, fetch.from) = (None, None);
         match others.get(fetch.turn) {
             Some(&other) => {
                 fetch.turn += 1;
+                fetch.from = Some((other, Arriving::new(fetch.needed, state, &limits)));
                 self.out.push(Out::Fetch(key, other));
             }
             None => {
@@ -212,9 +217,13 @@ impl Feed {
     }
 
     pub(super) fn fetch_again(&mut self, key: MirrorKey, serial: u64) {
-        let fetch = self.mirrors.get(&key).and_then(|task| task.fetch);
-        if fetch.is_some_and(|fetch| fetch.serial == serial && fetch.request.is_none()) {
-            self.ask_next(key);
+        let fetch = self.mirrors.get(&key).and_then(|task| task.fetch.as_ref());
+        let Some(fetch) = fetch.filter(|fetch| fetch.serial == serial && fetch.request.is_none()) else {
+            return;
+        };
+        match &fetch.from {
+            Some((other, _)) => self.out.push(Out::Fetch(key, *other)),
+            None => self.ask_next(key),
         }
     }
 
@@ -232,18 +241,33 @@ impl Feed {
         }
     }
 
-    /// Handles the end of a call for a snapshot.
+    /// Handles the end of a call for a part of a snapshot.
     pub(super) fn mirror_fetched(&mut self, key: MirrorKey, request: RequestId, content: Option<u64>) {
-        let fetch = self.mirrors.get(&key).and_then(|task| task.fetch);
+        let fetch = self.mirrors.get_mut(&key).and_then(|task| task.fetch.as_mut());
         let Some(fetch) = fetch.filter(|fetch| fetch.request == Some(request)) else { return };
-        let read = match content.and_then(|content| self.contents.read(content)) {
-            Some(Content::Bytes(bytes)) => Snapshot::read(bytes, self.empty_state()).ok(),
-            _ => None,
+        fetch.request = None;
+        let Some((other, arriving)) = fetch.from.take() else { return };
+        let part = match content.and_then(|content| self.contents.read(content)) {
+            Some(Content::Bytes(bytes)) => bytes,
+            _ => return self.ask_next(key),
         };
-        let usable = read.filter(|snapshot| {
-            snapshot.cut.epoch == fetch.needed.epoch && snapshot.cut.position >= fetch.needed.position
-        });
-        let Some(snapshot) = usable else { return self.ask_next(key) };
+        if part.is_empty() {
+            // It is being encoded.
+            fetch.from = Some((other, arriving));
+            let again = FeedHappening::FetchAgain(key, fetch.serial);
+            return self.plan_at(self.now + RETRY_AFTER, again);
+        }
+        match arriving.take(part) {
+            Ok(Arrived::More(more)) => {
+                fetch.from = Some((other, *more));
+                self.out.push(Out::Fetch(key, other));
+            }
+            Ok(Arrived::Whole(snapshot)) => self.restore(key, *snapshot),
+            Err(_) => self.ask_next(key),
+        }
+    }
+
+    fn restore(&mut self, key: MirrorKey, snapshot: Snapshot<KeyedState>) {
         let limits = self.plan.limits.clone();
         let task = self.mirror_of(key);
         task.fetch = None;
@@ -257,6 +281,7 @@ impl Feed {
                 self.wake_readers(key);
                 self.fetch_if_needed(key);
             }
+            Err(RestoreError::Old { .. }) => self.fetch_if_needed(key),
             Err(why) => {
                 if let Some(stream) = self.mirrors[&key].following {
                     self.mirror_closed(key, stream);
@@ -266,32 +291,60 @@ impl Feed {
         }
     }
 
-    /// The result of the local by which a mirror gives its snapshot. `ink` is a partial without a content.
+    /// The result of the local by which a mirror gives a part of its snapshot. `ink` is a partial without a content.
     pub(in crate::world) fn give_snapshot(
         &mut self,
         node: NodeId,
         mirror: u32,
+        call: u64,
         ink: Ink,
     ) -> Result<Ink, JobError> {
-        match self.snapshot_of(node, mirror) {
-            Some((content, bytes)) => Ok(Ink { content, bytes, ..ink }),
-            None => Err(JobError::Failed("this mirror lacks events".into())),
+        let part = self.part_of((node, mirror), call);
+        let bytes = part.map_err(|error| JobError::Failed(error.as_str().into()))?;
+        let length = bytes.len() as u32;
+        Ok(Ink { content: self.contents.keep(Content::Bytes(bytes)), bytes: length, ..ink })
+    }
+
+    /// A part of the snapshot of a process's mirror, for the mirror that has made a call. It is empty if the snapshot is
+    /// being encoded.
+    fn part_of(&mut self, key: MirrorKey, call: u64) -> Result<Bytes, String> {
+        let asking =
+            self.calls.iter().find(|((_, request), _)| FETCH | request.0 == call).map(|(_, asking)| asking);
+        let fetch = asking.and_then(|asking| self.mirrors.get(asking)).and_then(|task| task.fetch.as_ref());
+        let Some((_, arriving)) = fetch.and_then(|fetch| fetch.from.as_ref()) else {
+            return Err("the asking mirror has gone on".into());
+        };
+        let ask = arriving.ask();
+        let Some(task) = self.mirrors.get_mut(&key) else { return Err("no mirror".into()) };
+        if !task.follower.is_current() {
+            return Err("this mirror lacks events".into());
+        }
+        let limits = &self.plan.limits;
+        if self.sabotage == Some(Sabotage::MirrorSnapshotAhead) && task.follower.mirror().cut().position > 0 {
+            let mut ahead = encode(&task.follower.mirror().snapshot(), limits);
+            ahead.cut.position += 1;
+            return ahead.part(0, usize::MAX).map_err(|error| error.to_string());
+        }
+        match task.snapshots.asked(ask, task.follower.mirror()).map_err(|error| error.to_string())? {
+            // Small parts, so that most snapshots have several.
+            Some(encoded) => {
+                encoded.part(ask.item(), 2 * limits.piece_bytes).map_err(|error| error.to_string())
+            }
+            None => {
+                self.encode_if_wanted(key);
+                Ok(Bytes::new())
+            }
         }
     }
 
-    /// The encoded snapshot of a process's mirror. `None` if it lacks events.
-    fn snapshot_of(&mut self, node: NodeId, mirror: u32) -> Option<(u64, u32)> {
-        let follower = &self.mirrors.get(&(node, mirror))?.follower;
-        if !follower.is_current() {
-            return None;
+    /// Begins to encode a snapshot if somebody waits for one.
+    pub(super) fn encode_if_wanted(&mut self, key: MirrorKey) {
+        let Some(task) = self.mirrors.get_mut(&key) else { return };
+        if let Some(frozen) = task.snapshots.poll_job(task.follower.mirror()) {
+            let encoded = encode(&frozen, &self.plan.limits);
+            let done = self.now + self.plan.encode;
+            self.plan_at(done, FeedHappening::Encoded(key, Box::new(encoded)));
         }
-        let mut snapshot = follower.mirror().snapshot();
-        if self.sabotage == Some(Sabotage::MirrorSnapshotAhead) && snapshot.cut.position > 0 {
-            snapshot.cut.position += 1;
-        }
-        let bytes = snapshot.write(self.plan.limits.piece_bytes);
-        let length = bytes.len() as u32;
-        Some((self.contents.keep(Content::Bytes(bytes)), length))
     }
 
     /// Forgets the mirrors of a process that is gone.

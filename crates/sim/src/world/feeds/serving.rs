@@ -12,7 +12,7 @@ use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::message::{self, Begins, Message, Selected};
 use treefold_mirror::mirror::{Mirror, ResumeError};
 use treefold_mirror::opened::{Opened, selected_rows};
-use treefold_mirror::reader::{Given, Reader, Snapshots, encode};
+use treefold_mirror::reader::{Given, Reader, Snapshots};
 use treefold_mirror::rules::file::StateOptions;
 use treefold_mirror::{Cut, MirrorLimits};
 
@@ -191,11 +191,7 @@ impl Feed {
                 break;
             }
         }
-        if let Some(frozen) = task.snapshots.poll_job(task.follower.mirror()) {
-            let encoded = encode(&frozen, &self.plan.limits);
-            let done = now + self.plan.encode;
-            self.plan_at(done, FeedHappening::Encoded(key, Box::new(encoded)));
-        }
+        self.encode_if_wanted(key);
         None
     }
 
