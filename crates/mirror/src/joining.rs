@@ -22,6 +22,7 @@ use crate::keyed::{KeyedState, RestoreError};
 use crate::limits::MirrorLimits;
 use crate::packet::Down;
 use crate::reader::Encoded;
+use crate::recovery::Needed;
 use crate::snapshot::Snapshot;
 use crate::vector::{Cut, EPOCHS_MAX, Lineage};
 use bytes::Bytes;
@@ -203,10 +204,7 @@ pub enum Arrived {
 impl Arriving {
     /// Nothing has come yet of a snapshot at `needed` or after it. `state` is empty.
     pub fn new(needed: Cut, state: KeyedState, limits: &MirrorLimits) -> Self {
-        // The log of a mirror holds what is not committed, and what it keeps for readers; with the heads of packets.
-        let recent_bytes_max =
-            limits.backup_bytes_max.saturating_add(limits.resume_bytes_max).saturating_mul(2);
-        let recent = Vec::new();
+        let (recent, recent_bytes_max) = (Vec::new(), Needed::log_bytes_max(limits));
         Self { needed, recent_bytes_max, head: None, state, recent, recent_bytes: 0, last: None, next: 0 }
     }
 

@@ -20,6 +20,7 @@
 
 use crate::batch::{Batch, BatchError};
 use crate::event::{Event, Name};
+use crate::limits::MirrorLimits;
 use crate::packet::{BATCH, Down, PacketError};
 use crate::promotion::{Elected, PledgedLog};
 use crate::rules::{RuleFile, RuleKind};
@@ -243,6 +244,20 @@ struct Entry {
 impl Needed {
     pub(crate) fn new(position: u64) -> Self {
         Self { entries: VecDeque::new(), entries_max: ENTRIES_MAX, trimmed: position }
+    }
+
+    /// Bytes of the packets in a mirror's log, at most: those that are not committed, those for readers that resume, and
+    /// those with events that sources may repeat.
+    pub(crate) fn log_bytes_max(limits: &MirrorLimits) -> usize {
+        let MirrorLimits { backup_bytes_max, resume_bytes_max, batch_bytes_max, .. } = *limits;
+        let event = limits
+            .body_bytes_max
+            .saturating_add(limits.fields_bytes_max)
+            .saturating_add(limits.key_bytes_max);
+        let entry = ENTRY_BYTES.saturating_add(batch_bytes_max).saturating_add(event);
+        // A packet is longer than its events, which have heads.
+        let kept = backup_bytes_max.saturating_add(resume_bytes_max).saturating_mul(2);
+        kept.saturating_add(entry.saturating_mul(2 * MIRROR_ENTRIES_MAX))
     }
 
     /// The packets that a mirror must keep.

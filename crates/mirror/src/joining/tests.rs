@@ -160,8 +160,9 @@ fn a_cut_or_excessive_snapshot_is_refused() {
     }
     let few = MirrorLimits { state_keys_max: 2, ..LIMITS };
     assert_eq!(take(part.clone(), &few), Err(RestoreError::Keys { limit: 2 }.into()));
-    let little = MirrorLimits { backup_bytes_max: 1, resume_bytes_max: 2, ..LIMITS };
-    assert_eq!(take(part, &little), Err(JoinError::Recent { limit: 6 }));
+    let mut arriving = Arriving::new(Cut { epoch: 3, position: 0 }, empty(&LIMITS), &LIMITS);
+    arriving.recent_bytes_max = 6;
+    assert_eq!(arriving.take(&part).unwrap_err(), JoinError::Recent { limit: 6 });
 }
 
 #[test]

@@ -4,7 +4,6 @@ use super::*;
 use crate::follow::{Follower, Opening};
 use crate::joining::tests::copy_of;
 use crate::keyed::KeyedState;
-use crate::limits::MirrorLimits;
 use crate::mirror::Mirror;
 use crate::origin::{Origin, Refusal};
 use crate::packet::{Holding, Monitored, Vote};

@@ -12,6 +12,8 @@ use treefold_core::tree::shape::Shape;
 /// Packets that a window must hold besides those of the time-outs: the packet that is being filled, and the
 /// one before it.
 const PACKETS_BESIDE: u64 = 2;
+/// The most packets that go down together in a stream without a lag limit.
+pub(super) const RUN_PACKETS: u64 = 3;
 /// Most levels from which packets still reach the front-end in do-not-wait mode if windows hold only a few packets.
 const FAIR_LEVELS: u64 = 10;
 
@@ -166,6 +168,15 @@ impl PlannedStream {
             Mode::DoNotWait => levels(self.shape, scenario.nodes) > FAIR_LEVELS && window < of_everyone,
             Mode::WaitForAll => false,
         }
+    }
+
+    /// Tells whether filters need longer for the packets that go down together, and for the answers, than a node waits for
+    /// the nodes below it. Waves then time out before the answers from further down are there.
+    pub fn outlasts_time_out(&self, scenario: &Scenario) -> bool {
+        let Mode::TimeOut(wait_us) = self.mode else { return false };
+        let together = self.lag.map_or(RUN_PACKETS, |lag| lag.burst.max(RUN_PACKETS));
+        let step_us = wait_us / (levels(self.shape, scenario.nodes) + 1);
+        self.every_us.is_none() && 2 * together * self.filter_us > step_us
     }
 
     /// Returns the time in µs in which a wave climbs if it times out at every level.

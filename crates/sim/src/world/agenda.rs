@@ -11,21 +11,36 @@ use treefold_core::time::Instant;
 /// A queue of planned events.
 #[derive(Debug)]
 pub struct Agenda<H> {
-    order: BinaryHeap<Reverse<(Instant, u64, usize)>>,
+    order: BinaryHeap<Reverse<(Instant, i64, usize)>>,
     slab: Vec<Option<H>>,
     free: Vec<usize>,
-    planned: u64,
+    planned: i64,
+    /// Events that were planned before others of their time.
+    planned_first: i64,
 }
 
 impl<H> Default for Agenda<H> {
     fn default() -> Self {
-        Self { order: BinaryHeap::new(), slab: Vec::new(), free: Vec::new(), planned: 0 }
+        Self { order: BinaryHeap::new(), slab: Vec::new(), free: Vec::new(), planned: 0, planned_first: 0 }
     }
 }
 
 impl<H> Agenda<H> {
-    /// Plans `happening` for `at`.
+    /// Plans `happening` for `at`, after all others of that time.
     pub fn plan(&mut self, at: Instant, happening: H) {
+        self.planned += 1;
+        self.put(at, self.planned, happening);
+    }
+
+    /// Plans events for `at`, in their order, and before all others of that time.
+    pub fn plan_first(&mut self, at: Instant, happenings: Vec<H>) {
+        self.planned_first -= happenings.len() as i64;
+        for (sequence, happening) in (self.planned_first..).zip(happenings) {
+            self.put(at, sequence, happening);
+        }
+    }
+
+    fn put(&mut self, at: Instant, sequence: i64, happening: H) {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slab[slot] = Some(happening);
@@ -36,8 +51,7 @@ impl<H> Agenda<H> {
                 self.slab.len() - 1
             }
         };
-        self.planned += 1;
-        self.order.push(Reverse((at, self.planned, slot)));
+        self.order.push(Reverse((at, sequence, slot)));
     }
 
     /// Returns the time of the next event.
@@ -78,6 +92,10 @@ mod tests {
         assert_eq!((agenda.len(), agenda.next_at()), (4, Some(at(1))));
         let row: String = std::iter::from_fn(|| agenda.pop()).map(|(_, what)| what).collect();
         assert_eq!(row, "abcd");
+        agenda.plan(at(9), 'c');
+        agenda.plan_first(at(9), vec!['a', 'b']);
+        let row: String = std::iter::from_fn(|| agenda.pop()).map(|(_, what)| what).collect();
+        assert_eq!(row, "abc");
         agenda.plan(at(10), 'e');
         assert_eq!(agenda.slab.len(), 4, "a freed slot is used again");
         assert!(agenda.pop().is_some() && agenda.is_empty());

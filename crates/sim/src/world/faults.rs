@@ -5,7 +5,7 @@ use super::place::{Failing, Life, name_of};
 use super::{Happening, Watch, World};
 use treefold_core::input::{Command, Input};
 use treefold_core::partitions::PartitionSet;
-use treefold_core::time::{Duration, Instant};
+use treefold_core::time::Duration;
 
 impl World {
     /// Kills the process (kill -9). Its peers' connections break.
@@ -158,9 +158,7 @@ impl World {
 
     fn let_through(&mut self) {
         let held_up = std::mem::take(&mut self.held_up);
-        let now: Instant = self.now;
-        for happening in held_up.into_values().flatten() {
-            self.agenda.plan(now, happening);
-        }
+        // A message that was sent later may arrive at this very time, and must not overtake them.
+        self.agenda.plan_first(self.now, held_up.into_values().flatten().collect());
     }
 }

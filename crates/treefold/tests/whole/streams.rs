@@ -392,9 +392,11 @@ async fn packet_larger_than_the_window_follows_a_small_one() {
     let stream = front.client().stream("live").window_bytes(64 << 10).open().await.expect("it opens");
     let mut endpoint = acceptor.accept().await.expect("a stream");
     for bytes in [1, 1 << 20, 10, 2 << 20, 3] {
-        stream.send(vec![7; bytes].into()).await.expect("it is open");
-        let packet = tokio::time::timeout(Duration::from_secs(20), endpoint.recv()).await;
-        let packet = packet.expect("it comes").expect("the stream is open");
+        let passes = async {
+            stream.send(vec![7; bytes].into()).await.expect("it is open");
+            endpoint.recv().await.expect("the stream is open")
+        };
+        let packet = tokio::time::timeout(Duration::from_secs(20), passes).await.expect("it comes");
         assert_eq!(packet.payload.len(), bytes);
     }
 }

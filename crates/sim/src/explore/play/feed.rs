@@ -31,7 +31,8 @@ impl Stage<'_> {
         if self.world.mirrored().is_none() {
             return Ok(());
         }
-        let by = self.world.now() + mirror_current::WITHIN + self.work_in_hand();
+        let mut by = self.world.now() + mirror_current::WITHIN + self.work_in_hand();
+        let mut furthest = 0;
         while self.must_recover() {
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let living = self.living_endpoints();
@@ -41,6 +42,11 @@ impl Stage<'_> {
                 let says = mirror_last_values::at_rest(feed);
                 self.watch.inspection.hold("mirror_last_values", self.world.now(), None, None, says);
                 break;
+            }
+            let progress = mirror_current::progress(feed);
+            if progress > furthest {
+                furthest = progress;
+                by = by.max(self.world.now() + mirror_current::GOES_ON_WITHIN);
             }
             if self.world.now() >= by {
                 let says = says.map_err(|what| format!("{what}: {}", feed.described()));

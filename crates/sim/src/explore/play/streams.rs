@@ -7,7 +7,7 @@ use crate::explore::invariant::{
     stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost,
     stream_unheld, stream_windows,
 };
-use crate::explore::streaming::Mode;
+use crate::explore::streaming::{Mode, RUN_PACKETS};
 use crate::world::place::Life;
 use crate::world::streams::SeatKey;
 use std::collections::BTreeSet;
@@ -19,8 +19,6 @@ use treefold_core::time::{Duration, Instant};
 /// Longest time until all packets are settled after endpoints stop sending. Slow filters and windows of one
 /// packet let only a few packets per second pass. The time of waves' time-outs is added (`climbs_left_us`).
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
-/// The number of packets that go down together.
-const RUN_PACKETS: u64 = 3;
 /// Time after the orphans' patience within which a closed stream must be gone from all nodes.
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
 
@@ -164,7 +162,9 @@ impl Stage<'_> {
                 if lasting.contains(&front) || self.leaving.contains(&front) {
                     return None;
                 }
-                let only_attend = self.scenario.streams[number].outgrows_window(self.scenario);
+                let planned = &self.scenario.streams[number];
+                let only_attend =
+                    planned.outgrows_window(self.scenario) || planned.outlasts_time_out(self.scenario);
                 let says = stream_back::all_back(heard, &living, only_attend);
                 says.is_err().then_some((front, heard.stream, says))
             });
