@@ -1,4 +1,4 @@
-//! Joining: a mirror that lacks events asks the other mirrors for a snapshot, part by part.
+//! Joining: a mirror that lacks events asks the other mirrors for a snapshot, portion by portion.
 
 use crate::mirror::Shared;
 use crate::reading::SNAPSHOT;
@@ -12,11 +12,11 @@ use treefold_mirror::joining::{Arrived, Arriving, JoinError};
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::snapshot::Snapshot;
 
-/// Time that one mirror has for a part of its snapshot in the first round. It doubles after each round in which none gave
+/// Time that one mirror has for a portion of its snapshot in the first round. It doubles after each round in which none gave
 /// a snapshot: with a fixed time, a mirror would wait for ever for one that takes longer.
-const PART_WITHIN: Duration = Duration::from_secs(30);
-/// The longest time that one mirror has for a part.
-const PART_WITHIN_MAX: Duration = Duration::from_secs(480);
+const PORTION_WITHIN: Duration = Duration::from_secs(30);
+/// The longest time that one mirror has for a portion.
+const PORTION_WITHIN_MAX: Duration = Duration::from_secs(480);
 /// Time between two rounds in which no mirror had a snapshot, and between two asks for one that is being encoded.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -32,11 +32,11 @@ enum NotGiven {
     /// It has been encoding for too long.
     #[error("it has been encoding its snapshot for more than {0:?}")]
     Encoding(Duration),
-    /// The part cannot be used.
+    /// The portion cannot be used.
     #[error(transparent)]
-    Part(#[from] JoinError),
-    /// The part could not be read here.
-    #[error("the reading of a part failed: {0}")]
+    Portion(#[from] JoinError),
+    /// The portion could not be read here.
+    #[error("the reading of a portion failed: {0}")]
     Reading(#[from] tokio::task::JoinError),
 }
 
@@ -44,12 +44,12 @@ enum NotGiven {
 /// position or after it.
 pub(crate) async fn fetch(client: Client, shared: Arc<Shared>, needed: Cut) -> Snapshot<KeyedState> {
     let (feed, others) = (&shared.options.feed, shared.others());
-    let (mut is_told, mut within) = (false, PART_WITHIN);
+    let (mut is_told, mut within) = (false, PORTION_WITHIN);
     loop {
         for &other in &others {
             match fetch_from(&client, &shared, other, needed, within).await {
                 Ok(snapshot) => return snapshot,
-                Err(error @ (NotGiven::Part(_) | NotGiven::Reading(_))) => {
+                Err(error @ (NotGiven::Portion(_) | NotGiven::Reading(_))) => {
                     tracing::warn!(%feed, other, %error, "an invalid snapshot");
                 }
                 Err(error) => tracing::debug!(%feed, other, %error, "no snapshot"),
@@ -64,7 +64,7 @@ pub(crate) async fn fetch(client: Client, shared: Arc<Shared>, needed: Cut) -> S
     }
 }
 
-/// Takes the snapshot of one mirror. `within` is the time for each part.
+/// Takes the snapshot of one mirror. `within` is the time for each portion.
 async fn fetch_from(
     client: &Client,
     shared: &Arc<Shared>,
@@ -80,18 +80,18 @@ async fn fetch_from(
         let ask = Raw(arriving.ask().write());
         let call = client.call::<Raw>(&service, &ask).partitions(PartitionSet::from_iter([other]));
         let reply = call.deadline(within).await?;
-        let Some(Raw(part)) = reply.value else {
+        let Some(Raw(portion)) = reply.value else {
             let reason = reply.missing.first().map_or_else(String::new, |missing| missing.reason.to_string());
             return Err(NotGiven::Missing(reason));
         };
-        if part.is_empty() {
+        if portion.is_empty() {
             if asked_at.elapsed() >= within {
                 return Err(NotGiven::Encoding(within));
             }
             tokio::time::sleep(RETRY_AFTER).await;
             continue;
         }
-        match spawn_blocking(move || arriving.take(&part)).await?? {
+        match spawn_blocking(move || arriving.take(&portion)).await?? {
             Arrived::More(more) => arriving = *more,
             Arrived::Whole(snapshot) => return Ok(*snapshot),
         }
@@ -101,7 +101,7 @@ async fn fetch_from(
 
 /// The time for the next round.
 fn longer(within: Duration) -> Duration {
-    (within * 2).min(PART_WITHIN_MAX)
+    (within * 2).min(PORTION_WITHIN_MAX)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn time_for_a_snapshot_grows_up_to_its_limit() {
-        let rounds: Vec<u64> = std::iter::successors(Some(PART_WITHIN), |&within| Some(longer(within)))
+        let rounds: Vec<u64> = std::iter::successors(Some(PORTION_WITHIN), |&within| Some(longer(within)))
             .map(|time| time.as_secs())
             .take(6)
             .collect();

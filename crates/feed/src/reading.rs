@@ -5,11 +5,11 @@ use crate::serving::asked;
 use serde::{Deserialize, Serialize};
 use treefold::operators::{OperatorError, Raw, Result};
 use treefold::{Aggregation, Partition, Service};
-use treefold_mirror::joining::{Ask, PART_BYTES};
+use treefold_mirror::joining::{Ask, PORTION_BYTES};
 
 /// The aggregation by which mirrors give their state.
 pub(crate) const STATUS: &str = "status";
-/// The aggregation by which a mirror gives a part of its snapshot.
+/// The aggregation by which a mirror gives a portion of its snapshot.
 pub(crate) const SNAPSHOT: &str = "snapshot";
 
 /// Most keys of one call.
@@ -136,9 +136,9 @@ impl Aggregation for Reporting {
     }
 }
 
-/// Gives a part of a mirror's snapshot to one that joins. A call asks one mirror, so nothing is folded.
+/// Gives a portion of a mirror's snapshot to one that joins. A call asks one mirror, so nothing is folded.
 ///
-/// The part is empty if the snapshot is being encoded. The joining mirror asks again.
+/// The portion is empty if the snapshot is being encoded. The joining mirror asks again.
 struct Giving;
 
 impl Aggregation for Giving {
@@ -148,8 +148,8 @@ impl Aggregation for Giving {
     fn local(&self, partition: &Partition, Raw(ask): &Raw) -> Result<Raw> {
         let ask = Ask::read(ask)?;
         let encoded = asked(&partition.data_shared::<Shared>()?, ask)?;
-        let part = encoded.map(|encoded| encoded.part(ask.item(), PART_BYTES)).transpose()?;
-        Ok(Raw(part.unwrap_or_default()))
+        let portion = encoded.map(|encoded| encoded.portion(ask.item(), PORTION_BYTES)).transpose()?;
+        Ok(Raw(portion.unwrap_or_default()))
     }
 
     fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw> {

@@ -1,9 +1,9 @@
-//! Snapshots for mirrors that join, in parts: a state may be larger than the largest message.
+//! Snapshots for mirrors that join, in portions: a state may be larger than the largest message.
 //!
 //! ```text
 //!  joining mirror                                        another mirror of the feed
 //!    Ask::Begin(epoch, position or later)  ───────────▶  encodes its state, or has a snapshot there
-//!    Arriving   ◀───────────  a part: the place, and items 0..n
+//!    Arriving   ◀───────────  a portion: the place, and items 0..n
 //!    Ask::Next(cut, n)         ───────────▶
 //!               ◀───────────  the place, and the items from n on
 //! ```
@@ -12,9 +12,9 @@
 //!   ([`Snapshots`](crate::reader::Snapshots)), and an ask names the snapshot by its cut. If it is no longer there, the
 //!   asking mirror begins again.
 //! - **Items** are the recent packets that a new origin would need, and then the pieces of the state. Their number is
-//!   in each part, so both sides know the end.
-//! - **A part** has a batch without events, which says the place, the version of the rules and the streams; the epochs
-//!   that the feed continues, in the first part; the numbers of its first item, of all recent packets and of all items;
+//!   in each portion, so both sides know the end.
+//! - **A portion** has a batch without events, which says the place, the version of the rules and the streams; the epochs
+//!   that the feed continues, in the first portion; the numbers of its first item, of all recent packets and of all items;
 //!   and the items. Each of these, except numbers, has its length before it.
 
 use crate::batch::{Batch, BatchError, BatchHead, BatchWriter, number, part};
@@ -28,23 +28,23 @@ use crate::vector::{Cut, EPOCHS_MAX, Lineage};
 use bytes::Bytes;
 use treefold_core::encoding::numbers::put_number;
 
-/// Bytes of a part above which no further item is added to it. An item is a packet, or a piece of at most one row more
+/// Bytes of a portion above which no further item is added to it. An item is a packet, or a piece of at most one row more
 /// than `piece_bytes`.
-pub const PART_BYTES: usize = 4 << 20;
+pub const PORTION_BYTES: usize = 4 << 20;
 
 const BEGIN: u64 = 0;
 const NEXT: u64 = 1;
 
-/// The part of a snapshot that a joining mirror asks for.
+/// The portion of a snapshot that a joining mirror asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// The first part of a snapshot of this epoch, at this position or after it.
+    /// The first portion of a snapshot of this epoch, at this position or after it.
     Begin(Cut),
     /// The items from a number on, of the snapshot at this cut.
     Next(Cut, u64),
 }
 
-/// The reason why a mirror has no part for a joining one.
+/// The reason why a mirror has no portion for a joining one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// The asked mirror is of another epoch, or has not come that far.
@@ -68,7 +68,7 @@ pub enum AskError {
     },
 }
 
-/// The reason why a joining mirror cannot use a part. It begins again, with another mirror.
+/// The reason why a joining mirror cannot use a portion. It begins again, with another mirror.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// The snapshot is too old, or of another epoch.
@@ -79,8 +79,8 @@ pub enum JoinError {
         /// The place that this mirror needs.
         needed: Cut,
     },
-    /// The part does not follow the one before.
-    #[error("the part does not follow the one before: {0}")]
+    /// The portion does not follow the one before.
+    #[error("the portion does not follow the one before: {0}")]
     Order(&'static str),
     /// The recent packets are more than a mirror keeps.
     #[error("the snapshot has more than {limit} bytes of recent packets")]
@@ -88,7 +88,7 @@ pub enum JoinError {
         /// The limit.
         limit: usize,
     },
-    /// The bytes are not a part, or there are too many keys.
+    /// The bytes are not a portion, or there are too many keys.
     #[error(transparent)]
     Restore(#[from] RestoreError),
 }
@@ -118,7 +118,7 @@ impl Ask {
     /// # Errors
     /// If the bytes are not one.
     pub fn read(mut bytes: &[u8]) -> Result<Self, BatchError> {
-        const ASK: &str = "the ask for a part of a snapshot";
+        const ASK: &str = "the ask for a portion of a snapshot";
         let kind = number(&mut bytes, ASK)?;
         let epoch = u32::try_from(number(&mut bytes, ASK)?).map_err(|_| BatchError::Cut(ASK))?;
         let cut = Cut { epoch, position: number(&mut bytes, ASK)? };
@@ -140,12 +140,12 @@ impl Ask {
 }
 
 impl Encoded {
-    /// Encodes the part that begins with an item. It has at least one item, if there is one, and no more than up to the
+    /// Encodes the portion that begins with an item. It has at least one item, if there is one, and no more than up to the
     /// first beyond `bytes_max`.
     ///
     /// # Errors
     /// [`AskError::Beyond`].
-    pub fn part(&self, from: u64, bytes_max: usize) -> Result<Bytes, AskError> {
+    pub fn portion(&self, from: u64, bytes_max: usize) -> Result<Bytes, AskError> {
         let (recents, items) = (self.recent.len() as u64, (self.recent.len() + self.state.len()) as u64);
         if from > 0 && from >= items {
             return Err(AskError::Beyond { item: from, items });
@@ -159,7 +159,7 @@ impl Encoded {
         };
         BatchWriter::default().finish(&head, &mut place);
         let past = if from == 0 { write_lineage(&self.past) } else { Vec::new() };
-        let mut out = Vec::with_capacity(place.len() + past.len() + bytes_max.min(PART_BYTES) + 64);
+        let mut out = Vec::with_capacity(place.len() + past.len() + bytes_max.min(PORTION_BYTES) + 64);
         put_part(&mut out, &place);
         put_part(&mut out, &past);
         [from, recents, items].into_iter().for_each(|number| put_number(&mut out, number));
@@ -174,14 +174,14 @@ impl Encoded {
     }
 }
 
-/// A snapshot of which parts have come.
+/// A snapshot of which portions have come.
 ///
 /// It has eight fields: the head of the snapshot, what has come of its items, and the bounds.
 #[derive(Debug)]
 pub struct Arriving {
     needed: Cut,
     recent_bytes_max: usize,
-    /// The place, with an empty state, and the numbers of recent packets and of all items. `None` before the first part.
+    /// The place, with an empty state, and the numbers of recent packets and of all items. `None` before the first portion.
     head: Option<(Snapshot<()>, u64, u64)>,
     state: KeyedState,
     /// The recent packets, their bytes, and the position of the last event.
@@ -192,10 +192,10 @@ pub struct Arriving {
     next: u64,
 }
 
-/// The effect of a part.
+/// The effect of a portion.
 #[derive(Debug)]
 pub enum Arrived {
-    /// Further parts are needed.
+    /// Further portions are needed.
     More(Box<Arriving>),
     /// The snapshot is whole.
     Whole(Box<Snapshot<KeyedState>>),
@@ -208,7 +208,7 @@ impl Arriving {
         Self { needed, recent_bytes_max, head: None, state, recent, recent_bytes: 0, last: None, next: 0 }
     }
 
-    /// The part to ask for.
+    /// The portion to ask for.
     pub fn ask(&self) -> Ask {
         match &self.head {
             None => Ask::Begin(self.needed),
@@ -216,12 +216,12 @@ impl Arriving {
         }
     }
 
-    /// The number of items that have come, and that of all; 0 before the first part.
+    /// The number of items that have come, and that of all; 0 before the first portion.
     pub fn progress(&self) -> (u64, u64) {
         (self.next, self.head.as_ref().map_or(0, |&(_, _, items)| items))
     }
 
-    /// Takes the part that was asked for.
+    /// Takes the portion that was asked for.
     ///
     /// # Errors
     /// [`JoinError`].
@@ -263,7 +263,7 @@ impl Arriving {
         }
     }
 
-    /// Takes the head of a part. That of a later part must be the same.
+    /// Takes the head of a portion. That of a later portion must be the same.
     fn take_head(
         &mut self,
         place: &Bytes,
@@ -301,7 +301,7 @@ impl Arriving {
     /// Takes a recent packet. Its events follow those of the one before.
     fn take_recent(&mut self, item: &Bytes) -> Result<(), JoinError> {
         const RECENT: BatchError = BatchError::Cut("the recent packets of a snapshot");
-        // A copy, because a part is large, and a packet is kept for as long as the log has it.
+        // A copy, because a portion is large, and a packet is kept for as long as the log has it.
         let packet = Bytes::copy_from_slice(item);
         self.recent_bytes += packet.len();
         if self.recent_bytes > self.recent_bytes_max {

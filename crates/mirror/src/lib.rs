@@ -18,7 +18,7 @@
 //! - [`packet`]: the messages between an origin and its mirrors.
 //! - [`mirror`]: applies packets to a [`state`]; [`keyed`] is the state that needs no code. [`log`] keeps recent
 //!   packets, until they are committed and for readers that resume. [`snapshot`] is its state for those that join, and
-//!   [`joining`] brings it to other mirrors in parts.
+//!   [`joining`] brings it to other mirrors in portions.
 //! - [`follow`]: a mirror's part in its feed: it follows one origin, or waits for a snapshot.
 //! - [`reader`]: the readers of one mirror: snapshots that many share, and places in the log. [`filter`]: the part
 //!   of a feed that a reader wants, which [`opened`] packets are searched for. [`message`]: the messages that it

@@ -1,6 +1,6 @@
 //! Snapshots: a state at a cut, for mirrors and readers that join.
 //!
-//! Readers get the pieces of an encoded snapshot as messages ([`reader`](crate::reader)), and mirrors in parts
+//! Readers get the pieces of an encoded snapshot as messages ([`reader`](crate::reader)), and mirrors in portions
 //! ([`joining`](crate::joining)).
 
 use crate::event::Name;

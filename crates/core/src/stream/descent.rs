@@ -225,7 +225,7 @@ pub(crate) struct Reach {
 
 /// The way down at one node.
 ///
-/// Thirteen fields, because a packet passes through all of them: packets that have arrived, packets that wait,
+/// Fourteen fields, because a packet passes through all of them: packets that have arrived, packets that wait,
 /// packets kept until they are taken, and what the parent has been told about them.
 #[derive(Debug)]
 pub(crate) struct Down<P> {
@@ -237,6 +237,8 @@ pub(crate) struct Down<P> {
     pub(crate) before_layout: u64,
     /// Last down-sequence number received from the parent, or sent by the front-end's user.
     pub(crate) received: u64,
+    /// Packets have passed over this node, and its endpoints have not begun anew since.
+    pub(crate) has_missed: bool,
     /// Frames of a packet whose last frame has not arrived.
     pub(crate) half: SmallVec<[P; 1]>,
     pub(crate) half_bytes: usize,
@@ -262,6 +264,7 @@ impl<P> Default for Down<P> {
             packets_before: 0,
             before_layout: 0,
             received: 0,
+            has_missed: false,
             half: SmallVec::new(),
             half_bytes: 0,
             waiting: VecDeque::new(),

@@ -227,6 +227,7 @@ impl<P: Payload> StreamState<P> {
             return Ok(());
         }
         let first = first.max(self.down.received + 1);
+        self.down.has_missed = true;
         self.down.half.clear();
         self.down.half_bytes = 0;
         self.down.received = last;
@@ -240,6 +241,22 @@ impl<P: Payload> StreamState<P> {
             self.down.waiting.push_back(descent);
         }
         Ok(())
+    }
+
+    /// Lets the endpoints here and below begin with this tag if packets passed over this node: they never answer the
+    /// waves before it. The parent knows that, and so must each later parent.
+    pub(crate) fn begin_after_missed(&mut self, cx: &mut Context<P>, first_tag: u64) {
+        if !core::mem::take(&mut self.down.has_missed) {
+            return;
+        }
+        let present = self.present();
+        self.begin_with(&present, first_tag);
+        for at in 0..self.seat.children.len() {
+            if self.seat.children[at].is_open() {
+                self.seat.children[at].more.place.first_tag = first_tag;
+                self.send_open(cx, at);
+            }
+        }
     }
 
     /// Passes on that packets passed over this node.

@@ -74,6 +74,7 @@ impl<P: Payload> StreamState<P> {
             let opened = fresh.intersection(&self.roll.own_set);
             self.begin_with(&opened, first_tag);
         }
+        self.begin_after_missed(desk.cx, first_tag);
         self.roll.news_due = true;
         // The parent may hold some of these endpoints for away. It learns from which tag on to expect them.
         self.tell_beginnings();

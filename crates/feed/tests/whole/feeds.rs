@@ -198,7 +198,7 @@ async fn origin_that_restarts_continues_after_its_journal() {
     }
 }
 
-/// A payload has 64 MiB at most, so such a state comes in parts.
+/// A payload has 64 MiB at most, so such a state comes in portions.
 #[tokio::test]
 async fn mirror_joins_a_feed_whose_state_is_larger_than_the_largest_payload() {
     const KEYS: u64 = 18;

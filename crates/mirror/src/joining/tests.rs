@@ -53,7 +53,7 @@ fn encoded(snapshot: &Snapshot<KeyedState>, piece_bytes: usize) -> Encoded {
     encode(&snapshot.with_state(snapshot.state.freeze()), &limits)
 }
 
-/// Takes all parts of a snapshot, and counts them.
+/// Takes all portions of a snapshot, and counts them.
 pub(crate) fn transfer(
     from: &Encoded,
     bytes_max: usize,
@@ -61,8 +61,8 @@ pub(crate) fn transfer(
 ) -> Result<(Snapshot<KeyedState>, usize), JoinError> {
     for parts in 1.. {
         let ask = Ask::read(&arriving.ask().write()).expect("it was just written");
-        let part = from.part(ask.item(), bytes_max).expect("it asks for items that there are");
-        match arriving.take(&part)? {
+        let portion = from.portion(ask.item(), bytes_max).expect("it asks for items that there are");
+        match arriving.take(&portion)? {
             Arrived::More(more) => arriving = *more,
             Arrived::Whole(whole) => return Ok((*whole, parts)),
         }
@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn parts_of_any_size_give_the_snapshot(
+    fn portions_of_any_size_give_the_snapshot(
         keys in 0u64..300,
         recents in 0u64..20,
         body_bytes in 0usize..200,
@@ -105,25 +105,25 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_no_part_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn bytes_that_are_no_portion_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let arriving = Arriving::new(Cut { epoch: 3, position: 1 }, empty(&LIMITS), &LIMITS);
         prop_assert!(arriving.take(&bytes.into()).is_err());
     }
 }
 
 #[test]
-fn a_part_holds_what_fits_and_at_least_one_item() {
+fn a_portion_holds_what_fits_and_at_least_one_item() {
     let from = encoded(&filled(100, 0, 1_000), 1);
     assert_eq!(joined(&from, 1).unwrap().1, 100);
     assert_eq!(joined(&from, 10_000).unwrap().1, 10);
-    assert_eq!(joined(&from, PART_BYTES).unwrap().1, 1);
-    assert_eq!(from.part(100, 1), Err(AskError::Beyond { item: 100, items: 100 }));
+    assert_eq!(joined(&from, PORTION_BYTES).unwrap().1, 1);
+    assert_eq!(from.portion(100, 1), Err(AskError::Beyond { item: 100, items: 100 }));
 }
 
 #[test]
 fn an_old_snapshot_is_refused_with_its_first_part() {
     let from = encoded(&filled(10, 0, 1), 1);
-    let first = from.part(0, 1).unwrap();
+    let first = from.portion(0, 1).unwrap();
     for needed in [Cut { epoch: 3, position: 11 }, Cut { epoch: 4, position: 1 }] {
         let refused = Arriving::new(needed, empty(&LIMITS), &LIMITS).take(&first).unwrap_err();
         assert_eq!(refused, JoinError::Old { given: from.cut, needed });
@@ -131,38 +131,38 @@ fn an_old_snapshot_is_refused_with_its_first_part() {
 }
 
 #[test]
-fn parts_of_two_snapshots_are_not_mixed() {
+fn portions_of_two_snapshots_are_not_mixed() {
     let [one, two] = [10, 11].map(|keys| encoded(&filled(keys, 2, 1), 1));
     let arriving = || {
         let arriving = Arriving::new(Cut { epoch: 3, position: 0 }, empty(&LIMITS), &LIMITS);
-        let Ok(Arrived::More(more)) = arriving.take(&one.part(0, 1).unwrap()) else {
-            panic!("one of many parts")
+        let Ok(Arrived::More(more)) = arriving.take(&one.portion(0, 1).unwrap()) else {
+            panic!("one of many portions")
         };
         *more
     };
     assert_eq!(arriving().ask(), Ask::Next(one.cut, 1));
     assert_eq!(arriving().progress(), (1, 12));
-    let of_another = arriving().take(&two.part(1, 1).unwrap()).unwrap_err();
+    let of_another = arriving().take(&two.portion(1, 1).unwrap()).unwrap_err();
     assert_eq!(of_another, JoinError::Order("it is of another snapshot"));
-    let repeated = arriving().take(&one.part(0, 1).unwrap()).unwrap_err();
+    let repeated = arriving().take(&one.portion(0, 1).unwrap()).unwrap_err();
     assert_eq!(repeated, JoinError::Order("it begins with another item"));
 }
 
 #[test]
 fn a_cut_or_excessive_snapshot_is_refused() {
     let from = encoded(&filled(3, 1, 1), 1);
-    let part = from.part(0, PART_BYTES).unwrap();
+    let portion = from.portion(0, PORTION_BYTES).unwrap();
     let take = |bytes: Bytes, limits: &MirrorLimits| {
         Arriving::new(Cut { epoch: 3, position: 0 }, empty(limits), limits).take(&bytes).map(|_| ())
     };
-    for most in [0, 1, part.len() - 1] {
-        assert!(take(part.slice(..most), &LIMITS).is_err());
+    for most in [0, 1, portion.len() - 1] {
+        assert!(take(portion.slice(..most), &LIMITS).is_err());
     }
     let few = MirrorLimits { state_keys_max: 2, ..LIMITS };
-    assert_eq!(take(part.clone(), &few), Err(RestoreError::Keys { limit: 2 }.into()));
+    assert_eq!(take(portion.clone(), &few), Err(RestoreError::Keys { limit: 2 }.into()));
     let mut arriving = Arriving::new(Cut { epoch: 3, position: 0 }, empty(&LIMITS), &LIMITS);
     arriving.recent_bytes_max = 6;
-    assert_eq!(arriving.take(&part).unwrap_err(), JoinError::Recent { limit: 6 });
+    assert_eq!(arriving.take(&portion).unwrap_err(), JoinError::Recent { limit: 6 });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 43] = [
+const KEPT: [(&str, &str); 44] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -147,6 +147,10 @@ const KEPT: [(&str, &str); 43] = [
     (
         "replaced_by_a_held_event",
         "a new origin sent an event again that a held one had replaced, behind a newer event of its key",
+    ),
+    (
+        "beginners_under_a_new_parent",
+        "packets passed over a node, and its next parent did not learn with which tag its endpoints had begun anew",
     ),
 ];
 

@@ -49,7 +49,7 @@ pub(super) struct Fetch {
     pub(super) request: Option<RequestId>,
     /// The needed epoch and the least position.
     needed: Cut,
-    /// The mirror that is asked, and the parts that it has given.
+    /// The mirror that is asked, and the portions that it has given.
     from: Option<(u32, Arriving)>,
     turn: usize,
     /// Rounds in which no mirror had a snapshot, up to [`DOUBLINGS_MAX`].
@@ -241,23 +241,23 @@ impl Feed {
         }
     }
 
-    /// Handles the end of a call for a part of a snapshot.
+    /// Handles the end of a call for a portion of a snapshot.
     pub(super) fn mirror_fetched(&mut self, key: MirrorKey, request: RequestId, content: Option<u64>) {
         let fetch = self.mirrors.get_mut(&key).and_then(|task| task.fetch.as_mut());
         let Some(fetch) = fetch.filter(|fetch| fetch.request == Some(request)) else { return };
         fetch.request = None;
         let Some((other, arriving)) = fetch.from.take() else { return };
-        let part = match content.and_then(|content| self.contents.read(content)) {
+        let portion = match content.and_then(|content| self.contents.read(content)) {
             Some(Content::Bytes(bytes)) => bytes,
             _ => return self.ask_next(key),
         };
-        if part.is_empty() {
+        if portion.is_empty() {
             // It is being encoded.
             fetch.from = Some((other, arriving));
             let again = FeedHappening::FetchAgain(key, fetch.serial);
             return self.plan_at(self.now + RETRY_AFTER, again);
         }
-        match arriving.take(part) {
+        match arriving.take(portion) {
             Ok(Arrived::More(more)) => {
                 fetch.from = Some((other, *more));
                 self.out.push(Out::Fetch(key, other));
@@ -291,7 +291,7 @@ impl Feed {
         }
     }
 
-    /// The result of the local by which a mirror gives a part of its snapshot. `ink` is a partial without a content.
+    /// The result of the local by which a mirror gives a portion of its snapshot. `ink` is a partial without a content.
     pub(in crate::world) fn give_snapshot(
         &mut self,
         node: NodeId,
@@ -299,15 +299,15 @@ impl Feed {
         call: u64,
         ink: Ink,
     ) -> Result<Ink, JobError> {
-        let part = self.part_of((node, mirror), call);
-        let bytes = part.map_err(|error| JobError::Failed(error.as_str().into()))?;
+        let portion = self.portion_of((node, mirror), call);
+        let bytes = portion.map_err(|error| JobError::Failed(error.as_str().into()))?;
         let length = bytes.len() as u32;
         Ok(Ink { content: self.contents.keep(Content::Bytes(bytes)), bytes: length, ..ink })
     }
 
-    /// A part of the snapshot of a process's mirror, for the mirror that has made a call. It is empty if the snapshot is
+    /// A portion of the snapshot of a process's mirror, for the mirror that has made a call. It is empty if the snapshot is
     /// being encoded.
-    fn part_of(&mut self, key: MirrorKey, call: u64) -> Result<Bytes, String> {
+    fn portion_of(&mut self, key: MirrorKey, call: u64) -> Result<Bytes, String> {
         let asking =
             self.calls.iter().find(|((_, request), _)| FETCH | request.0 == call).map(|(_, asking)| asking);
         let fetch = asking.and_then(|asking| self.mirrors.get(asking)).and_then(|task| task.fetch.as_ref());
@@ -323,12 +323,12 @@ impl Feed {
         if self.sabotage == Some(Sabotage::MirrorSnapshotAhead) && task.follower.mirror().cut().position > 0 {
             let mut ahead = encode(&task.follower.mirror().snapshot(), limits);
             ahead.cut.position += 1;
-            return ahead.part(0, usize::MAX).map_err(|error| error.to_string());
+            return ahead.portion(0, usize::MAX).map_err(|error| error.to_string());
         }
         match task.snapshots.asked(ask, task.follower.mirror()).map_err(|error| error.to_string())? {
-            // Small parts, so that most snapshots have several.
+            // Small portions, so that most snapshots have several.
             Some(encoded) => {
-                encoded.part(ask.item(), 2 * limits.piece_bytes).map_err(|error| error.to_string())
+                encoded.portion(ask.item(), 2 * limits.piece_bytes).map_err(|error| error.to_string())
             }
             None => {
                 self.encode_if_wanted(key);
