@@ -75,7 +75,11 @@ impl OriginOptions {
 }
 
 impl OriginOptions {
-    fn check_empty_journal(&self) -> Result<(), StartError> {
+    /// Checks that the journal has no epoch yet, as that of an origin that takes over must be.
+    ///
+    /// # Errors
+    /// [`StartError::JournalInUse`].
+    pub fn check_empty_journal(&self) -> Result<(), StartError> {
         match &self.journal {
             Some(journal) if !journal.epochs().is_empty() => Err(StartError::JournalInUse),
             _ => Ok(()),

@@ -223,6 +223,7 @@ fn take_over_by_hand_says_which_mirrors_it_needs() {
     source.wait_for(100);
     old.signal(libc::SIGKILL);
     let mut next = Feed::start(&nodes[0], &["--take-over"]);
+    next.line("takes over flights at 2.100");
     let mut source = next.source();
     source.send(90..=110);
     assert_eq!(source.wait_for(110), 110);

@@ -64,9 +64,9 @@ impl TakeOverArgs {
         won: Option<Won>,
     ) -> Result<Origin, Failure> {
         let started = if self.without_majority {
-            take_over_without_majority(client, feed, options).await
+            take_over(client, feed, options, TakeOver::WithoutMajority).await
         } else if self.take_over {
-            Origin::take_over(client, feed, options, TakeOver::ByHand).await
+            take_over(client, feed, options, TakeOver::ByHand).await
         } else if let Some(won) = won {
             Origin::continue_from(client, feed, options, won).await
         } else {
@@ -83,19 +83,27 @@ fn failed(error: StartError) -> Failure {
     }
 }
 
-/// Takes over with the promises of the mirrors that answer, however few they are.
-async fn take_over_without_majority(
+/// Takes over, and says so: with the promises of a majority of the mirrors, or of those that answer, however few they are.
+async fn take_over(
     client: &Client,
     feed: &str,
     options: OriginOptions,
+    how: TakeOver,
 ) -> Result<Origin, StartError> {
-    let won = win(client, feed, options.copies, options.epoch, TakeOver::WithoutMajority).await?;
-    eprintln!(
-        "treefold: takes over {feed} at {} from mirrors {:?} alone. Acknowledged events that only other mirrors had are \
-         lost. An old origin that still runs may acknowledge events that are lost too, until it meets these mirrors",
-        won.cut(),
-        won.promised()
-    );
+    // Before mirrors promise anything.
+    options.check_empty_journal()?;
+    let won = win(client, feed, options.copies, options.epoch, how).await?;
+    if let TakeOver::WithoutMajority = how {
+        eprintln!(
+            "treefold: takes over {feed} at {} from mirrors {:?} alone. Acknowledged events that only other mirrors had \
+             are lost. An old origin that still runs may acknowledge events that are lost too, until it meets these \
+             mirrors",
+            won.cut(),
+            won.promised()
+        );
+    } else {
+        eprintln!("treefold: takes over {feed} at {}", won.cut());
+    }
     Origin::continue_from(client, feed, options, won).await
 }
 
