@@ -13,6 +13,7 @@ use crate::call::table::Calls;
 use crate::error::Missing;
 use crate::id::{NodeId, WaveId};
 use crate::load::figure::LoadFigure;
+use crate::membership::service::ServiceIndex;
 use crate::message::{Partial, Payload};
 use crate::node::context::Context;
 use crate::replica::ReplicaPolicy;
@@ -40,9 +41,9 @@ pub(crate) const UNASKED: u64 = 0;
 /// of the node and leaves the others free, and because its type has no name.
 macro_rules! wanted {
     ($sight:expr, $call:expr) => {{
-        let index = $sight.view().service(service_of(&$call.name));
+        let mut walk = $sight.view().service(service_of(&$call.name)).map(ServiceIndex::walk);
         $call.asked.iter().map(move |partition| {
-            (partition, index.map_or(&[] as &[NodeId], |index| index.providers(partition)))
+            (partition, walk.as_mut().map_or(&[] as &[NodeId], |walk| walk.to(partition)))
         })
     }};
 }

@@ -38,6 +38,7 @@ mod news;
 mod outbox;
 mod pace;
 mod protocol;
+mod providers;
 mod rumour;
 pub mod service;
 pub(crate) mod sight;

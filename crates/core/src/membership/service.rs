@@ -19,6 +19,7 @@
 //! total does not shrink when a member dies. Cards carry it, so that newcomers learn it.
 
 use super::card::{MemberCard, ServiceCard};
+use super::providers::{Providers, Walk};
 use crate::id::{NodeId, PartitionId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -113,7 +114,7 @@ pub struct ServiceIndex {
     declared: BTreeMap<u32, usize>,
     /// Total of members that hold partitions and declare none → how many such members.
     guessed: BTreeMap<u32, usize>,
-    providers: Vec<Vec<NodeId>>,
+    providers: Providers,
 }
 
 impl ServiceIndex {
@@ -134,7 +135,12 @@ impl ServiceIndex {
 
     /// The living members that hold `partition`, ascending.
     pub fn providers(&self, partition: PartitionId) -> &[NodeId] {
-        self.providers.get(partition as usize).map_or(&[], Vec::as_slice)
+        self.providers.of(partition)
+    }
+
+    /// A walk over many partitions in ascending order, which is faster than [`providers`](Self::providers).
+    pub fn walk(&self) -> Walk<'_> {
+        self.providers.walk()
     }
 
     /// True when the partitions of `node` are not used, because its total differs from the agreed one.
@@ -162,7 +168,7 @@ impl ServiceIndex {
         self.take_out(&node);
         count(self.tally(card), card, 1);
         if !self.refused.contains(&node) {
-            self.seat(node, card);
+            self.providers.add(node, &card.partitions);
         }
         self.claims.insert(node, card.clone());
         self.agree()
@@ -179,7 +185,7 @@ impl ServiceIndex {
         let Some(card) = self.claims.remove(node) else { return };
         count(self.tally(&card), &card, -1);
         if !self.refused.contains(node) {
-            self.unseat(node, &card);
+            self.providers.remove(node, &card.partitions);
         }
     }
 
@@ -212,11 +218,11 @@ impl ServiceIndex {
         let refused = claims.iter().filter(|(_, card)| differs(card)).map(|(node, _)| *node).collect();
         let before = core::mem::replace(&mut self.refused, refused);
         for node in before.iter().filter(|node| !self.refused.contains(node)).copied().collect::<Vec<_>>() {
-            self.seat(node, &claims[&node]);
+            self.providers.add(node, &claims[&node].partitions);
         }
         let fresh: Vec<NodeId> = self.refused.difference(&before).copied().collect();
         for node in &fresh {
-            self.unseat(node, &claims[node]);
+            self.providers.remove(node, &claims[node].partitions);
         }
         self.claims = claims;
         fresh
@@ -237,30 +243,6 @@ impl ServiceIndex {
             (contradicted(candidate.total), Reverse(candidate.total), !candidate.declared)
         });
         best.filter(|best| best.declared).unwrap_or(remembered)
-    }
-
-    fn seat(&mut self, node: NodeId, card: &ServiceCard) {
-        for partition in card.partitions.iter() {
-            let at = partition as usize;
-            if self.providers.len() <= at {
-                self.providers.resize_with(at + 1, Vec::new);
-            }
-            if let Err(place) = self.providers[at].binary_search(&node) {
-                self.providers[at].insert(place, node);
-            }
-        }
-    }
-
-    fn unseat(&mut self, node: &NodeId, card: &ServiceCard) {
-        for partition in card.partitions.iter() {
-            let Some(row) = self.providers.get_mut(partition as usize) else { continue };
-            if let Ok(place) = row.binary_search(node) {
-                row.remove(place);
-            }
-        }
-        while self.providers.last().is_some_and(Vec::is_empty) {
-            self.providers.pop();
-        }
     }
 }
 

@@ -193,8 +193,9 @@ impl<P: Payload> Context<P> {
     ) -> (PartitionSet, BTreeMap<NodeId, PartitionSet>) {
         let (mut own, mut placed) = (PartitionSet::new(), BTreeMap::<NodeId, PartitionSet>::new());
         let Some(index) = self.sight.view().service(service) else { return (own, placed) };
+        let mut walk = index.walk();
         for endpoint in wanted.iter() {
-            let providers = index.providers(endpoint);
+            let providers = walk.to(endpoint);
             if providers.contains(&self.me) {
                 own.insert(endpoint);
             } else if let Some(node) = providers.first() {
