@@ -112,6 +112,14 @@ pub enum StartError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The address of a node to join can never be reached.
+    #[error("can't join {given:?}: {problem}")]
+    Seed {
+        /// The address as given.
+        given: String,
+        /// Its problem.
+        problem: &'static str,
+    },
     /// The node cannot listen at the address, with TCP or with UDP.
     #[error("can't listen at {addr}: {source}")]
     Listen {

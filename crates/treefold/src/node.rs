@@ -222,6 +222,7 @@ impl NodeBuilder {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
         sockets::check_cluster(&self.cluster.name)?;
+        self.join.iter().try_for_each(|seed| sockets::check_seed(seed))?;
         let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
         let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
         let bound = listener.local_addr().map_err(StartError::Loop)?;

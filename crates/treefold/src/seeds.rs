@@ -17,7 +17,8 @@ use treefold_core::membership::service::first_difference;
 /// How long a node waits for a seed's answer before it joins without one.
 const SEED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns the first seed that answers, and the cards of the members that it knows, including its own.
+/// Returns the first seed that answers, and the cards of the members that it knows, including its own. If none answers,
+/// the log says why.
 ///
 /// # Errors
 /// If a service's total differs from the total on which these members agree. The error contains both totals.
@@ -26,10 +27,13 @@ pub(crate) async fn ask_seeds(
     seeds: &[String],
     client: &ClientBuilder,
 ) -> Result<Option<(NodeId, Vec<Arc<MemberCard>>)>, StartError> {
-    let Ok(answer) = tokio::time::timeout(SEED_PATIENCE, first_answer(own, seeds, client)).await else {
+    let mut silent = Silent { node: own.node, reasons: Vec::new() };
+    let asking = first_answer(own, seeds, client, &mut silent.reasons);
+    let answer = tokio::time::timeout(SEED_PATIENCE, asking).await;
+    let Ok(Some((seed, from, cards))) = answer else {
+        silent.tell(seeds);
         return Ok(None);
     };
-    let Some((seed, from, cards)) = answer else { return Ok(None) };
     match first_difference(own, cards.iter().map(|card| &**card)) {
         Some((service, claim, agreed)) => {
             let (service, seed) = (service.to_owned(), seed.clone());
@@ -39,19 +43,41 @@ pub(crate) async fn ask_seeds(
     }
 }
 
+/// The reasons why seeds gave no answer, in their order.
+struct Silent {
+    node: NodeId,
+    reasons: Vec<String>,
+}
+
+impl Silent {
+    fn tell(&self, seeds: &[String]) {
+        let node = self.node;
+        let within = format!("no answer within {SEED_PATIENCE:?}");
+        let reasons = self.reasons.iter().chain(std::iter::repeat(&within));
+        for (seed, reason) in seeds.iter().zip(reasons).filter(|(_, reason)| !reason.is_empty()) {
+            tracing::warn!(%node, %seed, %reason, "can't join by this seed yet; trying on");
+        }
+    }
+}
+
+/// Asks the seeds in turn. The reason of one that is this node itself is empty.
 async fn first_answer<'a>(
     own: &MemberCard,
     seeds: &'a [String],
     client: &ClientBuilder,
+    reasons: &mut Vec<String>,
 ) -> Option<(&'a String, NodeId, Vec<Arc<MemberCard>>)> {
     for seed in seeds {
-        let Ok(client) = client.clone().at([seed]).connect().await else { continue };
-        let Ok(status) = client.status().await else { continue };
-        // The node's own address may be among the seeds.
-        if status.card.node != own.node {
-            let from = status.card.node;
-            let others = status.members.into_iter().map(|member| member.card);
-            return Some((seed, from, others.chain([status.card]).collect()));
+        let asked = async { client.clone().at([seed]).connect().await?.status().await };
+        match asked.await {
+            // The node's own address may be among the seeds.
+            Ok(status) if status.card.node == own.node => reasons.push(String::new()),
+            Ok(status) => {
+                let from = status.card.node;
+                let others = status.members.into_iter().map(|member| member.card);
+                return Some((seed, from, others.chain([status.card]).collect()));
+            }
+            Err(error) => reasons.push(error.to_string()),
         }
     }
     None

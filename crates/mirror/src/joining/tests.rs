@@ -1,3 +1,5 @@
+//! Tests of snapshots in parts: asking, arriving, limits.
+
 use super::*;
 use crate::event::{Event, Name};
 use crate::keyed::FrozenKeys;
