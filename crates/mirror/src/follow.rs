@@ -71,6 +71,10 @@ enum Phase {
 struct Kept {
     packets: VecDeque<Bytes>,
     bytes: usize,
+    /// The position of the last checkpoint that has come; all packets up to there have come or are missed.
+    checked: u64,
+    /// True if packets have passed over the mirror since then, or since it began to wait.
+    has_missed: bool,
 }
 
 /// The opening of an origin's stream.
@@ -378,8 +382,10 @@ impl<S: State> Follower<S> {
 
     /// Notes that packets passed over this mirror, because it lagged. The next packet tells whether it lacks events.
     pub fn miss(&mut self) {
-        if let Phase::Current = self.phase {
-            self.phase = Phase::Begun;
+        match &mut self.phase {
+            Phase::Begun => {}
+            Phase::Current => self.phase = Phase::Begun,
+            Phase::Joining(_, kept) => kept.has_missed = true,
         }
     }
 
@@ -397,10 +403,14 @@ impl<S: State> Follower<S> {
         }
         let kept = std::mem::take(kept);
         self.mirror = Mirror::new(snapshot, limits);
-        self.phase = Phase::Current;
+        self.phase = if kept.has_missed { Phase::Begun } else { Phase::Current };
         self.adopt();
         for packet in kept.packets {
             self.take(&packet, 0)?;
+        }
+        // The events up to the checkpoint may be among the packets that it has missed.
+        if self.mirror.cut().position < kept.checked && self.joins_at().is_none() {
+            self.phase = Phase::Joining(kept.checked, Kept::default());
         }
         Ok(())
     }
@@ -420,6 +430,9 @@ impl<S: State> Follower<S> {
     /// Keeps a packet until the snapshot is there. A checkpoint is answered at once.
     fn keep(&mut self, packet: &Bytes) -> Followed {
         if let Ok(Down::Checkpoint(checkpoint)) = Down::read(packet) {
+            if let Phase::Joining(_, kept) = &mut self.phase {
+                (kept.checked, kept.has_missed) = (checkpoint.position, false);
+            }
             return Followed::Votes(self.vote(checkpoint, Holding::Joins, Monitored::default()));
         }
         if let Phase::Joining(position, kept) = &mut self.phase

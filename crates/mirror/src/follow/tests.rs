@@ -124,6 +124,31 @@ fn mirror_that_cannot_keep_a_packet_needs_a_snapshot_with_its_events() {
 }
 
 #[test]
+fn mirror_that_missed_packets_while_it_joined_needs_their_events() {
+    let mut origin = origin(1);
+    let (mut old, mut new) = (follower(0), follower(1));
+    for mirror in [&mut old, &mut new] {
+        mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    }
+    old.take(&sent(&mut origin, 1), 0).unwrap();
+    let second = sent(&mut origin, 2);
+    old.take(&second, 0).unwrap();
+    new.take(&second, 0).unwrap();
+    let before = snapshot_of(&old);
+    old.take(&sent(&mut origin, 3), 0).unwrap();
+    new.miss();
+    assert_eq!(answer(new.take(&checkpoint(&mut origin), 0)), Some(Holding::Joins));
+    // The feed is quiet from here on: no later packet tells the mirror that it lacks event 3.
+    new.restore(before, &LIMITS).unwrap();
+    assert_eq!((new.is_current(), new.joins_at(), new.mirror().cut().position), (false, Some(3), 2));
+    new.miss();
+    new.restore(snapshot_of(&old), &LIMITS).unwrap();
+    assert_eq!((new.is_current(), new.joins_at()), (false, None), "the next checkpoint tells");
+    new.take(&checkpoint(&mut origin), 0).unwrap();
+    assert!(new.is_current());
+}
+
+#[test]
 fn origin_sends_all_events_again_if_no_mirror_has_a_state() {
     let mut origin = origin(1);
     for number in 1..=3 {

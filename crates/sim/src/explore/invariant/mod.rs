@@ -47,6 +47,7 @@ use treefold_core::effect::{Effect, Event};
 use treefold_core::id::{NodeId, RequestId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
+use treefold_core::partitions::PartitionSet;
 use treefold_core::push::message::PushMessage;
 use treefold_core::stream::message::StreamMessage;
 use treefold_core::stream::{PACKET_BYTES, StreamId};
@@ -171,9 +172,9 @@ impl Inspection {
         &self.mirrors
     }
 
-    /// Forgets the recent waves of streams, so that only later waves show which endpoints are back.
-    pub fn forget_recent_waves(&mut self) {
-        self.streams.forget_recent();
+    /// Forgets the recent waves of streams, so that only later waves show which of the endpoints `living` are back.
+    pub fn forget_recent_waves(&mut self, living: &PartitionSet) {
+        self.streams.forget_recent(living);
     }
 
     /// Takes the places whose nodes have drained since the last call of this function.

@@ -47,7 +47,9 @@ pub struct Heard {
     pub losses: BTreeMap<u32, u64>,
     /// All contributors of waves since [`Streams::forget_recent`].
     pub recent: PartitionSet,
-    /// The largest set of contributors of one wave since then.
+    /// The endpoints that were to come back then.
+    pub living: PartitionSet,
+    /// The largest set of these in one wave since then.
     pub recent_most: PartitionSet,
     /// Whether the stream is over.
     pub is_over: bool,
@@ -66,6 +68,7 @@ impl Heard {
             packets: BTreeMap::new(),
             losses: BTreeMap::new(),
             recent: PartitionSet::new(),
+            living: PartitionSet::new(),
             recent_most: PartitionSet::new(),
             is_over: false,
         }
@@ -155,9 +158,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Forgets the recent waves, so that only later waves show which endpoints are back.
-    pub fn forget_recent(&mut self) {
+    /// Forgets the recent waves, so that only later waves show which of the endpoints `living` are back.
+    pub fn forget_recent(&mut self, living: &PartitionSet) {
         for heard in self.heard.values_mut() {
+            heard.living.clone_from(living);
             heard.recent = PartitionSet::new();
             heard.recent_most = PartitionSet::new();
         }
@@ -174,8 +178,9 @@ impl Streams {
 impl Heard {
     fn note(&mut self, wave: &StreamWave<Ink>) {
         self.recent.union_with(&wave.contributors);
-        if wave.contributors.len() > self.recent_most.len() {
-            self.recent_most.clone_from(&wave.contributors);
+        let living = wave.contributors.intersection(&self.living);
+        if living.len() > self.recent_most.len() {
+            self.recent_most = living;
         }
         if self.gathers() {
             let mut missing = PartitionSet::new();

@@ -151,8 +151,8 @@ impl Stage<'_> {
     fn all_are_back(&mut self) -> Result<(), Found> {
         let by = self.world.now() + stream_back::WITHIN + self.work_in_hand() + self.world.packets_in_hand();
         self.run_speaking(stream_back::RECOVERED_AFTER)?;
-        self.watch.inspection.forget_recent_waves();
         let living = self.living_endpoints();
+        self.watch.inspection.forget_recent_waves(&living);
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
         loop {
             self.run_speaking(LOOK_EVERY)?;
