@@ -61,6 +61,7 @@
 //! runtime. The crates of this project that need these parts use the hidden module `parts`.
 
 mod call;
+mod channel;
 mod client;
 mod cluster;
 mod driver;
@@ -80,6 +81,7 @@ mod record;
 pub mod replay;
 mod seeds;
 mod service;
+mod session;
 pub mod shares;
 mod shelf;
 mod sockets;

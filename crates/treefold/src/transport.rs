@@ -5,19 +5,21 @@
 //! other's greeting. The name in the greeting tells which life of the process answers at that address, and
 //! messages for a dead process must not reach its successor.
 //!
+//! In a cluster with a token, a TLS session comes before the greetings, and everything goes through it
+//! ([`session`](crate::session)).
+//!
 //! Nodes and clients share this file. They differ in how they use a connection afterwards.
 
+use crate::channel::{ReadEnd, WriteEnd, encrypt, split};
 use crate::options::ClusterOptions;
+use crate::session::Sessions;
 use crate::wire::blocks::Blocks;
 use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Side, Token, WireError};
-use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
-use std::io::{self, IoSlice};
-use std::net::{Shutdown, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
@@ -26,12 +28,6 @@ use treefold_core::limits::Limits;
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for the greeting of a process that connects here.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// The most parts of frames in one write. Small frames are adjacent and are one part.
-const WRITE_SLICES_MAX: usize = 64;
-/// Idle time after which the system probes whether the other machine is alive.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
-/// Interval of these probes. After about nine missed answers, the connection breaks.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// The most bytes read and dropped so that a final fault arrives before the connection is reset.
 const FAREWELL_BYTES_MAX: usize = 1 << 20;
 /// Time limit for reading these bytes.
@@ -63,8 +59,8 @@ pub(crate) struct Greeted {
     pub(crate) peer: NodeId,
     /// See [`Hello::by_launcher`]. Of the listening side, for the side that dialled.
     pub(crate) by_launcher: bool,
-    pub(crate) read: OwnedReadHalf,
-    pub(crate) write: OwnedWriteHalf,
+    pub(crate) read: ReadEnd,
+    pub(crate) write: WriteEnd,
     /// May contain frames that arrived directly after the greeting.
     pub(crate) inbox: Inbox,
 }
@@ -78,6 +74,12 @@ pub(crate) enum GreetError {
     Wire(#[from] WireError),
     #[error("the other side reports: {0}")]
     Fault(Fault),
+    #[error("the TLS session failed: {0}")]
+    Tls(rustls::Error),
+    #[error("the other side does not encrypt the connection; it has no token, and this cluster has one")]
+    Plain,
+    #[error("the other side encrypts the connection; it has a token, and this side has none")]
+    Encrypted,
     #[error("the process at that address greets with this process's own name; check the address")]
     Echo,
     #[error("the limit of {peers_max} connections is reached (peers_max)")]
@@ -85,29 +87,64 @@ pub(crate) enum GreetError {
 }
 
 impl Identity {
-    /// Checks that this process may talk to the sender of `hello`, on the side `from`.
-    fn check(&self, hello: &Hello, from: Side) -> Result<(), WireError> {
-        Hello::new(self.cluster.as_str(), self.node).agree(hello)?;
-        hello.check_seal(self.token.as_ref(), from)
+    /// Checks that this process may talk to the sender of `hello`, on the side `from`. A sender without the token learns
+    /// nothing else.
+    fn check(&self, hello: &Hello, from: Side, session: &[u8]) -> Result<(), WireError> {
+        hello.check_seal(self.token.as_ref(), from, session)?;
+        Hello::new(self.cluster.as_str(), self.node).agree(hello).map(drop)
     }
 
-    async fn greet(&self, write: &OwnedWriteHalf, side: Side) -> Result<(), GreetError> {
+    async fn greet(&self, write: &WriteEnd, side: Side, session: &[u8]) -> Result<(), GreetError> {
         let mut outbox = Outbox::new(self.limits.clone());
         let mut hello = Hello::new(self.cluster.as_str(), self.node);
         hello.by_launcher = self.by_launcher;
-        outbox.push_hello(&hello.sealed(self.token.as_ref(), side))?;
-        Ok(write_all(write, &mut outbox).await?)
+        outbox.push_hello(&hello.sealed(self.token.as_ref(), side, session))?;
+        Ok(write.write_all(&mut outbox).await?)
+    }
+
+    /// Encrypts a connection if the cluster has a token. Returns the session's secret, which is empty without one.
+    async fn begin_session(
+        &self,
+        read: &mut ReadEnd,
+        write: &mut WriteEnd,
+        side: Side,
+    ) -> Result<Vec<u8>, GreetError> {
+        let has_token = self.token.is_some();
+        if side == Side::Listens && read.begins_with_tls().await? != has_token {
+            return Err(if has_token { GreetError::Plain } else { GreetError::Encrypted });
+        }
+        if !has_token {
+            return Ok(Vec::new());
+        }
+        let sessions = Sessions::of_tokens()?;
+        let session = match side {
+            Side::Dials => sessions.dial()?,
+            Side::Listens => sessions.listen()?,
+        };
+        encrypt(read, write, session).await??;
+        write.session_secret().map(Vec::from).ok_or(GreetError::Plain)
+    }
+}
+
+/// The other side's first bytes are no TLS if it does not encrypt.
+impl From<rustls::Error> for GreetError {
+    fn from(error: rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidMessage(_) => Self::Plain,
+            error => Self::Tls(error),
+        }
     }
 }
 
 /// Dials an address and greets.
 pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetError> {
     let greet = async {
-        let (mut read, write) = prepare(TcpStream::connect(addr).await?)?;
-        identity.greet(&write, Side::Dials).await?;
+        let (mut read, mut write) = split(TcpStream::connect(addr).await?)?;
+        let session = identity.begin_session(&mut read, &mut write, Side::Dials).await?;
+        identity.greet(&write, Side::Dials, &session).await?;
         let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
         let hello = read_hello(&mut read, &mut inbox).await?;
-        identity.check(&hello, Side::Listens)?;
+        identity.check(&hello, Side::Listens, &session)?;
         if hello.node == identity.node {
             return Err(GreetError::Echo);
         }
@@ -123,15 +160,16 @@ pub(crate) async fn welcome(
     identity: &Identity,
     is_full: impl Fn() -> bool,
 ) -> Result<Greeted, GreetError> {
-    let (mut read, write) = prepare(stream)?;
+    let (mut read, mut write) = split(stream)?;
     let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
     let greet = async {
+        let session = identity.begin_session(&mut read, &mut write, Side::Listens).await?;
         let hello = read_hello(&mut read, &mut inbox).await?;
-        identity.check(&hello, Side::Dials)?;
+        identity.check(&hello, Side::Dials, &session)?;
         if is_full() {
             return Err(GreetError::Full { peers_max: identity.limits.peers_max });
         }
-        identity.greet(&write, Side::Listens).await?;
+        identity.greet(&write, Side::Listens, &session).await?;
         Ok((hello.node, hello.by_launcher))
     };
     match within(HELLO_TIMEOUT, greet).await {
@@ -149,7 +187,8 @@ impl GreetError {
     /// The fault to send to the other side; `None` if it is gone or has sent a fault itself.
     fn as_fault(&self) -> Option<Fault> {
         match self {
-            Self::Io(_) | Self::Fault(_) | Self::Echo => None,
+            Self::Io(_) | Self::Fault(_) | Self::Echo | Self::Tls(_) => None,
+            Self::Plain | Self::Encrypted => Some(Fault::new(FaultCode::Encryption)),
             Self::Wire(error) => Some(error.into()),
             &Self::Full { peers_max } => Some(Fault {
                 limit: peers_max as u64,
@@ -162,57 +201,21 @@ impl GreetError {
 
 /// Sends the reason for closing a connection, and gives the other side time to read it. Closing with unread
 /// bytes resets the connection, and the reset could overtake the fault.
-pub(crate) async fn say_farewell(
-    mut read: OwnedReadHalf,
-    write: &OwnedWriteHalf,
-    fault: &Fault,
-    identity: &Identity,
-) {
+pub(crate) async fn say_farewell(read: ReadEnd, write: &WriteEnd, fault: &Fault, identity: &Identity) {
     let mut outbox = Outbox::new(identity.limits.clone());
     if outbox.push_fault(fault).is_err() {
         return;
     }
     let farewell = async {
-        write_all(write, &mut outbox).await?;
-        SockRef::from(write.as_ref()).shutdown(Shutdown::Write)?;
-        let (mut scrap, mut left) = ([0; 4096], FAREWELL_BYTES_MAX);
-        while left > 0 {
-            match read.read(&mut scrap).await? {
-                0 => break,
-                n => left = left.saturating_sub(n),
-            }
-        }
-        io::Result::Ok(())
+        write.write_all(&mut outbox).await?;
+        write.end()?;
+        read.drain(FAREWELL_BYTES_MAX).await
     };
     // If the other side does not read the fault, the result is the same as that of a plain close.
     let _ = timeout(FAREWELL_TIMEOUT, farewell).await;
 }
 
-/// Writes as much of an outbox as the socket accepts. Returns true if that was all.
-pub(crate) fn write_some(write: &OwnedWriteHalf, outbox: &mut Outbox) -> io::Result<bool> {
-    while !outbox.is_empty() {
-        let mut slices = [IoSlice::new(&[]); WRITE_SLICES_MAX];
-        let filled = outbox.fill_slices(&mut slices);
-        match write.try_write_vectored(&slices[..filled]) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => outbox.advance(written),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
-}
-
-/// Writes all of an outbox, waiting as needed.
-async fn write_all(write: &OwnedWriteHalf, outbox: &mut Outbox) -> io::Result<()> {
-    while !write_some(write, outbox)? {
-        write.writable().await?;
-    }
-    Ok(())
-}
-
-async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello, GreetError> {
+async fn read_hello(read: &mut ReadEnd, inbox: &mut Inbox) -> Result<Hello, GreetError> {
     loop {
         match inbox.next()? {
             Some(Incoming::Hello(hello)) => return Ok(hello),
@@ -223,18 +226,10 @@ async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello
             }
             None => {}
         }
-        if read.read_buf(&mut inbox.read_buffer()).await? == 0 {
+        if read.read_into(inbox).await? == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
     }
-}
-
-/// Sets the socket's options and splits it into two halves.
-fn prepare(stream: TcpStream) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
-    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
-    Ok(stream.into_split())
 }
 
 async fn within<T>(
@@ -279,22 +274,58 @@ mod tests {
         })))
     }
 
-    #[tokio::test]
-    async fn a_beat_overtakes_a_payload_of_its_stream() {
+    type Met = (Result<Greeted, GreetError>, Result<Greeted, GreetError>);
+
+    /// A side that dials and a side that listens, with their tokens.
+    async fn meet(dials: Option<&str>, listens: Option<&str>) -> Met {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
         let addr = listener.local_addr().expect("the listener is bound");
-        let (dialler, host) = (identity(SocketAddr::from(([127, 0, 0, 1], 1)), 1), identity(addr, 2));
+        let (mut dialler, mut host) = (identity(SocketAddr::from(([127, 0, 0, 1], 1)), 1), identity(addr, 2));
+        (dialler.token, host.token) = (dials.and_then(Token::new), listens.and_then(Token::new));
         let accept = async {
             let (stream, _) = listener.accept().await.expect("the other side dials");
             welcome(stream, &host, || false).await
         };
-        let (sender, reader) = tokio::join!(dial(addr, &dialler), accept);
+        tokio::join!(dial(addr, &dialler), accept)
+    }
+
+    #[tokio::test]
+    async fn a_beat_overtakes_a_payload_of_its_stream() {
+        a_beat_overtakes(None).await;
+    }
+
+    #[tokio::test]
+    async fn a_beat_overtakes_a_payload_of_its_stream_in_a_session() {
+        a_beat_overtakes(Some("secret")).await;
+    }
+
+    #[tokio::test]
+    async fn two_sides_meet_with_the_same_token_only() {
+        let code = |side: Result<Greeted, GreetError>| match side {
+            Err(GreetError::Fault(fault)) => Some(fault.code),
+            _ => None,
+        };
+        let (dialled, listened) = meet(Some("one"), Some("two")).await;
+        assert!(matches!(listened, Err(GreetError::Wire(WireError::Token))));
+        assert_eq!(code(dialled), Some(FaultCode::Token));
+        let (dialled, listened) = meet(None, Some("two")).await;
+        assert!(matches!(listened, Err(GreetError::Plain)));
+        assert_eq!(code(dialled), Some(FaultCode::Encryption));
+        let (dialled, listened) = meet(Some("one"), None).await;
+        assert!(matches!(listened, Err(GreetError::Encrypted)));
+        assert!(matches!(dialled, Err(GreetError::Plain)));
+        assert!(matches!(meet(Some("one"), Some("one")).await, (Ok(_), Ok(_))));
+    }
+
+    /// Sends a payload and then a beat, which comes first.
+    async fn a_beat_overtakes(token: Option<&str>) {
+        let (sender, reader) = meet(token, token).await;
         let (sender, mut reader) =
             (sender.expect("the listener accepts the dialler"), reader.expect("the dialler greets"));
 
         let mut outbox = Outbox::new(Limits::DEFAULT);
         outbox.push(&packet_up()).expect("the packet is within the limits");
-        let is_all = write_some(&sender.write, &mut outbox).expect("the connection is open");
+        let is_all = sender.write.write_some(&mut outbox).expect("the connection is open");
         assert!(!is_all, "the reader has not started, so part of the payload waits here");
         let beat = Message::Stream(Box::new(StreamMessage::Beat { stream: STREAM }));
         outbox.push(&beat).expect("the beat is within the limits");
@@ -306,13 +337,13 @@ mod tests {
                     came.push(incoming);
                 }
                 if came.len() < 2 {
-                    let read = reader.read.read_buf(&mut reader.inbox.read_buffer()).await;
+                    let read = reader.read.read_into(&mut reader.inbox).await;
                     assert_ne!(read.expect("the connection is open"), 0);
                 }
             }
             came
         };
-        let (written, came) = tokio::join!(write_all(&sender.write, &mut outbox), read);
+        let (written, came) = tokio::join!(sender.write.write_all(&mut outbox), read);
         written.expect("the connection is open");
         let kinds: Vec<&str> = came.iter().map(kind).collect();
         assert_eq!(kinds, ["beat", "packet"]);

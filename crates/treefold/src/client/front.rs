@@ -7,11 +7,12 @@
 //! is not known whether they were carried out.
 
 use super::client_id;
+use crate::channel::{ReadEnd, WriteEnd};
 use crate::driver::asks::SharesAnswer;
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
 use crate::options::ClusterOptions;
-use crate::transport::{self, GreetError, Greeted, Identity, write_some};
+use crate::transport::{self, GreetError, Greeted, Identity};
 use crate::wire::{Inbox, Incoming, Outbox, WireError};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -19,9 +20,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::AsyncReadExt;
 use tokio::net::lookup_host;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::limits::Limits;
@@ -246,8 +245,8 @@ impl Ask {
 
 /// A connection, and the callers that wait for answers over it.
 struct Connection {
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    read: ReadEnd,
+    write: WriteEnd,
     inbox: Inbox,
     outbox: Outbox,
     outbox_bytes_max: usize,
@@ -269,22 +268,21 @@ impl Connection {
         cancels: &mut mpsc::UnboundedReceiver<u64>,
     ) -> bool {
         let mut batch = Vec::with_capacity(ASKS_PER_TURN_MAX);
-        let mut is_written = false;
+        let mut is_written = true;
         loop {
             if self.take_frames().is_err() {
                 return false;
             }
-            if !self.outbox.is_empty() {
-                match write_some(&self.write, &mut self.outbox) {
+            if !is_written || !self.outbox.is_empty() {
+                match self.write.write_some(&mut self.outbox) {
                     Ok(all) => is_written = all,
                     Err(_) => return false,
                 }
             }
             // If the front stops reading, no more asks are taken until it reads again, and callers wait.
             let takes_asks = self.outbox.len_bytes() <= self.outbox_bytes_max;
-            let mut room = self.inbox.read_buffer();
             tokio::select! {
-                read = self.read.read_buf(&mut room) => {
+                read = self.read.read_into(&mut self.inbox) => {
                     if !matches!(read, Ok(bytes) if bytes > 0) {
                         return false;
                     }
@@ -296,7 +294,7 @@ impl Connection {
                     batch.drain(..).for_each(|ask| self.push(ask));
                 }
                 Some(id) = cancels.recv() => self.cancel(id),
-                ready = self.write.writable(), if !is_written && !self.outbox.is_empty() => {
+                ready = self.write.writable(), if !is_written => {
                     if ready.is_err() {
                         return false;
                     }

@@ -30,8 +30,8 @@ pub enum PostError {
         /// The system's message.
         problem: String,
     },
-    /// The process at the address has another token.
-    #[error("{addr} has another token than this process")]
+    /// The process at the address has another token, or only one of both has one.
+    #[error("{addr} has another token than this process, or only one of both has a token")]
     Token {
         /// The address.
         addr: String,
@@ -70,10 +70,13 @@ impl PostError {
             GreetError::Wire(WireError::Version { .. }) => FaultCode::Version,
             GreetError::Wire(WireError::Cluster { .. }) => FaultCode::Cluster,
             GreetError::Fault(fault) => fault.code,
-            GreetError::Wire(_) | GreetError::Full { .. } | GreetError::Echo => FaultCode::Malformed,
+            GreetError::Plain | GreetError::Encrypted => FaultCode::Encryption,
+            GreetError::Wire(_) | GreetError::Full { .. } | GreetError::Echo | GreetError::Tls(_) => {
+                FaultCode::Malformed
+            }
         };
         match code {
-            FaultCode::Token => Self::Token { addr },
+            FaultCode::Token | FaultCode::Encryption => Self::Token { addr },
             FaultCode::Version => Self::Version { addr },
             FaultCode::Cluster => Self::Cluster { addr },
             _ => Self::Refused { addr, problem: error.to_string() },

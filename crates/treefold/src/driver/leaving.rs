@@ -7,8 +7,6 @@
 
 use super::Loop;
 use super::link::{Link, Route};
-use socket2::SockRef;
-use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 use treefold_core::input::{Command, Input};
@@ -25,7 +23,7 @@ impl Loop {
         }
         for link in self.links() {
             // A link that breaks now counts as closed.
-            let _ = SockRef::from(link.write.as_ref()).shutdown(Shutdown::Write);
+            let _ = link.write.end();
         }
         while self.peers.borrow().links > 0 {
             self.links_gone.notified().await;
@@ -44,5 +42,6 @@ impl Loop {
 }
 
 fn is_written(link: &Link) -> bool {
-    link.outbox.borrow().is_empty()
+    // Encrypted bytes may still wait when the outbox is empty.
+    link.outbox.borrow().is_empty() && !link.blocked.get()
 }

@@ -6,12 +6,12 @@
 //! sees one loss. A node never dials a peer to which it has a link. A *second* link dialled by the same side
 //! therefore means that this side has given up the first.
 
+use crate::channel::WriteEnd;
 use crate::wire::Outbox;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::task::AbortHandle;
 use treefold_core::id::NodeId;
 
@@ -20,7 +20,7 @@ pub(crate) struct Link {
     pub(crate) peer: NodeId,
     /// The side that dialled.
     pub(crate) end: End,
-    pub(crate) write: OwnedWriteHalf,
+    pub(crate) write: WriteEnd,
     pub(crate) outbox: RefCell<Outbox>,
     /// True if the link waits for the next flush.
     pub(crate) dirty: Cell<bool>,
@@ -32,7 +32,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(peer: NodeId, end: End, write: OwnedWriteHalf, outbox: Outbox) -> Rc<Self> {
+    pub(crate) fn new(peer: NodeId, end: End, write: WriteEnd, outbox: Outbox) -> Rc<Self> {
         Rc::new(Self {
             peer,
             end,

@@ -9,12 +9,11 @@ use super::Loop;
 use super::launching::LaunchNews;
 use super::link::{Link, Route};
 use super::operators::Asker;
-use crate::transport::{say_farewell, write_some};
+use crate::channel::ReadEnd;
+use crate::transport::say_farewell;
 use crate::wire::{Fault, Inbox, Incoming, Outbox, WireError};
 use bytes::Bytes;
 use std::rc::Rc;
-use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::message::Message;
@@ -100,7 +99,7 @@ impl Loop {
             return;
         }
         // A separate statement, so that the outbox is no longer borrowed when a loss is reported.
-        let written = write_some(&link.write, &mut link.outbox.borrow_mut());
+        let written = link.write.write_some(&mut link.outbox.borrow_mut());
         match written {
             Ok(true) => {}
             Ok(false) => {
@@ -115,7 +114,7 @@ impl Loop {
     async fn write_when_possible(self: Rc<Self>, link: Rc<Link>) {
         loop {
             let ready = link.write.writable().await;
-            let written = ready.and_then(|()| write_some(&link.write, &mut link.outbox.borrow_mut()));
+            let written = ready.and_then(|()| link.write.write_some(&mut link.outbox.borrow_mut()));
             match written {
                 Ok(true) => return link.blocked.set(false),
                 Ok(false) => {}
@@ -125,7 +124,7 @@ impl Loop {
     }
 
     /// A link's reader: decodes everything that has arrived, feeds it to core, and reads again.
-    pub(super) async fn read(self: Rc<Self>, link: Rc<Link>, mut read: OwnedReadHalf, mut inbox: Inbox) {
+    pub(super) async fn read(self: Rc<Self>, link: Rc<Link>, mut read: ReadEnd, mut inbox: Inbox) {
         loop {
             if let Err(error) = self.take_frames(&link, &mut inbox) {
                 self.complaints.about(link.peer, &error);
@@ -144,7 +143,7 @@ impl Loop {
             if !link.open.get() {
                 return;
             }
-            match read.read_buf(&mut inbox.read_buffer()).await {
+            match read.read_into(&mut inbox).await {
                 Ok(0) | Err(_) => return self.lose(link.peer),
                 Ok(_) => {}
             }

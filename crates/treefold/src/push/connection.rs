@@ -1,16 +1,15 @@
 //! A worker's connection: finds a node, attaches to it, and carries frames between them.
 
 use super::worker::PushError;
+use crate::channel::{ReadEnd, WriteEnd};
 use crate::client::client_id;
-use crate::transport::{self, GreetError, Greeted, Identity, write_some};
+use crate::transport::{self, GreetError, Greeted, Identity};
 use crate::wire::{Inbox, Incoming, Outbox};
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
 use tokio::net::lookup_host;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
 
@@ -32,11 +31,14 @@ pub(super) struct Way {
 
 /// A connection to a node that has taken the worker in.
 pub(super) struct Connection {
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    read: ReadEnd,
+    write: WriteEnd,
     inbox: Inbox,
     outbox: Outbox,
+    /// True while the socket accepts no more.
     is_blocked: bool,
+    /// False while encrypted bytes wait for the socket.
+    is_flushed: bool,
     pub(super) window: u64,
 }
 
@@ -92,7 +94,8 @@ impl Way {
     async fn introduce(&self, greeted: Greeted) -> Result<Connection, Arc<str>> {
         let Greeted { read, write, inbox, .. } = greeted;
         let outbox = Outbox::new(self.identity.limits.clone());
-        let mut connection = Connection { read, write, inbox, outbox, is_blocked: false, window: 0 };
+        let mut connection =
+            Connection { read, write, inbox, outbox, is_blocked: false, is_flushed: true, window: 0 };
         let (application, worker) = (Arc::clone(&self.application), self.worker);
         connection
             .say(PushMessage::Attach { application, worker })
@@ -122,13 +125,13 @@ impl Connection {
 
     /// Returns true if all queued messages are written to the socket.
     pub(super) fn has_written(&self) -> bool {
-        self.outbox.is_empty()
+        self.outbox.is_empty() && self.is_flushed
     }
 
     /// Before the connection is dropped, writes as many queued messages as the socket accepts at once.
     pub(super) fn write_rest(&mut self) {
         // If the socket accepts no more, or fails, the rest could not be delivered in time either.
-        let _ = write_some(&self.write, &mut self.outbox);
+        let _ = self.write.write_some(&mut self.outbox);
     }
 
     /// Waits for the next event, and writes queued messages in the meantime. Cancel safe.
@@ -152,16 +155,17 @@ impl Connection {
                     continue;
                 }
             }
-            if !self.outbox.is_empty() && !self.is_blocked {
-                match write_some(&self.write, &mut self.outbox) {
-                    Ok(true) => return Came::Written,
-                    Ok(false) => self.is_blocked = true,
+            if !self.has_written() && !self.is_blocked {
+                match self.write.write_some(&mut self.outbox) {
+                    Ok(is_all) => (self.is_flushed, self.is_blocked) = (is_all, !is_all),
                     Err(_) => return Came::Lost,
                 }
+                if self.is_flushed {
+                    return Came::Written;
+                }
             }
-            let mut room = self.inbox.read_buffer();
             tokio::select! {
-                read = self.read.read_buf(&mut room) => {
+                read = self.read.read_into(&mut self.inbox) => {
                     if !matches!(read, Ok(bytes) if bytes > 0) {
                         return Came::Lost;
                     }

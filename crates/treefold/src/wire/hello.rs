@@ -44,20 +44,21 @@ impl Hello {
         }
     }
 
-    /// Adds the proof that the sender, on the given side, has the token.
+    /// Adds the proof that the sender, on the given side of a session, has the token. `session` is the session's secret.
     #[must_use]
-    pub fn sealed(mut self, token: Option<&Token>, side: Side) -> Self {
-        self.seal = token.map_or_else(Vec::new, |token| token.seal(&self, side));
+    pub fn sealed(mut self, token: Option<&Token>, side: Side, session: &[u8]) -> Self {
+        self.seal = token.map_or_else(Vec::new, |token| token.seal(&self, side, session));
         self
     }
 
-    /// Verifies that the sender has the same token and is on the given side. Without a token here, every
+    /// Verifies that the sender has the same token and is on the given side of this session. Without a token here, every
     /// greeting is accepted.
     ///
     /// # Errors
     /// If the seal does not verify. The connection must then be closed.
-    pub fn check_seal(&self, token: Option<&Token>, from: Side) -> Result<(), WireError> {
-        if token.is_none_or(|token| token.verify(self, from)) { Ok(()) } else { Err(WireError::Token) }
+    pub fn check_seal(&self, token: Option<&Token>, from: Side, session: &[u8]) -> Result<(), WireError> {
+        let is_proven = token.is_none_or(|token| token.verify(self, from, session));
+        if is_proven { Ok(()) } else { Err(WireError::Token) }
     }
 
     /// Computes the version that both sides speak, given the other side's greeting.
@@ -148,7 +149,7 @@ macro_rules! fault_codes {
 fault_codes! {
     /// The two sides have no version in common. The limit is the newest version that the sender speaks.
     Version = 1, "the two sides have no version of the protocol in common";
-    /// The sender belongs to another cluster. The field is that cluster's name.
+    /// The sender belongs to another cluster. It does not say which, because the receiver may be a stranger.
     Cluster = 2, "another cluster";
     /// A frame out of turn.
     OutOfTurn = 3, "a frame out of turn";
@@ -168,6 +169,8 @@ fault_codes! {
     ShuttingDown = 10, "the sender is shutting down";
     /// The receiver did not prove that it has the cluster's token.
     Token = 11, "the two sides have different cluster tokens";
+    /// One side encrypts the connection, and the other does not.
+    Encryption = 12, "only one side has a token, with which connections are encrypted";
 }
 
 impl Fault {
@@ -202,7 +205,7 @@ impl From<&WireError> for Fault {
             WireError::TooManyStreams { limit, .. } => (FaultCode::Streams, "streams_open_max", *limit),
             WireError::Version { ours, .. } => (FaultCode::Version, "version", u64::from(*ours)),
             WireError::Token => (FaultCode::Token, "seal", 0),
-            WireError::Cluster { ours, .. } => (FaultCode::Cluster, ours.as_str(), 0),
+            WireError::Cluster { .. } => (FaultCode::Cluster, "", 0),
         };
         Self { code, field: field.to_owned(), limit }
     }
@@ -253,6 +256,6 @@ mod tests {
             refused.to_string(),
             "the peer belongs to the cluster \"staging\", this node to \"treefold\""
         );
-        assert_eq!(Fault::from(&refused).to_string(), "another cluster: treefold");
+        assert_eq!(Fault::from(&refused).to_string(), "another cluster");
     }
 }

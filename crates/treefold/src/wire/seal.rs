@@ -1,13 +1,12 @@
 //! The cluster's token, and how a greeting proves that its sender knows it.
 //!
-//! The token itself is never sent. A greeting contains the HMAC-SHA-256 (RFC 2104) of its other fields under
-//! the token. Without the token, no process can produce a valid greeting for any name. The seal also covers
-//! the sender's side of the connection, dialling or listening, so a greeting that is merely echoed proves
-//! nothing.
+//! The token itself is never sent. A greeting contains the HMAC-SHA-256 (RFC 2104) of its other fields and of the
+//! TLS session's secret ([`session`](crate::session)) under the token. Without the token, no process can produce a valid
+//! greeting for any name, and a greeting from another session, or from another side of the same one, is invalid.
 //!
-//! The token keeps out strangers and misconfigured processes. It encrypts nothing, and an attacker who can
-//! read the wire can replay a greeting under the same name. If that matters, encrypt the wire. Datagrams end
-//! with a seal of their own, so that a process without the token cannot remove members by gossip.
+//! A process that dials a false node gives it such a proof. From that, a token of few bits can be found by trying them all,
+//! so a token should be random: 128 bits or more. Datagrams end with a seal of their own, so that a process without the
+//! token cannot remove members by gossip.
 
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;
@@ -16,7 +15,7 @@ use sha2::Sha256;
 use std::fmt;
 
 /// Separate these two proofs from each other and from any other use of the same token.
-const HELLO_CONTEXT: &[u8] = b"treefold hello 1";
+const HELLO_CONTEXT: &[u8] = b"treefold hello 2";
 const DATAGRAM_CONTEXT: &[u8] = b"treefold datagram 1";
 /// Sealed in addition by a process of a network that a launcher started.
 const BY_LAUNCHER_WORD: &[u8] = b"by launcher";
@@ -61,13 +60,13 @@ impl Token {
         &self.0
     }
 
-    pub(super) fn seal(&self, hello: &Hello, side: Side) -> Vec<u8> {
-        self.over(hello, side).finalize().into_bytes().to_vec()
+    pub(super) fn seal(&self, hello: &Hello, side: Side, session: &[u8]) -> Vec<u8> {
+        self.over(hello, side, session).finalize().into_bytes().to_vec()
     }
 
     /// Verifies a greeting's seal in constant time.
-    pub(super) fn verify(&self, hello: &Hello, side: Side) -> bool {
-        self.over(hello, side).verify_slice(&hello.seal).is_ok()
+    pub(super) fn verify(&self, hello: &Hello, side: Side, session: &[u8]) -> bool {
+        self.over(hello, side, session).verify_slice(&hello.seal).is_ok()
     }
 
     /// The seal that a datagram ends with.
@@ -94,10 +93,12 @@ impl Token {
         Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("invariant: HMAC takes keys of any length")
     }
 
-    fn over(&self, hello: &Hello, side: Side) -> Hmac<Sha256> {
+    fn over(&self, hello: &Hello, side: Side, session: &[u8]) -> Hmac<Sha256> {
         let (mut mac, mut node) = (self.mac(), Vec::new());
         put_node(&mut node, hello.node);
         mac.update(HELLO_CONTEXT);
+        mac.update(&(session.len() as u32).to_le_bytes());
+        mac.update(session);
         mac.update(&hello.version.to_le_bytes());
         mac.update(&hello.version_least.to_le_bytes());
         mac.update(&(hello.cluster.len() as u32).to_le_bytes());
@@ -140,13 +141,15 @@ mod tests {
     fn a_seal_is_valid_only_for_the_greeting_it_was_made_for() {
         let [ours, other] = ["one", "two"].map(|text| Token::new(text).unwrap());
         let node = |port: u16| NodeId::new(([127, 0, 0, 1], port).into(), 1);
-        let sealed = Hello::new("c", node(1)).sealed(Some(&ours), Side::Dials);
-        let check = |hello: &Hello, token| hello.check_seal(token, Side::Dials);
+        let sealed = Hello::new("c", node(1)).sealed(Some(&ours), Side::Dials, b"session");
+        let check = |hello: &Hello, token| hello.check_seal(token, Side::Dials, b"session");
         assert_eq!(check(&sealed, Some(&ours)), Ok(()));
         assert_eq!(check(&sealed, None), Ok(()), "a side without a token accepts any greeting");
         assert_eq!(check(&sealed, Some(&other)), Err(WireError::Token));
         assert_eq!(check(&Hello::new("c", node(1)), Some(&ours)), Err(WireError::Token));
-        assert_eq!(sealed.check_seal(Some(&ours), Side::Listens), Err(WireError::Token), "an echo");
+        let elsewhere = |side, session: &[u8]| sealed.check_seal(Some(&ours), side, session);
+        assert_eq!(elsewhere(Side::Listens, b"session"), Err(WireError::Token), "an echo");
+        assert_eq!(elsewhere(Side::Dials, b"another"), Err(WireError::Token), "learnt in another session");
         let changed = Hello { by_launcher: true, ..sealed.clone() };
         assert_eq!(check(&changed, Some(&ours)), Err(WireError::Token));
         assert_eq!(check(&Hello { node: node(2), ..sealed }, Some(&ours)), Err(WireError::Token));
