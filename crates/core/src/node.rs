@@ -50,6 +50,8 @@ pub(crate) mod sharing;
 #[cfg(test)]
 mod tests;
 
+pub use gossip::DatagramClass;
+
 /// A node as a pure state machine: inputs in, effects out.
 ///
 /// Feed it with [`Node::handle_input`] and [`Node::handle_timeout`], then drain [`Node::poll_effect`] until it

@@ -31,6 +31,7 @@ mod connections;
 mod datagrams;
 mod jobs;
 mod joining;
+mod keys;
 pub(crate) mod launching;
 mod leaving;
 mod link;
@@ -50,6 +51,7 @@ use crate::workers::{Slowness, Workers};
 use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
+use keys::Keyring;
 use launching::LaunchNews;
 use link::{Link, Peers};
 use meter::Meter;
@@ -90,6 +92,7 @@ pub(crate) struct Loop {
     flush_wanted: Notify,
     links_gone: Notify,
     datagrams: UdpSocket,
+    keyring: RefCell<Keyring>,
     registry: Arc<Registry>,
     workers: Workers,
     futures: RefCell<HashMap<JobId, AbortHandle>>,
@@ -194,7 +197,7 @@ impl Loop {
                 self.feed(Input::Datagram { from: to, bytes });
             }
             Effect::Datagram { to, bytes } => self.send_datagram(to, &bytes),
-            Effect::Connect { addr } => self.dial_seed(addr),
+            Effect::Connect { addr } => _ = self.dial_seed(addr),
             Effect::Disconnect { peer } => self.disconnect(peer),
             Effect::Run(job) => self.run_job(job),
             Effect::Abandon { job, replace_worker } => self.abandon_job(job, replace_worker),
@@ -212,7 +215,9 @@ impl Loop {
             Event::Shares { request, result } => self.answers.borrow_mut().shares(request, result),
             Event::MemberUp(card) => {
                 let member = card.node;
-                self.members.send_if_modified(|members| member != own && members.insert(member));
+                if self.members.send_if_modified(|members| member != own && members.insert(member)) {
+                    self.end_first_key();
+                }
             }
             Event::MemberDown(member) => {
                 self.members.send_if_modified(|members| members.remove(&member));

@@ -79,6 +79,7 @@ pub mod parts;
 pub mod push;
 mod record;
 pub mod replay;
+mod ring;
 mod seeds;
 mod service;
 mod session;

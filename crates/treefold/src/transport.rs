@@ -221,7 +221,7 @@ async fn read_hello(read: &mut ReadEnd, inbox: &mut Inbox) -> Result<Hello, Gree
             Some(Incoming::Hello(hello)) => return Ok(hello),
             Some(Incoming::Fault(fault)) => return Err(GreetError::Fault(fault)),
             // The inbox accepts no other first frame. This arm only makes the match complete.
-            Some(Incoming::Message(_) | Incoming::Launch(_)) => {
+            Some(Incoming::Message(_) | Incoming::Launch(_) | Incoming::Keys(_)) => {
                 return Err(WireError::OutOfTurn { kind: 0 }.into());
             }
             None => {}

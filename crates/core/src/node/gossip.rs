@@ -27,6 +27,25 @@ use core::net::SocketAddr;
 const GOSSIP: u8 = 0;
 const POLL: u8 = 1;
 const POLL_ANSWER: u8 = 2;
+/// The content of a datagram. Drivers that seal datagrams have a key for each, because clients poll and do not gossip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatagramClass {
+    /// Gossip between members.
+    Gossip,
+    /// Polls and their answers.
+    Poll,
+}
+
+impl DatagramClass {
+    /// The class of a datagram that core sends or is given. A node refuses anything that is neither, in both.
+    pub fn of(datagram: &[u8]) -> Self {
+        match datagram {
+            [POLL | POLL_ANSWER, ..] => Self::Poll,
+            _ => Self::Gossip,
+        }
+    }
+}
+
 /// The bytes of a poll answer's sequence number and load figure.
 const POLL_FIGURE_BYTES: usize = 32;
 /// The bytes of the longest encoded node id, which has an IPv6 address.

@@ -361,7 +361,9 @@ impl Connection {
                     }
                 }
                 // Cards and other messages between members are ignored here.
-                Ok(Some(Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_))) => {}
+                Ok(Some(
+                    Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_) | Incoming::Keys(_),
+                )) => {}
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the front closes the connection");
                     return Err(());

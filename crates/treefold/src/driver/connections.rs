@@ -40,12 +40,14 @@ impl Loop {
         self.account(to, pushed);
     }
 
-    /// Dials an address whose node is unknown, unless there is a link or dial to that address.
-    pub(super) fn dial_seed(self: &Rc<Self>, addr: SocketAddr) {
+    /// Dials an address whose node is unknown, unless there is a link or dial to that address. Returns true if it dials.
+    pub(super) fn dial_seed(self: &Rc<Self>, addr: SocketAddr) -> bool {
         let is_known = self.peers.borrow().routes.keys().any(|peer| peer.addr == addr);
-        if addr != self.identity.node.addr && !is_known && !self.is_full() {
+        let dials = addr != self.identity.node.addr && !is_known && !self.is_full();
+        if dials {
             self.dial(addr, None);
         }
+        dials
     }
 
     /// Dials an address. The messages of `wanted` wait for the result.
@@ -110,6 +112,7 @@ impl Loop {
             }
         };
         drop(peers);
+        self.begin_with_key(&link);
         if !link.outbox.borrow().is_empty() {
             self.mark_dirty(&link);
         }

@@ -6,6 +6,7 @@
 
 use super::Loop;
 use crate::entropy::draw;
+use crate::transport::CONNECT_TIMEOUT;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ impl Loop {
         cards: Vec<Arc<MemberCard>>,
     ) {
         let addrs = resolve(seeds).await;
+        self.fetch_key(&addrs, CONNECT_TIMEOUT).await;
         self.feed(Input::Command(Command::Join(addrs)));
         self.feed(Input::Message { from, message: Message::Cards(cards) });
     }
@@ -43,6 +45,7 @@ impl Loop {
             let mut pause = JOIN_PAUSE_LEAST;
             while members.borrow_and_update().is_empty() {
                 let addrs = resolve(&seeds).await;
+                self.fetch_key(&addrs, pause).await;
                 self.feed(Input::Command(Command::Join(addrs)));
                 // Between 0.5 and 1.5 times the pause.
                 let jittered = pause.mul_f64(0.5 + draw() as f64 / u64::MAX as f64);

@@ -6,6 +6,7 @@
 
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
+use super::keys::Keyring;
 use super::meter::Meter;
 use super::operators::Operators;
 use super::streams::Streams;
@@ -13,6 +14,7 @@ use super::{Loop, Machine, Members};
 use crate::error::StartError;
 use crate::foreign::Foreign;
 use crate::record::Recorder;
+use crate::ring::Ring;
 use crate::service::Registry;
 use crate::transport::Identity;
 use crate::workers::{Slowness, Workers};
@@ -234,6 +236,8 @@ impl Loop {
                 .map_err(|source| StartError::Record { path: path.display().to_string(), source })
         });
         let recorder = recorder.transpose()?;
+        let ring = Ring::new()
+            .map_err(|_| StartError::Loop(io::Error::other("the system gives no random bytes")))?;
         let (registry, slowness) = (Arc::new(setup.registry), ours.slowness);
         let inline_cost_max = setup.config.tuning.inline_cost_max;
         let meters = setup.config.kinds.iter().map(|_| Meter::default()).collect();
@@ -253,6 +257,7 @@ impl Loop {
             flush_wanted: Notify::new(),
             links_gone: Notify::new(),
             datagrams,
+            keyring: RefCell::new(Keyring::new(ring)),
             workers: Workers::new(
                 &setup.thread_name,
                 Arc::clone(&registry),
@@ -284,6 +289,7 @@ impl Loop {
         spawn_local(Rc::clone(self).flush());
         spawn_local(Rc::clone(self).keep_time());
         spawn_local(Rc::clone(self).take_datagrams());
+        spawn_local(Rc::clone(self).renew_keys());
         spawn_local(Rc::clone(self).collect_finished());
         spawn_local(Rc::clone(self).take_asks(asks));
         if let Some(listener) = listener {

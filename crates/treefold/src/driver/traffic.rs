@@ -154,7 +154,7 @@ impl Loop {
     ///
     /// # Errors
     /// If nothing that follows can be trusted.
-    fn take_frames(self: &Rc<Self>, link: &Link, inbox: &mut Inbox) -> Result<(), WireError> {
+    fn take_frames(self: &Rc<Self>, link: &Rc<Link>, inbox: &mut Inbox) -> Result<(), WireError> {
         let from = link.peer;
         while link.open.get() {
             match inbox.next() {
@@ -162,6 +162,7 @@ impl Loop {
                     self.serve_operators(Asker::Peer(from, id), payload);
                 }
                 Ok(Some(Incoming::Message(message))) => self.feed(Input::Message { from, message }),
+                Ok(Some(Incoming::Keys(keys))) => self.take_keys(link, &keys),
                 Ok(Some(Incoming::Launch(word))) => self.hear(LaunchNews::Said { from, word }),
                 Ok(Some(Incoming::Fault(fault))) => {
                     self.complaints.about(from, format_args!("it reports a fault: {fault}"));

@@ -143,7 +143,9 @@ impl Connection {
                     word => return Came::Word(word),
                 },
                 // Other messages between members are ignored here.
-                Ok(Some(Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_))) => continue,
+                Ok(Some(
+                    Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_) | Incoming::Keys(_),
+                )) => continue,
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the node closes a worker's connection");
                     return Came::Lost;

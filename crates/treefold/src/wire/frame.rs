@@ -62,6 +62,8 @@ kinds! {
     Chunk = 3,
     /// [`super::Launch`]: the start of a network of processes.
     Launch = 4,
+    /// [`super::GroupKey`]: the keys of datagrams.
+    Keys = 5,
     /// `Message::Call`.
     Call = 16,
     /// `Message::Partial`.

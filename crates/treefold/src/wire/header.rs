@@ -35,6 +35,26 @@ pub(super) struct FaultHeader {
     pub(super) limit: u64,
 }
 
+/// `Keys`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct KeysHeader {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) keys: Vec<KeyHeader>,
+}
+
+/// A key of datagrams, in `Keys`. Its `Debug` shows the secret: do not log it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct KeyHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) epoch: u64,
+    #[prost(fixed64, tag = "2")]
+    pub(super) id: u64,
+    #[prost(bool, tag = "3")]
+    pub(super) polls_only: bool,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) secret: Vec<u8>,
+}
+
 /// `Launch`. The value of `what` decides which other fields have a meaning.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct LaunchHeader {

@@ -5,6 +5,7 @@
 //! slice of it. While a chunk is being received, bytes are read directly into its payload, without another
 //! copy. Between chunks only little is read at a time, so that most of the next chunk takes this path.
 
+use crate::ring::GroupKey;
 use crate::wire::blocks::Blocks;
 use crate::wire::chunks::ChunkStreams;
 use crate::wire::decode::{Decoder, decoded};
@@ -14,6 +15,7 @@ use crate::wire::frame::{
 };
 use crate::wire::header::ChunkHeader;
 use crate::wire::hello::{Fault, Hello};
+use crate::wire::keys;
 use crate::wire::launch::Launch;
 use crate::wire::{COPIED_BYTES_MAX, HELLO_BYTES_MAX};
 use bytes::buf::Limit;
@@ -42,6 +44,8 @@ pub enum Incoming {
     Fault(Fault),
     /// A message about the start of a network of processes.
     Launch(Box<Launch>),
+    /// The keys of datagrams.
+    Keys(Vec<GroupKey>),
     /// A message.
     Message(Message<Bytes>),
 }
@@ -243,6 +247,7 @@ impl Inbox {
                 let launch = Launch::read(header, &self.decoder.limits)?;
                 Taken::Came(Incoming::Launch(Box::new(launch)))
             }
+            Kind::Keys if !is_chunked => Taken::Came(Incoming::Keys(keys::read(header)?)),
             // A well-formed chunk was begun as soon as its header had arrived.
             Kind::Chunk => return Err(decoded::<ChunkHeader>(header).err().unwrap_or(malformed("flags"))),
             // A run is no longer than a chunk.

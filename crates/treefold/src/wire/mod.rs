@@ -37,6 +37,7 @@ mod frame;
 mod header;
 mod hello;
 mod inbox;
+mod keys;
 mod launch;
 mod line;
 mod loads;
@@ -56,21 +57,21 @@ mod tests;
 mod tracks;
 mod tree;
 
+pub use crate::ring::GroupKey;
 pub use error::WireError;
 pub use hello::{Fault, FaultCode, Hello};
 pub use inbox::{Inbox, Incoming};
 pub use launch::{Assignment, Failed, Launch, Launcher, Started};
 pub use outbox::Outbox;
 pub(crate) use outbox::RunFrames;
-pub(crate) use seal::DATAGRAM_SEAL_BYTES;
 pub use seal::{Side, Token};
 
 use treefold_core::limits::Limits;
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest protocol version that this build speaks.
-pub const VERSION_LEAST: u32 = 2;
+pub const VERSION_LEAST: u32 = 3;
 /// The longest first frame of a connection, so that an unknown peer gets no more memory than a greeting
 /// needs.
 pub const HELLO_BYTES_MAX: usize = 1_024;

@@ -1,11 +1,13 @@
 //! The sending half of a connection.
 
+use crate::ring::GroupKey;
 use crate::wire::COPIED_BYTES_MAX;
 use crate::wire::encode::{Encoder, Shell, Track, append};
 use crate::wire::error::{WireError, within};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, LENGTH_BYTES, PREFIX_BYTES, Prefix};
 use crate::wire::header::Announcement;
 use crate::wire::hello::{Fault, Hello};
+use crate::wire::keys;
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
 use crate::wire::stream::run::frame_of;
@@ -128,6 +130,17 @@ impl Outbox {
         let from = self.begin_frame();
         append(&header, self.control.buffer_mut());
         self.finish_frame(from, Ok(Shell::bare(Kind::Fault)))
+    }
+
+    /// Queues keys of datagrams.
+    ///
+    /// # Errors
+    /// Never with as many keys as a process keeps.
+    pub(crate) fn push_keys(&mut self, keys: &[GroupKey]) -> Result<(), WireError> {
+        let header = keys::header(keys);
+        let from = self.begin_frame();
+        append(&header, self.control.buffer_mut());
+        self.finish_frame(from, Ok(Shell::bare(Kind::Keys)))
     }
 
     /// Queues a message about the start of a network of processes.

@@ -5,8 +5,7 @@
 //! greeting for any name, and a greeting from another session, or from another side of the same one, is invalid.
 //!
 //! A process that dials a false node gives it such a proof. From that, a token of few bits can be found by trying them all,
-//! so a token should be random: 128 bits or more. Datagrams end with a seal of their own, so that a process without the
-//! token cannot remove members by gossip.
+//! so a token should be random: 128 bits or more. Datagrams have keys of their own ([`ring`](crate::ring)).
 
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;
@@ -14,13 +13,11 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Separate these two proofs from each other and from any other use of the same token.
+/// Separates this proof from any other use of the same token.
 const HELLO_CONTEXT: &[u8] = b"treefold hello 2";
-const DATAGRAM_CONTEXT: &[u8] = b"treefold datagram 1";
 /// Sealed in addition by a process of a network that a launcher started.
 const BY_LAUNCHER_WORD: &[u8] = b"by launcher";
-/// Bytes of a datagram's seal: HMAC-SHA-256, cut as RFC 2104 §5 allows.
-pub(crate) const DATAGRAM_SEAL_BYTES: usize = 16;
+
 /// The side of a connection that sends a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -69,26 +66,6 @@ impl Token {
         self.over(hello, side, session).verify_slice(&hello.seal).is_ok()
     }
 
-    /// The seal that a datagram ends with.
-    pub(crate) fn seal_datagram(&self, bytes: &[u8]) -> [u8; DATAGRAM_SEAL_BYTES] {
-        let whole = self.over_datagram(bytes).finalize().into_bytes();
-        *whole.first_chunk().expect("invariant: a whole seal is longer than a cut one")
-    }
-
-    /// Returns a datagram without its seal if the seal verifies. Takes constant time.
-    pub(crate) fn opened<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
-        let (bytes, seal) = datagram.split_last_chunk::<DATAGRAM_SEAL_BYTES>()?;
-        self.over_datagram(bytes).verify_truncated_left(seal).ok()?;
-        Some(bytes)
-    }
-
-    fn over_datagram(&self, bytes: &[u8]) -> Hmac<Sha256> {
-        let mut mac = self.mac();
-        mac.update(DATAGRAM_CONTEXT);
-        mac.update(bytes);
-        mac
-    }
-
     fn mac(&self) -> Hmac<Sha256> {
         Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("invariant: HMAC takes keys of any length")
     }
@@ -124,18 +101,6 @@ mod tests {
     use super::*;
     use crate::wire::WireError;
     use treefold_core::id::NodeId;
-
-    #[test]
-    fn only_the_sealing_token_opens_a_datagram() {
-        let [ours, other] = ["one", "two"].map(|text| Token::new(text).unwrap());
-        let mut datagram = b"gossip".to_vec();
-        datagram.extend(ours.seal_datagram(b"gossip"));
-        assert_eq!(ours.opened(&datagram), Some(&b"gossip"[..]));
-        assert_eq!(other.opened(&datagram), None);
-        datagram[0] ^= 1;
-        assert_eq!(ours.opened(&datagram), None);
-        assert_eq!(ours.opened(b"too short"), None);
-    }
 
     #[test]
     fn a_seal_is_valid_only_for_the_greeting_it_was_made_for() {

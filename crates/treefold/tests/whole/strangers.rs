@@ -68,11 +68,13 @@ impl Stranger {
         }
     }
 
-    /// The next message of the node; `None` if it has closed the connection.
+    /// The next message of the node, except keys; `None` if it has closed the connection.
     async fn hear(&mut self) -> Option<Incoming> {
         loop {
-            if let Some(incoming) = self.inbox.next().unwrap() {
-                return Some(incoming);
+            match self.inbox.next().unwrap() {
+                Some(Incoming::Keys(_)) => continue,
+                Some(incoming) => return Some(incoming),
+                None => {}
             }
             let mut room = self.inbox.read_buffer();
             let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut room));
@@ -211,6 +213,32 @@ async fn foreign_datagrams_are_dropped() {
         socket.send_to(garbage, node.addr()).await.unwrap();
     }
     works(&node).await;
+}
+
+#[tokio::test]
+async fn datagram_under_an_unknown_key_is_answered_with_less() {
+    let node = node(Limits::default()).await;
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    // The class of gossip, a key, a sender, a counter, and bytes that should be sealed.
+    let datagram = [&b"tfd\x02\0"[..], &[7; 8], &[8; 12], &[9; 8], &[0; 40]].concat();
+    let mut answer = [0; 100];
+    eventually_answered(&socket, &node, &datagram, &mut answer).await;
+    assert_eq!(answer[..13], *[&b"tfd\x02\xff"[..], &[7; 8]].concat());
+    assert_eq!(answer[13..], [0; 87]);
+    works(&node).await;
+}
+
+/// Sends a datagram until an answer comes: any of both may get lost.
+async fn eventually_answered(socket: &UdpSocket, node: &Node, datagram: &[u8], answer: &mut [u8]) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        socket.send_to(datagram, node.addr()).await.unwrap();
+        let came = tokio::time::timeout(Duration::from_millis(100), socket.recv_from(answer)).await;
+        match came {
+            Ok(came) => return assert_eq!(came.unwrap().1, node.addr()),
+            Err(_) => assert!(tokio::time::Instant::now() < until, "no answer"),
+        }
+    }
 }
 
 #[tokio::test]

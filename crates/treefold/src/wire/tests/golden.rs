@@ -5,7 +5,7 @@
 //! [`VERSION`](crate::wire::VERSION).
 
 use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, written};
-use crate::wire::{Inbox, Outbox};
+use crate::wire::{Inbox, Incoming, Outbox, WireError};
 use bytes::Bytes;
 use std::fmt::Write as _;
 use treefold_core::limits::Limits;
@@ -84,6 +84,25 @@ fn launch_messages_keep_their_encoding() {
         assert_eq!(shown_all(&came), [format!("Ok(Launch({launch:?}))")], "{name}");
     }
     assert!(wrong.is_empty(), "these lines of golden.txt differ from the current encoding:\n{wrong}");
+}
+
+#[test]
+fn keys_keep_their_encoding() {
+    let mut outbox = Outbox::new(Limits::DEFAULT);
+    outbox.push_keys(&samples::keys()).unwrap();
+    let now = spelled(&written(&mut outbox, usize::MAX));
+    assert_eq!(now, golden("keys"));
+    let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &parsed(&now));
+    assert!(matches!(&came[..], [Ok(Incoming::Keys(keys))] if *keys == samples::keys()), "{came:?}");
+    let mut outbox = Outbox::new(Limits::DEFAULT);
+    outbox
+        .push_keys(
+            &[samples::keys(), samples::keys(), samples::keys(), samples::keys(), samples::keys()].concat(),
+        )
+        .unwrap();
+    let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &written(&mut outbox, usize::MAX));
+    let refused = WireError::TooLarge { field: "keys", limit: 8, got: 10 };
+    assert!(matches!(&came[..], [Err(error)] if *error == refused), "{came:?}");
 }
 
 #[test]

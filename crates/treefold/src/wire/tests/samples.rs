@@ -1,6 +1,6 @@
 //! One message of each kind, small enough to read its bytes by eye.
 
-use crate::wire::{Assignment, Failed, Fault, FaultCode, Hello, Launch, Launcher, Started};
+use crate::wire::{Assignment, Failed, Fault, FaultCode, GroupKey, Hello, Launch, Launcher, Started};
 use bytes::Bytes;
 use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
@@ -207,6 +207,12 @@ pub(super) fn shares() -> SharesReport {
         window: Duration::from_millis(5).into(),
         services: vec![account, other],
     }
+}
+
+/// Two keys of datagrams.
+pub(super) fn keys() -> Vec<GroupKey> {
+    let whole = GroupKey { epoch: 3, id: 0x0102_0304_0506_0708, polls_only: false, secret: [9; 32] };
+    vec![whole, GroupKey { epoch: 4, polls_only: true, ..whole }]
 }
 
 /// Each kind of launch message, by name.
