@@ -265,6 +265,8 @@ fn refused(error: AttachError) -> Failure {
             StartError::Service { .. }
             | StartError::Cluster { .. }
             | StartError::Card(_)
+            | StartError::Exposed { .. }
+            | StartError::Seed { .. }
             | StartError::Address { .. },
         ) => treefold_code::TREEFOLD_INVALID,
         _ => treefold_code::TREEFOLD_START,

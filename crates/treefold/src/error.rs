@@ -4,6 +4,7 @@
 //! partitions with reasons. Errors are for calls without any outcome.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::error::CallError;
@@ -119,6 +120,15 @@ pub enum StartError {
         given: String,
         /// Its problem.
         problem: &'static str,
+    },
+    /// The address is reachable from other machines, and the cluster has no token.
+    #[error(
+        "a node at {addr} can be reached from other machines, and any program there could join the cluster and do everything: \
+         give the cluster a token, listen on 127.0.0.1, or say that this is intended (insecure)"
+    )]
+    Exposed {
+        /// The listening address.
+        addr: SocketAddr,
     },
     /// The node cannot listen at the address, with TCP or with UDP.
     #[error("can't listen at {addr}: {source}")]

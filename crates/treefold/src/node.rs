@@ -69,7 +69,8 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// Sets the listening address, for TCP and UDP. Default: `127.0.0.1:0`, a free port of this machine.
+    /// Sets the listening address, for TCP and UDP. Default: `127.0.0.1:0`, a free port of this machine. An address that other
+    /// machines reach needs a token ([`ClusterOptions::token`]), or [`ClusterOptions::insecure`].
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn listen(mut self, addr: impl ToString) -> Self {
         self.listen = addr.to_string();
@@ -216,7 +217,7 @@ impl NodeBuilder {
     /// learns of other members later.
     ///
     /// # Errors
-    /// If the node cannot listen at its address, a service is invalid or its total differs from the
+    /// If the node cannot or may not listen at its address, a seed has no valid address, a service is invalid or its total differs from the
     /// cluster's, or the recording cannot be started.
     pub async fn start(mut self) -> Result<Node, StartError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
@@ -224,7 +225,9 @@ impl NodeBuilder {
         sockets::check_cluster(&self.cluster.name)?;
         self.join.iter().try_for_each(|seed| sockets::check_seed(seed))?;
         let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
-        let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
+        let addrs = sockets::resolve(&self.listen).await?;
+        sockets::check_exposure(&addrs, &self.cluster)?;
+        let (listener, datagrams) = sockets::listen(&addrs, &self.listen)?;
         let bound = listener.local_addr().map_err(StartError::Loop)?;
         let addr = self.advertised(bound).await?;
         let id = NodeId::new(addr, entropy::draw());

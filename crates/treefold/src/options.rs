@@ -20,6 +20,7 @@ use treefold_core::limits::Limits;
 pub struct ClusterOptions {
     pub(crate) name: String,
     pub(crate) token: Option<Token>,
+    pub(crate) insecure: bool,
     pub(crate) limits: Limits,
 }
 
@@ -35,6 +36,13 @@ impl ClusterOptions {
         self
     }
 
+    /// Lets nodes listen beyond this machine without a token if true. Then every program that reaches them may join the cluster
+    /// and do everything.
+    pub fn insecure(mut self, insecure: bool) -> Self {
+        self.insecure = insecure;
+        self
+    }
+
     /// Upper bounds on memory, connections, queues and message sizes.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -45,7 +53,7 @@ impl ClusterOptions {
 /// The cluster [`CLUSTER_DEFAULT`] without a token, with [`Limits::DEFAULT`].
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { name: CLUSTER_DEFAULT.to_owned(), token: None, limits: Limits::default() }
+        Self { name: CLUSTER_DEFAULT.to_owned(), token: None, insecure: false, limits: Limits::default() }
     }
 }
 

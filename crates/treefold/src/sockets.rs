@@ -1,6 +1,7 @@
 //! Addresses and the sockets that listen at them.
 
 use crate::error::StartError;
+use crate::options::ClusterOptions;
 use crate::wire::NAME_BYTES_MAX;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -35,6 +36,17 @@ pub(crate) fn check_seed(given: &str) -> Result<(), StartError> {
         Some(_) => "its port is not a number from 1 to 65535",
     };
     Err(StartError::Seed { given: given.to_string(), problem })
+}
+
+/// Refuses to listen beyond this machine for a cluster without a token, unless its options allow it.
+pub(crate) fn check_exposure(addrs: &[SocketAddr], cluster: &ClusterOptions) -> Result<(), StartError> {
+    if cluster.token.is_some() || cluster.insecure {
+        return Ok(());
+    }
+    match addrs.iter().find(|addr| !addr.ip().to_canonical().is_loopback()) {
+        Some(&addr) => Err(StartError::Exposed { addr }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses names that are too long for a greeting.
@@ -112,6 +124,7 @@ pub(crate) async fn reachable(bound: SocketAddr, seeds: &[String]) -> SocketAddr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Token;
 
     #[test]
     fn tcp_and_udp_share_a_port_that_is_free_after_closing() {
@@ -138,6 +151,20 @@ mod tests {
         }
         assert!(refused(":7700").contains("no host"));
         assert!(refused("::1").contains("brackets"));
+    }
+
+    #[test]
+    fn without_a_token_nodes_listen_on_this_machine_only() {
+        let check = |addr: &str, cluster: ClusterOptions| check_exposure(&[addr.parse().unwrap()], &cluster);
+        let open = || ClusterOptions::new("c");
+        for addr in ["127.0.0.1:0", "127.9.9.9:7700", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+            assert!(check(addr, open()).is_ok(), "{addr}");
+        }
+        for addr in ["0.0.0.0:0", "10.0.0.1:7700", "[::]:0", "[::ffff:10.0.0.1]:0"] {
+            assert!(matches!(check(addr, open()), Err(StartError::Exposed { .. })), "{addr}");
+            assert!(check(addr, open().insecure(true)).is_ok());
+            assert!(check(addr, open().token(Token::new("secret"))).is_ok());
+        }
     }
 
     #[tokio::test]

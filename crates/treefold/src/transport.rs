@@ -49,7 +49,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// The identity of `node` in a cluster; `by_launcher` is true if a launcher keeps its network.
     pub(crate) fn new(node: NodeId, cluster: ClusterOptions, by_launcher: bool) -> Self {
-        let ClusterOptions { name, token, limits } = cluster;
+        let ClusterOptions { name, token, insecure: _, limits } = cluster;
         Self { node, cluster: name, token, limits, by_launcher, blocks: Blocks::default() }
     }
 }

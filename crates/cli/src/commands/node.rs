@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
 use treefold::shares::{ServiceShare, ShareSetting};
-use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service};
+use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service, StartError};
 use treefold_feed::{HttpListener, Mirror};
 use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
@@ -111,6 +111,10 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 
+    /// Listen beyond this machine without a token: any program that reaches the node may do everything
+    #[arg(long)]
+    insecure: bool,
+
     #[command(flatten)]
     attached: attached::AttachArgs,
 
@@ -159,7 +163,7 @@ impl Settings {
     /// The cluster that the file and the environment name, with the limits of the file.
     fn cluster_options(&self) -> ClusterOptions {
         let name = self.file.cluster.as_deref().unwrap_or(CLUSTER_DEFAULT);
-        let options = ClusterOptions::new(name).token(self.token.clone());
+        let options = ClusterOptions::new(name).token(self.token.clone()).insecure(self.file.insecure);
         match &self.file.limits {
             Some(limits) => options.limits(limits.clone()),
             None => options,
@@ -244,6 +248,7 @@ impl NodeArgs {
             workers: self.workers.or(file.workers),
             record: self.record.or(file.record),
             cluster: self.cluster.or(file.cluster),
+            insecure: self.insecure || file.insecure,
             ..file
         };
         let token = token_of(self.token)?;
@@ -343,7 +348,19 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     for service in services {
         builder = builder.service(service);
     }
-    builder.start().await.map_err(|error| Failure::failed(format!("the node can't start: {error}")))
+    builder.start().await.map_err(|error| not_started(&error))
+}
+
+/// The failure for a node that has not started: a usage failure if an argument is the reason.
+pub(crate) fn not_started(error: &StartError) -> Failure {
+    match error {
+        StartError::Exposed { addr } => Failure::usage(format!(
+            "a node at {addr} can be reached from other machines, and any program there could join the cluster and do \
+             everything; give it a token in {TOKEN_VARIABLE}, listen on 127.0.0.1, or add --insecure if this is intended"
+        )),
+        StartError::Seed { .. } => Failure::usage(format!("the node can't start: {error}")),
+        error => Failure::failed(format!("the node can't start: {error}")),
+    }
 }
 
 fn announce(node: &Node, listeners: &[(String, HttpListener)], format: Format) {

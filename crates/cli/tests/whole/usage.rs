@@ -143,6 +143,24 @@ fn used_port_is_reported() {
 }
 
 #[test]
+fn node_that_other_machines_reach_needs_a_token() {
+    let refused = run("node --listen 0.0.0.0:0");
+    assert_eq!(refused.code, 2);
+    for way_out in ["TREEFOLD_TOKEN", "127.0.0.1", "--insecure"] {
+        assert!(refused.stderr.contains(way_out), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn seed_that_can_never_be_reached_is_refused() {
+    for (seed, problem) in [("127.0.0.1", "no port"), ("127.0.0.1:99999", "1 to 65535")] {
+        let refused = run(&format!("node --listen 127.0.0.1:0 --join {seed}"));
+        assert_eq!(refused.code, 2);
+        assert!(refused.stderr.contains(problem), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn invalid_recording_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "nothing of the kind").unwrap();

@@ -100,7 +100,7 @@ impl Loop {
         }
         let is_newer = {
             let ring = &mut self.keyring.borrow_mut().ring;
-            keys.iter().fold(false, |is_newer, key| ring.learn(*key, now) || is_newer)
+            keys.iter().filter(|&&key| ring.learn(key, now)).count() > 0
         };
         if is_newer {
             self.tell_newest(Some(from));

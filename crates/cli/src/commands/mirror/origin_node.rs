@@ -1,6 +1,6 @@
 //! The node in the process of `treefold mirror feed`: it carries the origin's stream, and answers `FEED.origin`.
 
-use crate::commands::node::token_of;
+use crate::commands::node::{not_started, token_of};
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
@@ -20,12 +20,12 @@ const WORKERS: usize = 1;
 pub(super) async fn start(
     at: &[String],
     cluster: &str,
-    listen: Option<&str>,
+    (listen, insecure): (Option<&str>, bool),
     service: Option<Service>,
 ) -> Result<Node, Failure> {
     let front = connect(at, false, cluster).await?;
     let members = front.status().await.map_err(failure_of)?.members.len() + 1;
-    let cluster = ClusterOptions::new(cluster).token(token_of(None)?);
+    let cluster = ClusterOptions::new(cluster).token(token_of(None)?).insecure(insecure);
     let mut builder = Node::builder().join(at).cluster(cluster).workers(WORKERS);
     if let Some(service) = service {
         builder = builder.service(service);
@@ -39,8 +39,7 @@ pub(super) async fn start(
         (None, Some(addr)) => SocketAddr::new(facing(addr, &builder).await?, 0).to_string(),
         (None, None) => return Err(Failure::unreachable("the connection to the cluster is lost; try again")),
     };
-    let failed = |error: treefold::StartError| Failure::failed(error.to_string());
-    let node = builder.listen(listen).start().await.map_err(failed)?;
+    let node = builder.listen(listen).start().await.map_err(|error| not_started(&error))?;
     // The stream to the mirrors then has all of them at once.
     node.members_at_least(members + 1, SIGHT_TIMEOUT).await;
     Ok(node)
