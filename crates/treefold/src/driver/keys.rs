@@ -115,8 +115,11 @@ impl Loop {
         }
     }
 
-    /// Tells the newest key to all peers with a link, except one.
+    /// Tells the newest key to all peers with a link, except one. A client tells nobody.
     fn tell_newest(&self, except: Option<NodeId>) {
+        if self.identity.node.is_client() {
+            return;
+        }
         let Some(newest) = self.keyring.borrow().ring.newest() else { return };
         let links: Vec<Rc<Link>> = {
             let peers = self.peers.borrow();
