@@ -44,7 +44,8 @@ pub struct UpOptions {
     /// True to accept a network with failures.
     pub allow_failures: bool,
     /// The network rejects processes with another token, and its processes reject networks with another one.
-    /// `None` accepts every process.
+    /// `None` accepts every process. It is refused where the front-end listens beyond this machine, unless the options of the
+    /// cluster allow it ([`ClusterOptions::insecure`](treefold::ClusterOptions::insecure)).
     pub token: Option<Token>,
     /// The front-end's listening address. The default is a free port, of the loopback address if all
     /// processes run here.

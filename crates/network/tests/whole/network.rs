@@ -37,6 +37,7 @@ async fn orphan_of_a_missing_parent_is_adopted_with_its_children() {
     let topology = "a:0 => a:1 b:1; a:1 => a:2; a:2 => a:3;".parse().unwrap();
     let (mut options, is_ready) = awaiting(Duration::from_millis(500));
     options.allow_failures = true;
+    options.listen = Some("127.0.0.1:0".to_owned());
     let network = tokio::spawn(Network::up(topology, options));
     let front = is_ready.await.unwrap();
     let mut processes = Vec::new();

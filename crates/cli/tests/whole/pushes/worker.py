@@ -78,7 +78,7 @@ class Connection:
         host, port = addr.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=20)
         node = bytes(4) + struct.pack("<HQ", 0, struct.unpack("<Q", os.urandom(8))[0])
-        self.socket.sendall(frame(HELLO, fields(2, 2, b"treefold", node)))
+        self.socket.sendall(frame(HELLO, fields(3, 3, b"treefold", node)))
         if self.read()[0] != HELLO:
             raise ConnectionError("the node sent no Hello")
         self.socket.sendall(frame(ATTACH, fields(application.encode(), worker)))
