@@ -122,7 +122,13 @@ impl<P: Payload> Wave<P> {
                 desk.cx.loads.child_times.observe_leaf(&self.ask.name, took);
             }
         }
-        if last {
+        let later_ask = if last { self.later_ask(at, &accounted) } else { PartitionSet::new() };
+        if !later_ask.is_subset(self.parts.claimed()) {
+            self.seat.children[at].more.may_cross = false;
+        } else if last {
+            if !later_ask.is_empty() {
+                desk.cx.send(from, Message::Cancel { tag });
+            }
             self.seat.children.set_standing(at, Standing::Done);
             if self.ask.loads_wanted {
                 self.tale.hear(now, from, load, &loads, subtree.seats().len());
@@ -182,6 +188,17 @@ impl<P: Payload> Wave<P> {
         let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
         self.losses.note(loss, cx.config.limits.missing_max);
         partitions
+    }
+
+    /// The partitions that a last answer leaves out because it crossed a later ask of its child, which has no children. The
+    /// answer to that is still to come.
+    fn later_ask(&self, at: usize, accounted: &PartitionSet) -> PartitionSet {
+        let child = &self.seat.children[at];
+        if child.more.may_cross && child.tree().root().size == 1 {
+            child.owes().difference(accounted)
+        } else {
+            PartitionSet::new()
+        }
     }
 
     /// Takes over from a child that has not accounted for all its partitions. It did not pass its call on for

@@ -32,7 +32,7 @@ use crate::wave::table::{Desk, Waves};
 use crate::wave::wait::Waiting;
 use crate::wave::wait::staged::Rank;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -202,10 +202,12 @@ impl<P: Payload> Wave<P> {
         }
         // A child that is asked again takes its former place, because a child is named by node and branch.
         let nodes = trees.iter().map(|tree| tree.root().node);
-        let again: BTreeSet<NodeId> =
-            nodes.filter(|&node| self.seat.children.find(node, branch).is_some()).collect();
+        let place = |node: NodeId| self.seat.children.find(node, branch).map(|at| (node, at));
+        // Whether each of them still has to answer.
+        let again: BTreeMap<NodeId, bool> =
+            nodes.filter_map(place).map(|(node, at)| (node, self.seat.children[at].is_open())).collect();
         if !again.is_empty() {
-            self.forget_children(desk.cx, |child| child.branch == branch && again.contains(&child.node));
+            self.forget_children(desk.cx, |child| child.branch == branch && again.contains_key(&child.node));
         }
         self.watch_children(desk.cx, trees);
         let reduce = desk.cx.reduce_estimate(self.ask.kind, &self.ask.name);
@@ -221,7 +223,8 @@ impl<P: Payload> Wave<P> {
             let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin.into());
             let hedge_at = self.hedge_at(desk, now, &tree);
             self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &tree, answer_at, true);
-            let asked = Asked { answer_at, repair_at: None, hedge_at };
+            let may_cross = again.get(&tree.root().node) == Some(&true);
+            let asked = Asked { answer_at, repair_at: None, hedge_at, may_cross };
             let mut child = Child::asked(now, branch, tree, asked);
             child.more.repair_at = desk.cx.patience_until(answer_at).silent_at(now, child.height());
             children.push(child);

@@ -46,6 +46,8 @@ pub(crate) struct Asked {
     pub(crate) repair_at: Option<Instant>,
     /// When a replica is asked too, if the call is hedged and the child is a leaf.
     pub(crate) hedge_at: Option<Instant>,
+    /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
+    pub(crate) may_cross: bool,
 }
 
 impl Asked {

@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 46] = [
+const KEPT: [(&str, &str); 47] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -159,6 +159,10 @@ const KEPT: [(&str, &str); 46] = [
     (
         "leaver_in_an_earlier_wave",
         "the explorer compared later waves with one as large, of which an endpoint had left since",
+    ),
+    (
+        "answer_that_crossed_a_later_ask",
+        "a node took the answer to an earlier ask for that to a later one, and neither waited for the later one nor cancelled it",
     ),
 ];
 

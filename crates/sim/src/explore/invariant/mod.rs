@@ -43,7 +43,7 @@ use crate::world::{Watch, World};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::call::{CallOptions, Outcome};
-use treefold_core::effect::{Effect, Event};
+use treefold_core::effect::{Effect, Event, TracePoint};
 use treefold_core::id::{NodeId, RequestId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
@@ -373,6 +373,11 @@ impl Watch for Inspection {
             Effect::Send { message: Message::Partial(partial), .. } => {
                 self.hold("counted_once", now, Some(at), None, counted_once::of_partial(partial));
                 self.hold("bounded", now, Some(at), None, self.bounded.of_answer(&partial.missing));
+            }
+            Effect::Trace(TracePoint::BadMessage { problem, .. })
+                if problem.starts_with("a packet down:") =>
+            {
+                self.streams.has_lost_down = true;
             }
             Effect::Send { message: Message::Call(call), .. } => {
                 if let Some(params) = &call.params {

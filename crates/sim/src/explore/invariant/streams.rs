@@ -91,6 +91,9 @@ pub struct Streams {
     pub opened: u64,
     /// Number of waves that reached front-ends' users.
     pub waves: u64,
+    /// True once a filter on the way down failed, or took too long. Nobody below it answers that packet, so its wave stays
+    /// open.
+    pub has_lost_down: bool,
 }
 
 impl Streams {
