@@ -146,9 +146,10 @@ Exit codes:
   5  no node could be reached
 
 Environment:
-  TREEFOLD_LOG    log filter for standard error, e.g. info or treefold=debug (default: warn)
-  TREEFOLD_TOKEN  the cluster's token, if it has one
-  NO_COLOR        if set, output has no colours
+  TREEFOLD_LOG         log filter for standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_TOKEN       the cluster's token, if it has one
+  TREEFOLD_TOKEN_FILE  a file with the token, if TREEFOLD_TOKEN is not set
+  NO_COLOR             if set, output has no colours
 
 Start here:
   treefold demo                        search this machine's sources over six nodes, and break some of them

@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use treefold_core::config::NodeConfig;
@@ -105,10 +105,27 @@ pub(crate) struct Recorder {
     effects: EffectHash,
 }
 
+/// Creates or empties a file that only its owner can read.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+        let file = options.mode(0o600).open(path)?;
+        // An older file keeps its mode.
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    options.open(path)
+}
+
 impl Recorder {
-    /// Creates a recording. An existing file is overwritten.
+    /// Creates a recording, which only its owner can read: it has what callers ask and services answer. An existing file is
+    /// overwritten.
     pub(crate) fn create(path: &Path, config: &NodeConfig, started_at: Instant) -> io::Result<Self> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(create_private(path)?);
         file.write_all(&MAGIC)?;
         let mut recorder =
             Self { path: path.to_path_buf(), file: None, record: Vec::new(), effects: EffectHash::new() };

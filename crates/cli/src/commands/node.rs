@@ -9,7 +9,9 @@ use attached::Attached;
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
@@ -106,8 +108,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
 
-    /// Token of the cluster; nodes with another token are refused [default: the environment variable
-    /// TREEFOLD_TOKEN]
+    /// Token of the cluster; nodes with another token are refused. Other users of this machine can read a command line, so
+    /// better set the environment variable TREEFOLD_TOKEN, or TREEFOLD_TOKEN_FILE to a file [default: these]
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 
@@ -263,9 +265,17 @@ impl NodeArgs {
     }
 }
 
-/// Returns the given token, or else the one in the environment.
+/// The environment variable that names a file with the token.
+const TOKEN_FILE_VARIABLE: &str = "TREEFOLD_TOKEN_FILE";
+/// The longest file with a token: the token and a line end.
+const TOKEN_FILE_BYTES_MAX: u64 = 1_026;
+
+/// Returns the given token, or else the one in the environment, or else the one in the file that the environment names.
 pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> {
-    let text = given.or_else(|| std::env::var(TOKEN_VARIABLE).ok());
+    let text = match given.or_else(|| std::env::var(TOKEN_VARIABLE).ok()) {
+        Some(text) => Some(text),
+        None => std::env::var_os(TOKEN_FILE_VARIABLE).map(|path| token_in(Path::new(&path))).transpose()?,
+    };
     let read = |text: String| {
         Token::new(text).ok_or_else(|| {
             let limit = "1 to 1024 bytes, on one line";
@@ -273,6 +283,18 @@ pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> 
         })
     };
     text.map(read).transpose()
+}
+
+/// Reads a file with a token. The last line may end.
+fn token_in(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => {
+            Err(Failure::usage(format!("{TOKEN_FILE_VARIABLE}: can't read {}: {error}", path.display())))
+        }
+    }
 }
 
 fn share_of(setting: ShareSetting) -> (String, ShareText) {

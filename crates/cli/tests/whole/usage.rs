@@ -152,6 +152,20 @@ fn node_that_other_machines_reach_needs_a_token() {
 }
 
 #[test]
+fn token_comes_from_a_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ended = |text: &str| {
+        std::fs::write(file.path(), text).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_treefold"));
+        command.args(["status", "--at", "127.0.0.1:1"]).env_remove("TREEFOLD_TOKEN");
+        command.env("TREEFOLD_TOKEN_FILE", file.path()).output().unwrap().status.code()
+    };
+    assert_eq!(ended("secret\n"), Some(5), "it is a token, and nobody answers");
+    assert_eq!(ended("two\nlines"), Some(2));
+    assert_eq!(ended(&"x".repeat(2_000)), Some(2));
+}
+
+#[test]
 fn seed_that_can_never_be_reached_is_refused() {
     for (seed, problem) in [("127.0.0.1", "no port"), ("127.0.0.1:99999", "1 to 65535")] {
         let refused = run(&format!("node --listen 127.0.0.1:0 --join {seed}"));

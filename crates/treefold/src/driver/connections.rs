@@ -11,18 +11,19 @@ use super::link::{End, Link, Route};
 use crate::transport::{self, GreetError, Greeted};
 use crate::wire::Outbox;
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::message::Message;
 
-/// The most connections that have not greeted. Further ones wait in the system's backlog.
+/// The most connections that have not greeted. For a further one, the oldest of them is closed, because a process that keeps to
+/// the protocol greets within milliseconds.
 const GREETINGS_OPEN_MAX: usize = 1_024;
 /// Pause after the system failed to accept a connection, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -155,16 +156,14 @@ impl Loop {
 
     /// The task that accepts connections.
     pub(super) async fn accept(self: Rc<Self>, listener: TcpListener) {
-        let greetings = Arc::new(Semaphore::new(GREETINGS_OPEN_MAX));
+        let mut greetings = VecDeque::new();
         loop {
-            let Ok(permit) = Arc::clone(&greetings).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, from)) => {
+                    make_room(&mut greetings);
                     let this = Rc::clone(&self);
-                    tokio::task::spawn_local(async move {
-                        this.welcome(stream, from).await;
-                        drop(permit);
-                    });
+                    let greeting = tokio::task::spawn_local(async move { this.welcome(stream, from).await });
+                    greetings.push_back(greeting.abort_handle());
                 }
                 Err(error) => {
                     self.complaints.about("a connection", error);
@@ -185,5 +184,17 @@ impl Loop {
                 self.complaints.about(from, error);
             }
         }
+    }
+}
+
+/// Ends the oldest greeting if there are too many.
+fn make_room(greetings: &mut VecDeque<AbortHandle>) {
+    if greetings.len() >= GREETINGS_OPEN_MAX {
+        greetings.retain(|greeting| !greeting.is_finished());
+    }
+    if greetings.len() >= GREETINGS_OPEN_MAX
+        && let Some(oldest) = greetings.pop_front()
+    {
+        oldest.abort();
     }
 }

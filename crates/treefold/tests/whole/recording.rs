@@ -48,7 +48,14 @@ async fn replay_repeats_the_recorded_decisions() {
 async fn a_recording_can_be_read_while_its_node_runs() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("running.rec");
+    std::fs::write(&path, "an older recording").unwrap();
     let node = treefold::Node::builder().record(&path).start().await.unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "it has callers' data");
+    }
     for _ in 0..10 {
         node.status().await.unwrap();
     }

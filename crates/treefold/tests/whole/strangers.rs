@@ -228,6 +228,30 @@ async fn datagram_under_an_unknown_key_is_answered_with_less() {
     works(&node).await;
 }
 
+#[tokio::test]
+async fn silent_connections_do_not_keep_others_out() {
+    raise_file_limit();
+    let node = node(Limits::default()).await;
+    let mut silent = Vec::new();
+    for _ in 0..1_100 {
+        silent.push(TcpStream::connect(node.addr()).await.unwrap());
+    }
+    works(&node).await;
+    // The oldest have been closed for the others.
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap_or(0), 0);
+}
+
+/// Lets this process open as many files as the system allows it.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur = limit.rlim_max;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+    }
+}
+
 /// Sends a datagram until an answer comes: any of both may get lost.
 async fn eventually_answered(socket: &UdpSocket, node: &Node, datagram: &[u8], answer: &mut [u8]) {
     let until = tokio::time::Instant::now() + PATIENCE;
