@@ -112,8 +112,8 @@ impl GroupKey {
 pub(crate) enum Opened {
     /// Core's bytes.
     Bytes(Vec<u8>),
-    /// It is sealed with a key that this process lacks. The answer says so.
-    Unknown([u8; ANSWER_BYTES]),
+    /// It is sealed with the key of this number, which this process lacks. The answer says so.
+    Unknown { key: u64, answer: [u8; ANSWER_BYTES] },
     /// Its receiver lacks the key with which this process seals.
     Lacking,
     /// It is invalid.
@@ -243,7 +243,7 @@ impl Ring {
         let counter = number(&head[13 + SENDER_BYTES..]);
         let known =
             self.keys.iter().find(|(key, until)| key.id == id && until.is_none_or(|until| now < until));
-        let Some((key, _)) = known else { return Opened::Unknown(unknown(id)) };
+        let Some((key, _)) = known else { return Opened::Unknown { key: id, answer: unknown(id) } };
         let place = (id, head[4], sender);
         let plain = match self.senders.get_mut(&place) {
             Some(receiving) => {

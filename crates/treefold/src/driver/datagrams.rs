@@ -56,12 +56,13 @@ impl Loop {
         }
     }
 
-    fn take_datagram(self: &Rc<Self>, from: SocketAddr, datagram: &[u8]) {
+    pub(super) fn take_datagram(self: &Rc<Self>, from: SocketAddr, datagram: &[u8]) {
         let now = Instant::now();
         let opened = self.keyring.borrow_mut().ring.open(datagram, now);
         match opened {
             Opened::Bytes(bytes) => self.feed(Input::<Bytes>::Datagram { from, bytes }),
-            Opened::Unknown(answer) => {
+            Opened::Unknown { key, answer } => {
+                self.keyring.borrow_mut().await_key(key, from, datagram);
                 if self.keyring.borrow_mut().may_answer(now) {
                     self.send_sealed(from, &answer);
                 }

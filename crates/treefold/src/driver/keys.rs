@@ -4,6 +4,7 @@ use super::Loop;
 use super::link::{End, Link, Route};
 use crate::ring::{GroupKey, KEY_LIFE, Ring};
 use lru::LruCache;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -15,6 +16,10 @@ use treefold_core::id::NodeId;
 const CONTACTS_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
 /// Time between two connections to a process that lacks the key.
 const HAND_EVERY: Duration = Duration::from_secs(1);
+/// The most datagrams under unknown keys that wait for their keys, and the longest of them. A key may come later than what is sealed
+/// with it.
+const WAITING_MAX: usize = 64;
+const WAITING_BYTES_MAX: usize = 1_500;
 /// Time between two answers about unknown keys. Anybody can ask for one.
 const ANSWER_EVERY: Duration = Duration::from_millis(10);
 
@@ -24,13 +29,21 @@ pub(super) struct Keyring {
     /// With the time of the last attempt to hand the key to that address.
     contacts: LruCache<SocketAddr, Option<Instant>>,
     answered: Option<Instant>,
+    /// Datagrams under unknown keys, the oldest first, with the numbers of the keys.
+    waiting: VecDeque<(u64, SocketAddr, Vec<u8>)>,
     /// Notified when a peer has sent its keys.
     came: Rc<Notify>,
 }
 
 impl Keyring {
     pub(super) fn new(ring: Ring) -> Self {
-        Self { ring, contacts: LruCache::new(CONTACTS_MAX), answered: None, came: Rc::default() }
+        Self {
+            ring,
+            contacts: LruCache::new(CONTACTS_MAX),
+            answered: None,
+            waiting: VecDeque::new(),
+            came: Rc::default(),
+        }
     }
 
     /// Seals a datagram, and remembers its receiver.
@@ -49,6 +62,24 @@ impl Keyring {
             *tried = Some(now);
         }
         is_due
+    }
+
+    /// Keeps a datagram until its key comes, or until there are too many others.
+    pub(super) fn await_key(&mut self, key: u64, from: SocketAddr, datagram: &[u8]) {
+        if datagram.len() <= WAITING_BYTES_MAX {
+            if self.waiting.len() == WAITING_MAX {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((key, from, datagram.to_vec()));
+        }
+    }
+
+    /// Takes the datagrams that waited for one of these keys.
+    fn arrived(&mut self, keys: &[GroupKey]) -> Vec<(SocketAddr, Vec<u8>)> {
+        let has_come = |id: u64| keys.iter().any(|key| key.id == id);
+        let (came, waiting) = self.waiting.drain(..).partition::<Vec<_>, _>(|(id, ..)| has_come(*id));
+        self.waiting = waiting.into();
+        came.into_iter().map(|(_, from, datagram)| (from, datagram)).collect()
     }
 
     /// True if a datagram under an unknown key may be answered now.
@@ -93,7 +124,7 @@ impl Loop {
     }
 
     /// Takes keys of a peer. Tells a newer one to the others, and answers with the newest if the peer lacks it.
-    pub(super) fn take_keys(&self, link: &Rc<Link>, keys: &[GroupKey]) {
+    pub(super) fn take_keys(self: &Rc<Self>, link: &Rc<Link>, keys: &[GroupKey]) {
         let (from, now, is_client) = (link.peer, Instant::now(), self.identity.node.is_client());
         if from.is_client() || keys.iter().any(|key| key.polls_only != is_client) {
             return self.complaints.about(from, "it sends a key that it should not have");
@@ -105,6 +136,8 @@ impl Loop {
         if is_newer {
             self.tell_newest(Some(from));
         }
+        let arrived = self.keyring.borrow_mut().arrived(keys);
+        arrived.iter().for_each(|(from, datagram)| self.take_datagram(*from, datagram));
         self.keyring.borrow().came.notify_waiters();
         if !is_client {
             let newest = self.keyring.borrow_mut().ring.first_key(now);
