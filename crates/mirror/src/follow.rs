@@ -401,16 +401,21 @@ impl<S: State> Follower<S> {
         if given.epoch != epoch || given.position < position {
             return Err(RestoreError::Old { given, epoch, position });
         }
-        let kept = std::mem::take(kept);
+        let Kept { packets, checked, has_missed, .. } = std::mem::take(kept);
         self.mirror = Mirror::new(snapshot, limits);
-        self.phase = if kept.has_missed { Phase::Begun } else { Phase::Current };
+        self.phase = if has_missed { Phase::Begun } else { Phase::Current };
         self.adopt();
-        for packet in kept.packets {
+        for packet in packets {
             self.take(&packet, 0)?;
         }
         // The events up to the checkpoint may be among the packets that it has missed.
-        if self.mirror.cut().position < kept.checked && self.joins_at().is_none() {
-            self.phase = Phase::Joining(kept.checked, Kept::default());
+        let position = self.mirror.cut().position;
+        match &mut self.phase {
+            Phase::Joining(_, again) => (again.checked, again.has_missed) = (checked, has_missed),
+            Phase::Begun | Phase::Current if position < checked => {
+                self.phase = Phase::Joining(checked, Kept::default());
+            }
+            Phase::Begun | Phase::Current => {}
         }
         Ok(())
     }

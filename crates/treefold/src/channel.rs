@@ -64,7 +64,8 @@ pub(crate) fn split(stream: TcpStream) -> io::Result<(ReadEnd, WriteEnd)> {
     Ok((ReadEnd { half: read, tls: None }, WriteEnd { half: write, tls: None }))
 }
 
-/// Runs the handshake of a TLS session on a connection whose two ends have carried nothing yet.
+/// Runs the handshake of a TLS session on a connection whose two ends have carried nothing yet. Returns a secret of the session,
+/// which only its two sides know.
 ///
 /// # Errors
 /// If the connection breaks, or the handshake fails; the inner error is that of TLS then.
@@ -72,7 +73,7 @@ pub(crate) async fn encrypt(
     read: &mut ReadEnd,
     write: &mut WriteEnd,
     session: Connection,
-) -> io::Result<Result<(), rustls::Error>> {
+) -> io::Result<Result<[u8; 32], rustls::Error>> {
     let tls = Tls(Arc::new(Mutex::new(session)));
     (read.tls, write.tls) = (Some(tls.clone()), Some(tls.clone()));
     loop {
@@ -80,7 +81,7 @@ pub(crate) async fn encrypt(
             write.writable().await?;
         }
         if !tls.lock().is_handshaking() {
-            return Ok(Ok(()));
+            return Ok(tls.lock().export_keying_material([0; 32], b"EXPORTER-treefold-greeting", None));
         }
         match read.pull(&tls).await? {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -232,12 +233,6 @@ impl WriteEnd {
             self.flush_session(&mut tls)?;
         }
         SockRef::from(self.half.as_ref()).shutdown(Shutdown::Write)
-    }
-
-    /// A secret of this session, which only its two sides know. `None` without TLS.
-    pub(crate) fn session_secret(&self) -> Option<[u8; 32]> {
-        let tls = self.tls.as_ref()?.lock();
-        tls.export_keying_material([0; 32], b"EXPORTER-treefold-greeting", None).ok()
     }
 }
 

@@ -124,7 +124,7 @@ pub enum StartError {
     /// The address is reachable from other machines, and the cluster has no token.
     #[error(
         "a node at {addr} can be reached from other machines, and any program there could join the cluster and do everything: \
-         give the cluster a token, listen on 127.0.0.1, or say that this is intended (insecure)"
+         give it a token, listen on 127.0.0.1, or allow it as insecure"
     )]
     Exposed {
         /// The listening address.

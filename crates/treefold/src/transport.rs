@@ -75,7 +75,7 @@ pub(crate) enum GreetError {
     #[error("the other side reports: {0}")]
     Fault(Fault),
     #[error("the TLS session failed: {0}")]
-    Tls(rustls::Error),
+    Tls(#[from] rustls::Error),
     #[error("the other side does not encrypt the connection; it has no token, and this cluster has one")]
     Plain,
     #[error("the other side encrypts the connection; it has a token, and this side has none")]
@@ -121,18 +121,12 @@ impl Identity {
             Side::Dials => sessions.dial()?,
             Side::Listens => sessions.listen()?,
         };
-        encrypt(read, write, session).await??;
-        write.session_secret().map(Vec::from).ok_or(GreetError::Plain)
-    }
-}
-
-/// The other side's first bytes are no TLS if it does not encrypt.
-impl From<rustls::Error> for GreetError {
-    fn from(error: rustls::Error) -> Self {
-        match error {
-            rustls::Error::InvalidMessage(_) => Self::Plain,
-            error => Self::Tls(error),
-        }
+        let secret = encrypt(read, write, session).await?;
+        secret.map(Vec::from).map_err(|error| match error {
+            // The other side's first bytes are no TLS if it does not encrypt.
+            rustls::Error::InvalidMessage(_) if side == Side::Dials => GreetError::Plain,
+            error => error.into(),
+        })
     }
 }
 

@@ -267,8 +267,8 @@ impl NodeArgs {
 
 /// The environment variable that names a file with the token.
 const TOKEN_FILE_VARIABLE: &str = "TREEFOLD_TOKEN_FILE";
-/// The longest file with a token: the token and a line end.
-const TOKEN_FILE_BYTES_MAX: u64 = 1_026;
+/// How much of a file with a token is read: a byte more than the longest token and a line end.
+const TOKEN_FILE_BYTES_MAX: u64 = 1_027;
 
 /// Returns the given token, or else the one in the environment, or else the one in the file that the environment names.
 pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> {
@@ -376,10 +376,7 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
 /// The failure for a node that has not started: a usage failure if an argument is the reason.
 pub(crate) fn not_started(error: &StartError) -> Failure {
     match error {
-        StartError::Exposed { addr } => Failure::usage(format!(
-            "a node at {addr} can be reached from other machines, and any program there could join the cluster and do \
-             everything; give it a token in {TOKEN_VARIABLE}, listen on 127.0.0.1, or add --insecure if this is intended"
-        )),
+        StartError::Exposed { .. } => Failure::usage(format!("{error} ({TOKEN_VARIABLE}, --insecure)")),
         StartError::Seed { .. } => Failure::usage(format!("the node can't start: {error}")),
         error => Failure::failed(format!("the node can't start: {error}")),
     }

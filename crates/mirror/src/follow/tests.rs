@@ -149,6 +149,36 @@ fn mirror_that_missed_packets_while_it_joined_needs_their_events() {
 }
 
 #[test]
+fn mirror_that_joins_again_remembers_what_it_missed() {
+    let mut origin = origin(1);
+    let (mut old, mut new) = (follower(0), follower(1));
+    for mirror in [&mut old, &mut new] {
+        mirror.begin(&opening(1, 1, &[]), empty).unwrap();
+    }
+    let mut next = |old: &mut Follower<_>, number| {
+        let packet = sent(&mut origin, number);
+        old.take(&packet, 0).unwrap();
+        packet
+    };
+    next(&mut old, 1);
+    new.take(&next(&mut old, 2), 0).unwrap();
+    let first = snapshot_of(&old);
+    // Event 3 passes over it, it keeps event 4, and event 5 passes over it.
+    next(&mut old, 3);
+    new.miss();
+    let fourth = next(&mut old, 4);
+    let second = snapshot_of(&old);
+    new.take(&fourth, 0).unwrap();
+    next(&mut old, 5);
+    new.miss();
+    new.take(&checkpoint(&mut origin), 0).unwrap();
+    new.restore(first, &LIMITS).unwrap();
+    assert_eq!(new.joins_at(), Some(3), "event 4 leaves a gap");
+    new.restore(second, &LIMITS).unwrap();
+    assert_eq!((new.is_current(), new.joins_at()), (false, Some(5)), "the checkpoint has told of event 5");
+}
+
+#[test]
 fn origin_sends_all_events_again_if_no_mirror_has_a_state() {
     let mut origin = origin(1);
     for number in 1..=3 {

@@ -1,10 +1,10 @@
 //! Datagrams: gossip and polls, which are small and frequent and may get lost.
 //!
-//! Core's bytes are sealed under the cluster's key ([`ring`](crate::ring)). A process without a key sends none, because
+//! Core's bytes are sealed under the cluster's key ([`group_keys`](crate::group_keys)). A process without a key sends none, because
 //! nobody could open it.
 
 use super::Loop;
-use crate::ring::Opened;
+use crate::group_keys::Opened;
 use bytes::Bytes;
 use std::io;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ impl Loop {
 
     pub(super) fn take_datagram(self: &Rc<Self>, from: SocketAddr, datagram: &[u8]) {
         let now = Instant::now();
-        let opened = self.keyring.borrow_mut().ring.open(datagram, now);
+        let opened = self.keyring.borrow_mut().keys.open(datagram, now);
         match opened {
             Opened::Bytes(bytes) => self.feed(Input::<Bytes>::Datagram { from, bytes }),
             Opened::Unknown { key, answer } => {

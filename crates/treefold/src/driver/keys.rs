@@ -2,7 +2,7 @@
 
 use super::Loop;
 use super::link::{End, Link, Route};
-use crate::ring::{GroupKey, KEY_LIFE, Ring};
+use crate::group_keys::{GroupKey, GroupKeys, KEY_LIFE};
 use lru::LruCache;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ const ANSWER_EVERY: Duration = Duration::from_millis(10);
 
 /// The keys of this process, and the addresses that it seals datagrams for.
 pub(super) struct Keyring {
-    pub(super) ring: Ring,
+    pub(super) keys: GroupKeys,
     /// With the time of the last attempt to hand the key to that address.
     contacts: LruCache<SocketAddr, Option<Instant>>,
     answered: Option<Instant>,
@@ -36,9 +36,9 @@ pub(super) struct Keyring {
 }
 
 impl Keyring {
-    pub(super) fn new(ring: Ring) -> Self {
+    pub(super) fn new(keys: GroupKeys) -> Self {
         Self {
-            ring,
+            keys,
             contacts: LruCache::new(CONTACTS_MAX),
             answered: None,
             waiting: VecDeque::new(),
@@ -48,7 +48,7 @@ impl Keyring {
 
     /// Seals a datagram, and remembers its receiver.
     pub(super) fn seal_for(&mut self, to: SocketAddr, bytes: &[u8]) -> Option<Vec<u8>> {
-        let datagram = self.ring.seal(bytes)?;
+        let datagram = self.keys.seal(bytes)?;
         self.contacts.get_or_insert(to, || None);
         Some(datagram)
     }
@@ -101,11 +101,11 @@ impl Loop {
         }
         match link.end {
             End::Dialled => {
-                let newest = self.keyring.borrow().ring.newest();
+                let newest = self.keyring.borrow().keys.newest();
                 self.send_keys(link, newest.as_slice());
             }
             End::Welcomed if link.peer.is_client() => {
-                let first = self.keyring.borrow_mut().ring.first_key(Instant::now());
+                let first = self.keyring.borrow_mut().keys.first_key(Instant::now());
                 self.send_keys(link, first.as_slice());
             }
             End::Welcomed => {}
@@ -130,8 +130,8 @@ impl Loop {
             return self.complaints.about(from, "it sends a key that it should not have");
         }
         let is_newer = {
-            let ring = &mut self.keyring.borrow_mut().ring;
-            keys.iter().filter(|&&key| ring.learn(key, now)).count() > 0
+            let known = &mut self.keyring.borrow_mut().keys;
+            keys.iter().filter(|&&key| known.learn(key, now)).count() > 0
         };
         if is_newer {
             self.tell_newest(Some(from));
@@ -140,7 +140,7 @@ impl Loop {
         arrived.iter().for_each(|(from, datagram)| self.take_datagram(*from, datagram));
         self.keyring.borrow().came.notify_waiters();
         if !is_client {
-            let newest = self.keyring.borrow_mut().ring.first_key(now);
+            let newest = self.keyring.borrow_mut().keys.first_key(now);
             if newest.is_some_and(|newest| !keys.contains(&newest)) {
                 self.send_keys(link, newest.as_slice());
             }
@@ -153,7 +153,7 @@ impl Loop {
         if self.identity.node.is_client() {
             return;
         }
-        let Some(newest) = self.keyring.borrow().ring.newest() else { return };
+        let Some(newest) = self.keyring.borrow().keys.newest() else { return };
         let links: Vec<Rc<Link>> = {
             let peers = self.peers.borrow();
             let up = peers.routes.iter().filter(|&(&peer, _)| Some(peer) != except);
@@ -174,12 +174,15 @@ impl Loop {
     }
 
     /// Connects to the seeds and waits until one has sent its keys, but not longer than `within`: before that, no member
-    /// takes a datagram of this node.
+    /// takes a datagram of this node. A client needs none for that.
     pub(super) async fn fetch_key(self: &Rc<Self>, seeds: &[SocketAddr], within: Duration) {
+        if self.identity.node.is_client() {
+            return;
+        }
         let came = Rc::clone(&self.keyring.borrow().came);
         let has_come = came.notified();
         let dials = seeds.iter().filter(|&&seed| self.dial_seed(seed)).count();
-        if dials > 0 && !self.identity.node.is_client() {
+        if dials > 0 {
             // Without a key, core's datagrams are lost, and it sends them again later.
             let _ = tokio::time::timeout(within, has_come).await;
         }
@@ -187,7 +190,7 @@ impl Loop {
 
     /// Replaces a first key now that this node knows a member.
     pub(super) fn end_first_key(&self) {
-        let is_first = self.keyring.borrow().ring.newest().is_some_and(|key| key.epoch == 0);
+        let is_first = self.keyring.borrow().keys.newest().is_some_and(|key| key.epoch == 0);
         if is_first && !self.members.borrow().is_empty() && self.renews_keys() {
             self.renew_key();
         }
@@ -211,7 +214,7 @@ impl Loop {
 
     /// Makes a new key, and tells it to all peers with a link. The others say that they lack it.
     fn renew_key(&self) {
-        let renewed = self.keyring.borrow_mut().ring.renew(Instant::now());
+        let renewed = self.keyring.borrow_mut().keys.renew(Instant::now());
         match renewed {
             Some(key) => tracing::info!(node = %self.identity.node, ?key, "datagrams have a new key"),
             None => tracing::warn!("the system gave no random bytes for a key of datagrams"),

@@ -13,8 +13,8 @@ use super::streams::Streams;
 use super::{Loop, Machine, Members};
 use crate::error::StartError;
 use crate::foreign::Foreign;
+use crate::group_keys::GroupKeys;
 use crate::record::Recorder;
-use crate::ring::Ring;
 use crate::service::Registry;
 use crate::transport::Identity;
 use crate::workers::{Slowness, Workers};
@@ -236,7 +236,7 @@ impl Loop {
                 .map_err(|source| StartError::Record { path: path.display().to_string(), source })
         });
         let recorder = recorder.transpose()?;
-        let ring = Ring::new()
+        let keys = GroupKeys::new()
             .map_err(|_| StartError::Loop(io::Error::other("the system gives no random bytes")))?;
         let (registry, slowness) = (Arc::new(setup.registry), ours.slowness);
         let inline_cost_max = setup.config.tuning.inline_cost_max;
@@ -257,7 +257,7 @@ impl Loop {
             flush_wanted: Notify::new(),
             links_gone: Notify::new(),
             datagrams,
-            keyring: RefCell::new(Keyring::new(ring)),
+            keyring: RefCell::new(Keyring::new(keys)),
             workers: Workers::new(
                 &setup.thread_name,
                 Arc::clone(&registry),

@@ -5,7 +5,7 @@
 //! slice of it. While a chunk is being received, bytes are read directly into its payload, without another
 //! copy. Between chunks only little is read at a time, so that most of the next chunk takes this path.
 
-use crate::ring::GroupKey;
+use crate::group_keys::GroupKey;
 use crate::wire::blocks::Blocks;
 use crate::wire::chunks::ChunkStreams;
 use crate::wire::decode::{Decoder, decoded};

@@ -1,6 +1,6 @@
 //! The keys of datagrams, on their way from one process to another.
 
-use crate::ring::{GroupKey, KEYS_MAX};
+use crate::group_keys::{GroupKey, KEYS_MAX};
 use crate::wire::decode::decoded;
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{KeyHeader, KeysHeader};

@@ -57,7 +57,7 @@ mod tests;
 mod tracks;
 mod tree;
 
-pub use crate::ring::GroupKey;
+pub use crate::group_keys::GroupKey;
 pub use error::WireError;
 pub use hello::{Fault, FaultCode, Hello};
 pub use inbox::{Inbox, Incoming};

@@ -1,6 +1,6 @@
 //! The sending half of a connection.
 
-use crate::ring::GroupKey;
+use crate::group_keys::GroupKey;
 use crate::wire::COPIED_BYTES_MAX;
 use crate::wire::encode::{Encoder, Shell, Track, append};
 use crate::wire::error::{WireError, within};

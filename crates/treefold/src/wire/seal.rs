@@ -5,7 +5,7 @@
 //! greeting for any name, and a greeting from another session, or from another side of the same one, is invalid.
 //!
 //! A process that dials a false node gives it such a proof. From that, a token of few bits can be found by trying them all,
-//! so a token should be random: 128 bits or more. Datagrams have keys of their own ([`ring`](crate::ring)).
+//! so a token should be random: 128 bits or more. Datagrams have keys of their own ([`group_keys`](crate::group_keys)).
 
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;

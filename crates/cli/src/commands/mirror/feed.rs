@@ -135,7 +135,7 @@ impl Feed {
         self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
         let (mut at, mut standing_by) = (self.at.clone(), None);
         if self.taking_over.is_standby() {
-            let node = origin_node::start(&at, &self.cluster, (None, self.insecure), None).await?;
+            let node = origin_node::start(&at, &self.cluster, None, self.insecure, None).await?;
             let won = self.taking_over.win(&node.client(), &self.feed, &options, &mut endings).await?;
             // The nodes of the command line may have died meanwhile.
             at.insert(0, node.addr().to_string());
@@ -144,7 +144,7 @@ impl Feed {
         let (standing_by, won) = standing_by.unzip();
         let (service, desk) = origin_service(&self.feed, functions::loader());
         let node =
-            origin_node::start(&at, &self.cluster, (self.listen.as_deref(), self.insecure), Some(service))
+            origin_node::start(&at, &self.cluster, self.listen.as_deref(), self.insecure, Some(service))
                 .await?;
         let fed = self.feed_from(&node, (desk, won), options, format, &mut endings).await;
         node.shutdown(GOODBYE).await;

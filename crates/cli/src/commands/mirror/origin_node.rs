@@ -20,7 +20,8 @@ const WORKERS: usize = 1;
 pub(super) async fn start(
     at: &[String],
     cluster: &str,
-    (listen, insecure): (Option<&str>, bool),
+    listen: Option<&str>,
+    insecure: bool,
     service: Option<Service>,
 ) -> Result<Node, Failure> {
     let front = connect(at, false, cluster).await?;

@@ -92,7 +92,7 @@ pub struct Streams {
     /// Number of waves that reached front-ends' users.
     pub waves: u64,
     /// True once a filter on the way down failed, or took too long. Nobody below it answers that packet, so its wave stays
-    /// open.
+    /// open if it waits for all.
     pub has_lost_down: bool,
 }
 

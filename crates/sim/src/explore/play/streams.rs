@@ -13,7 +13,7 @@ use crate::world::streams::SeatKey;
 use std::collections::BTreeSet;
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
-use treefold_core::stream::PACKET_BYTES;
+use treefold_core::stream::{PACKET_BYTES, Synchronisation};
 use treefold_core::time::{Duration, Instant};
 
 /// Longest time until all packets are settled after endpoints stop sending. Slow filters and windows of one
@@ -223,7 +223,8 @@ impl Stage<'_> {
             let (stream, now) = (heard.stream, self.world.now());
             let streams = self.watch.inspection.streams();
             let mut says = Vec::new();
-            if !planned.filters_down || !streams.has_lost_down {
+            let waits = heard.synchronisation == Synchronisation::WaitForAll;
+            if !(waits && planned.filters_down && streams.has_lost_down) {
                 says.push(("stream_nothing_lost", stream_nothing_lost::at_rest(&self.world, streams, &key)));
             }
             if planned.every_us.is_none() {

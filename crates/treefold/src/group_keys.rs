@@ -114,7 +114,7 @@ pub(crate) enum Opened {
     Bytes(Vec<u8>),
     /// It is sealed with the key of this number, which this process lacks. The answer says so.
     Unknown { key: u64, answer: [u8; ANSWER_BYTES] },
-    /// Its receiver lacks the key with which this process seals.
+    /// The receiver of a datagram of this process lacks its key.
     Lacking,
     /// It is invalid.
     Refused(&'static str),
@@ -124,7 +124,7 @@ pub(crate) enum Opened {
 const ANSWER_BYTES: usize = MAGIC.len() + 1 + 8;
 
 /// The keys of a process, and the counters of those who have sent to it.
-pub(crate) struct Ring {
+pub(crate) struct GroupKeys {
     /// By age, the newest last, with the time until which a former one is accepted.
     keys: Vec<(GroupKey, Option<Instant>)>,
     name: Sender,
@@ -140,7 +140,7 @@ struct Receiving {
     window: Window,
 }
 
-impl Ring {
+impl GroupKeys {
     /// A process without a key.
     ///
     /// # Errors
@@ -203,18 +203,19 @@ impl Ring {
     /// Seals core's bytes. `None` without a key, because nobody could open them.
     pub(crate) fn seal(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let class = DatagramClass::of(bytes);
-        let (key, sealing) = (self.newest()?, self.sealing[usize::from(class_byte(class))].as_ref()?);
+        let (id, sealing) = (self.newest()?.id, self.sealing[usize::from(class_byte(class))].as_ref()?);
         let mut datagram = Vec::with_capacity(SEAL_BYTES + bytes.len());
         datagram.extend_from_slice(&MAGIC);
         datagram.push(class_byte(class));
-        datagram.extend_from_slice(&key.id.to_le_bytes());
+        datagram.extend_from_slice(&id.to_le_bytes());
         datagram.extend_from_slice(&self.name);
         datagram.extend_from_slice(&self.counter.to_le_bytes());
-        let (head, nonce) = (Aad::from(datagram.clone()), nonce_of(self.counter));
+        datagram.extend_from_slice(bytes);
+        let nonce = nonce_of(self.counter);
         // 2⁶⁴ datagrams take longer than a key's life.
         self.counter += 1;
-        datagram.extend_from_slice(bytes);
-        let tag = sealing.seal_in_place_separate_tag(nonce, head, &mut datagram[HEAD_BYTES..]).ok()?;
+        let (head, body) = datagram.split_at_mut(HEAD_BYTES);
+        let tag = sealing.seal_in_place_separate_tag(nonce, Aad::from(&*head), body).ok()?;
         datagram.extend_from_slice(tag.as_ref());
         Some(datagram)
     }
@@ -225,9 +226,9 @@ impl Ring {
             return Opened::Refused("a datagram of another program or version");
         };
         if let [UNKNOWN_KEY, id @ ..] = rest {
-            let names = |key: GroupKey| id == key.id.to_le_bytes();
-            let is_ours = self.newest().is_some_and(names);
-            return if is_ours { Opened::Lacking } else { Opened::Refused("an answer about another key") };
+            // Also one that this process no longer seals with: the receiver lacks the newest as well then.
+            let is_ours = self.keys.iter().any(|(key, _)| id == key.id.to_le_bytes());
+            return if is_ours { Opened::Lacking } else { Opened::Refused("an answer about an unknown key") };
         }
         let Some((head, sealed)) = datagram.split_at_checked(HEAD_BYTES) else {
             return Opened::Refused("a short datagram");

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 const GOSSIP: &[u8] = b"\0gossip";
 const POLL: &[u8] = b"\x01poll";
 
-fn with(keys: &[GroupKey], now: Instant) -> Ring {
-    let mut ring = Ring::new().unwrap();
+fn with(keys: &[GroupKey], now: Instant) -> GroupKeys {
+    let mut ring = GroupKeys::new().unwrap();
     keys.iter().for_each(|key| _ = ring.learn(*key, now));
     ring
 }
@@ -75,7 +75,7 @@ fn who_lacks_a_key_says_so_and_who_seals_with_it_understands() {
     let datagram = ahead.seal(GOSSIP).unwrap();
     let Opened::Unknown { answer, .. } = behind.open(&datagram, now) else { panic!("it lacks the key") };
     assert_eq!(ahead.open(&answer, now), Opened::Lacking);
-    assert!(matches!(behind.open(&answer, now), Opened::Refused(_)), "it does not seal with that key");
+    assert!(matches!(behind.open(&answer, now), Opened::Refused(_)), "it does not have that key");
     let datagram = behind.seal(GOSSIP).unwrap();
     assert!(matches!(ahead.open(&datagram, now), Opened::Bytes(_)), "a former key is accepted");
     let later = now + KEY_GRACE;
@@ -97,7 +97,7 @@ fn processes_that_hand_on_keys_in_any_order_agree() {
         assert!(!ring.learn(newest, now));
         assert_eq!(ring.renew(now).unwrap().epoch, 3);
     }
-    let mut many = Ring::new().unwrap();
+    let mut many = GroupKeys::new().unwrap();
     assert_eq!(many.newest(), None);
     assert_eq!(many.seal(GOSSIP), None);
     (0..100).for_each(|_| _ = many.renew(now));
