@@ -86,7 +86,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 impl BenchStreamStall {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let measure = async |front_end: &FrontEnd, started: &Started| self.measure(front_end, started).await;
-        let figures = FrontEnd::during(self.backends, measure).await?;
+        let figures = FrontEnd::during(self.backends, true, measure).await?;
         match format {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),

@@ -15,6 +15,7 @@ use treefold_core::input::Input;
 use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::right::Rights;
 use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
 };
@@ -167,6 +168,7 @@ fn open(pattern: Pattern, children: u32) -> StreamMessage<Bytes> {
         synchronisation,
         params: Bytes::new(),
         lag_bytes_max: None,
+        opener: Rights::ALL,
     };
     let leaves: Vec<Tree> =
         (0..children).map(|child| Tree::leaf(node_id(FIRST_CHILD + child), endpoint(child))).collect();

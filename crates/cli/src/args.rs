@@ -4,6 +4,7 @@ use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
+use crate::commands::keys::KeysArgs;
 use crate::commands::mirror::MirrorArgs;
 use crate::commands::node::NodeArgs;
 use crate::commands::operator::OperatorArgs;
@@ -126,6 +127,7 @@ pub(crate) enum Command {
     Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),
+    Keys(KeysArgs),
     Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),
@@ -147,6 +149,7 @@ Exit codes:
 
 Environment:
   TREEFOLD_LOG         log filter for standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_KEYS        the file with this process's keys, if the cluster has certificates
   TREEFOLD_TOKEN       the cluster's token, if it has one
   TREEFOLD_TOKEN_FILE  a file with the token, if TREEFOLD_TOKEN is not set
   NO_COLOR             if set, output has no colours

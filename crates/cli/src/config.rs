@@ -46,6 +46,7 @@ pub(crate) struct NodeFile {
     pub(crate) serve: Vec<String>,
     pub(crate) record: Option<PathBuf>,
     pub(crate) cluster: Option<String>,
+    pub(crate) keys: Option<PathBuf>,
     pub(crate) insecure: bool,
     pub(crate) limits: Option<Limits>,
     pub(crate) tuning: Option<Tuning>,

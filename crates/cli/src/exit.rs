@@ -169,6 +169,9 @@ impl Failure {
                 Described { limit: Some(limit.to_string()), ..plain("too_many_calls") }
             }
             Self::Rejected(CallError::ShuttingDown) => plain("shutting_down"),
+            Self::Rejected(CallError::Denied { right, service }) => {
+                Described { field: Some(right), given: Some(service), ..plain("denied") }
+            }
             Self::Rejected(_) => plain("rejected"),
         }
     }

@@ -29,6 +29,7 @@ pub mod parse;
 mod screen;
 pub mod serve;
 mod text;
+mod trust;
 
 use args::{Cli, Command, Output};
 use clap::error::ErrorKind;
@@ -70,6 +71,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Sim(_) => unreachable!("invariant: it has returned"),
         // These need no runtime.
         Command::Tree(tree) => tree.run(format),
+        Command::Keys(keys) => keys.run(format),
         Command::Topology(topology) => topology.run(format),
         Command::Completions(completions) => completions.run(),
         Command::Mirror(mirror) => mirror.run(format),

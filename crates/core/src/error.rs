@@ -32,6 +32,13 @@ pub enum CallError {
     },
     /// The node is shutting down and takes no new calls.
     ShuttingDown,
+    /// The sender's certificate does not give it the right.
+    Denied {
+        /// The right.
+        right: String,
+        /// The service; empty if the right is about none.
+        service: String,
+    },
 }
 
 impl CallError {
@@ -51,11 +58,18 @@ impl fmt::Display for CallError {
             }
             Self::TooManyCalls { limit } => write!(f, "the front has its limit of {limit} calls open"),
             Self::ShuttingDown => write!(f, "the node is shutting down"),
+            Self::Denied { right, service } => write_denied(f, right, service),
         }
     }
 }
 
 impl core::error::Error for CallError {}
+
+/// Writes that a process lacks a right.
+pub(crate) fn write_denied(f: &mut fmt::Formatter<'_>, right: &str, service: &str) -> fmt::Result {
+    write!(f, "the certificate does not give the right to {right}")?;
+    if service.is_empty() { Ok(()) } else { write!(f, " for the service {service:?}") }
+}
 
 /// Partitions that did not contribute, where they were lost, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -81,6 +81,7 @@ pub mod partitions;
 pub mod push;
 pub mod random;
 pub mod replica;
+pub mod right;
 pub mod schedule;
 pub(crate) mod seat;
 pub mod status;

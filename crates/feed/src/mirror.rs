@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use treefold::endpoint::{Acceptor, Arrival, EndpointStream, Missed, Packet, accept};
 use treefold::operators::packet::Row;
 use treefold::operators::{OperatorError, Result};
-use treefold::{Body, Client, Service};
+use treefold::{Body, Client, Right, Service};
 use treefold_mirror::follow::{Followed, Follower, Opening, RestoreError};
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::mirror::{MirrorError, Taken};
@@ -81,6 +81,7 @@ pub(crate) struct Shared {
 /// If the number is not below the total, or the total is above [`MIRRORS_MAX`](treefold_mirror::follow::MIRRORS_MAX).
 pub fn mirror(options: MirrorOptions) -> (Service, Unstarted) {
     let (accepting, acceptor) = accept();
+    let accepting = accepting.admit([Right::Feed, Right::Read].into_iter().collect());
     let shared = Arc::new(Shared::new(options));
     let service = Service::new(shared.options.feed.as_str())
         .total(shared.options.total)
@@ -135,8 +136,13 @@ impl Unstarted {
     async fn next_stream(&self, readers: &Handle) -> Option<EndpointStream> {
         loop {
             let stream = self.acceptor.accept().await?;
-            let params = FeedParams::decode(&stream.opening().spec.params);
+            let opening = stream.opening();
+            let denied =
+                |right: Right| Err(format!("the opener's certificate does not give it the right to {right}"));
+            let params = FeedParams::decode(&opening.spec.params);
             let begun = match params.map_err(|error| format!("not a feed's stream: {error}")) {
+                Ok(FeedParams::Origin { .. }) if !opening.may(Right::Feed) => denied(Right::Feed),
+                Ok(FeedParams::Reader(_)) if !opening.may(Right::Read) => denied(Right::Read),
                 Ok(FeedParams::Origin { epoch, past, mirrors, candidate }) => {
                     let opened = Opened { epoch, past, mirrors, candidate };
                     self.shared.begin(&stream, opened)

@@ -13,6 +13,7 @@
 use crate::wire::{Inbox, Outbox};
 use bytes::BufMut;
 use rustls::Connection;
+use rustls::pki_types::CertificateDer;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -30,6 +31,8 @@ const WRITE_SLICES_MAX: usize = 64;
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 /// Interval of these probes. After about nine missed answers, the connection breaks.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+/// The length of a session's secret.
+const SECRET_BYTES: usize = 32;
 /// The first bytes of a TLS session: a record of a handshake, version 3.x. As the length of a greeting's frame they would be
 /// above the limit.
 const TLS_BEGINS: [u8; 3] = [22, 3, 1];
@@ -64,8 +67,16 @@ pub(crate) fn split(stream: TcpStream) -> io::Result<(ReadEnd, WriteEnd)> {
     Ok((ReadEnd { half: read, tls: None }, WriteEnd { half: write, tls: None }))
 }
 
-/// Runs the handshake of a TLS session on a connection whose two ends have carried nothing yet. Returns a secret of the session,
-/// which only its two sides know.
+/// A TLS session after its handshake.
+#[derive(Default)]
+pub(crate) struct Secured {
+    /// A secret of the session, which only its two sides know. Empty without a session.
+    pub(crate) secret: Vec<u8>,
+    /// The other side's certificates, its own first. They are not verified yet.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+}
+
+/// Runs the handshake of a TLS session on a connection whose two ends have carried nothing yet.
 ///
 /// # Errors
 /// If the connection breaks, or the handshake fails; the inner error is that of TLS then.
@@ -73,7 +84,7 @@ pub(crate) async fn encrypt(
     read: &mut ReadEnd,
     write: &mut WriteEnd,
     session: Connection,
-) -> io::Result<Result<[u8; 32], rustls::Error>> {
+) -> io::Result<Result<Secured, rustls::Error>> {
     let tls = Tls(Arc::new(Mutex::new(session)));
     (read.tls, write.tls) = (Some(tls.clone()), Some(tls.clone()));
     loop {
@@ -81,7 +92,7 @@ pub(crate) async fn encrypt(
             write.writable().await?;
         }
         if !tls.lock().is_handshaking() {
-            return Ok(tls.lock().export_keying_material([0; 32], b"EXPORTER-treefold-greeting", None));
+            return Ok(secured(&tls.lock()));
         }
         match read.pull(&tls).await? {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -93,6 +104,13 @@ pub(crate) async fn encrypt(
             }
         }
     }
+}
+
+fn secured(session: &Connection) -> Result<Secured, rustls::Error> {
+    let secret =
+        session.export_keying_material(vec![0; SECRET_BYTES], b"EXPORTER-treefold-greeting", None)?;
+    let chain = session.peer_certificates().unwrap_or_default();
+    Ok(Secured { secret, chain: chain.iter().map(|der| der.clone().into_owned()).collect() })
 }
 
 impl ReadEnd {

@@ -37,6 +37,7 @@ mod leaving;
 mod link;
 mod meter;
 pub(crate) mod operators;
+mod rights;
 mod streams;
 pub(crate) mod thread;
 mod timer;

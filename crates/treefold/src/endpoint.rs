@@ -14,6 +14,7 @@ pub use blocking::{AcceptError, RecvError, SendError};
 use crate::driver::asks::Handle;
 use bytes::Bytes;
 use std::sync::Arc;
+use treefold_core::right::{Right, Rights};
 use treefold_core::stream::message::StreamRun;
 use treefold_core::stream::{PACKET_BYTES, StreamError, StreamId, StreamSpec};
 
@@ -158,10 +159,23 @@ pub struct Opening {
     pub(crate) handle: Handle,
 }
 
+impl Opening {
+    /// True if the stream's opener has a right. Without certificates, a process has every right.
+    pub fn may(&self, right: Right) -> bool {
+        self.spec.opener.has(right)
+    }
+}
+
 /// Makes a service's endpoints, one per stream and endpoint number.
 pub trait EndpointKind: Send + Sync + 'static {
     /// Makes the endpoint for one stream.
     fn open(&self, opening: &Opening) -> Box<dyn Endpoint>;
+
+    /// True if a process with these rights may open a stream to such endpoints: by default, if it may open streams. Without
+    /// certificates, a process has every right.
+    fn admits(&self, opener: Rights) -> bool {
+        opener.has(Right::Stream)
+    }
 }
 
 impl<F, E> EndpointKind for F

@@ -121,10 +121,18 @@ pub enum StartError {
         /// Its problem.
         problem: &'static str,
     },
-    /// The address is reachable from other machines, and the cluster has no token.
+    /// The node's certificate does not allow what the node would do.
+    #[error(
+        "the node's certificate does not allow it to {wanted}: issue it another one with `treefold keys issue`"
+    )]
+    Certificate {
+        /// The forbidden deed.
+        wanted: String,
+    },
+    /// The address is reachable from other machines, and the cluster has neither a token nor certificates.
     #[error(
         "a node at {addr} can be reached from other machines, and any program there could join the cluster and do everything: \
-         give it a token, listen on 127.0.0.1, or allow it as insecure"
+         give it a certificate or a token, listen on 127.0.0.1, or allow it as insecure"
     )]
     Exposed {
         /// The listening address.

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
 use treefold_core::membership::MembershipConfig;
-use treefold_core::membership::card::{MemberCard, Roles};
+use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::schedule::share::ServiceShare;
 use treefold_core::status::NodeStatus;
 
@@ -238,6 +238,7 @@ impl NodeBuilder {
             return Err(StartError::RelayHolds { service: service.clone() });
         }
         let provider = provided.is_some();
+        check_certificate(&identity, &services)?;
         let card = MemberCard {
             node: id,
             version: 1,
@@ -293,6 +294,23 @@ impl NodeBuilder {
     fn asker(&self) -> Option<ClientBuilder> {
         let asks = self.tuning.membership.gossips && !self.join.is_empty();
         asks.then(|| Client::builder().cluster(self.cluster.clone()))
+    }
+}
+
+/// Refuses a node that does what its certificate does not allow, before any other process does.
+fn check_certificate(
+    identity: &Identity,
+    services: &BTreeMap<String, ServiceCard>,
+) -> Result<(), StartError> {
+    let Some(credentials) = identity.credentials() else { return Ok(()) };
+    let grant = credentials.certificate().grant;
+    let refuse = |wanted: String| Err(StartError::Certificate { wanted });
+    if !grant.covers(identity.node.addr) {
+        return refuse(format!("join at {}", identity.node.addr));
+    }
+    match services.keys().find(|service| !grant.services.contain(service)) {
+        Some(service) => refuse(format!("serve {service:?}")),
+        None => Ok(()),
     }
 }
 

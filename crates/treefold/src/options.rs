@@ -1,10 +1,11 @@
 //! The options that nodes, clients, workers and attached programs of one cluster share.
 
+use crate::credentials::Credentials;
 use crate::node::CLUSTER_DEFAULT;
 use crate::wire::Token;
 use treefold_core::limits::Limits;
 
-/// A cluster's name and token, and the limits of the side that connects.
+/// A cluster's name, by what its processes recognise each other, and the limits of the side that connects.
 ///
 /// A name alone is enough where the cluster has no token:
 ///
@@ -19,9 +20,21 @@ use treefold_core::limits::Limits;
 #[must_use]
 pub struct ClusterOptions {
     pub(crate) name: String,
-    pub(crate) token: Option<Token>,
+    pub(crate) trust: Trust,
     pub(crate) insecure: bool,
     pub(crate) limits: Limits,
+}
+
+/// By what the processes of a cluster recognise each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Trust {
+    /// By nothing: every process is accepted.
+    #[default]
+    Open,
+    /// By the cluster's token.
+    Token(Token),
+    /// By certificates of the cluster's authority.
+    Certificates(Credentials),
 }
 
 impl ClusterOptions {
@@ -31,12 +44,26 @@ impl ClusterOptions {
     }
 
     /// The cluster's token. A side with a token refuses every other side that lacks it.
+    ///
+    /// It replaces a certificate that was given before.
     pub fn token(mut self, token: impl Into<Option<Token>>) -> Self {
-        self.token = token.into();
+        if let Some(token) = token.into() {
+            self.trust = Trust::Token(token);
+        }
         self
     }
 
-    /// Lets nodes listen beyond this machine without a token if true. Then every program that reaches them may join the cluster
+    /// This process's certificate, in a cluster whose processes have certificates. They name the cluster, and the process may
+    /// do what its certificate says.
+    ///
+    /// It replaces a token that was given before, and the name.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.name = credentials.cluster();
+        self.trust = Trust::Certificates(credentials);
+        self
+    }
+
+    /// Lets nodes listen beyond this machine without a token and without certificates if true. Then every program that reaches them may join the cluster
     /// and do everything.
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
@@ -53,7 +80,12 @@ impl ClusterOptions {
 /// The cluster [`CLUSTER_DEFAULT`] without a token, with [`Limits::DEFAULT`].
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { name: CLUSTER_DEFAULT.to_owned(), token: None, insecure: false, limits: Limits::default() }
+        Self {
+            name: CLUSTER_DEFAULT.to_owned(),
+            trust: Trust::Open,
+            insecure: false,
+            limits: Limits::default(),
+        }
     }
 }
 

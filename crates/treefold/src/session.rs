@@ -1,29 +1,33 @@
-//! TLS sessions of a cluster with a token.
+//! TLS sessions.
 //!
-//! The session encrypts, and the token proves. Both sides make a session with a key of this process alone, which proves
-//! nothing. Then each greeting contains the HMAC of the session's secret under the token
-//! ([`Token`](crate::wire::Token)). Somebody in the middle has two sessions with two secrets, so what one side proves to him
-//! is worth nothing to the other. A greeting learnt from one session is worth nothing in the next.
+//! The session encrypts. Who the other side is, the sides prove in one of two ways:
 //!
-//! TLS 1.3 by rustls, with X25519 and a raw Ed25519 key (RFC 7250) in place of a certificate. Sessions are not resumed,
-//! so each has a secret of its own.
+//! - In a cluster with a token ([`anonymous`]), both sides make a session with a key of this process alone, which proves
+//!   nothing. Then each greeting contains the HMAC of the session's secret under the token
+//!   ([`Token`](crate::wire::Token)). Somebody in the middle has two sessions with two secrets, so what one side proves to
+//!   him is worth nothing to the other. A greeting learnt from one session is worth nothing in the next.
+//! - In a cluster with certificates ([`certified`]), both sides prove in the handshake that they have the key of their
+//!   certificate. Directly after it, before anything else is read, each side verifies the other's chain of certificates
+//!   ([`Credentials`](crate::credentials::Credentials)). It is not verified inside the handshake, because TLS would tell the
+//!   other side too little: expired and not yet valid are the same alert.
+//!
+//! TLS 1.3 by rustls. Sessions are not resumed, so each has a secret of its own.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+mod anonymous;
+mod certified;
+
 use rustls::client::{ClientConnection, Resumption};
-use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, ServerConnection};
-use rustls::sign::CertifiedKey;
-use rustls::{
-    ClientConfig, Connection, DigitallySignedStruct, Error, PeerIncompatible, ServerConfig, SignatureScheme,
-};
-use std::fmt;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::{NoServerSessionStorage, ServerConnection};
+use rustls::{ClientConfig, Connection, Error, ServerConfig};
 use std::sync::{Arc, OnceLock};
+use treefold_certificates::KeyFile;
 
-/// Both sides offer this protocol, so a session with another program ends in the handshake.
-const PROTOCOL: &[u8] = b"treefold";
+/// Both sides offer the protocol of their kind of session, so a session with another program, or with the other kind, ends in
+/// the handshake.
+const PROTOCOL_OF_TOKENS: &[u8] = b"treefold";
+const PROTOCOL_OF_CERTIFICATES: &[u8] = b"treefold-certificates";
 
 /// The settings of the sessions of one kind.
 pub(crate) struct Sessions {
@@ -38,28 +42,26 @@ impl Sessions {
     /// If the system gives no random bytes for a key.
     pub(crate) fn of_tokens() -> Result<&'static Self, Error> {
         static SESSIONS: OnceLock<Result<Sessions, Error>> = OnceLock::new();
-        SESSIONS.get_or_init(Self::anonymous).as_ref().map_err(Clone::clone)
+        let make = || Ok(Self::of(anonymous::configurations()?, PROTOCOL_OF_TOKENS));
+        SESSIONS.get_or_init(make).as_ref().map_err(Clone::clone)
     }
 
-    fn anonymous() -> Result<Self, Error> {
-        let provider = Arc::new(ring::default_provider());
-        let key = own_key(&provider)?;
-        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyKey(Arc::clone(&provider))))
-            .with_no_client_auth();
+    /// The settings for a process with a certificate.
+    ///
+    /// # Errors
+    /// If the private key does not fit the certificate.
+    pub(crate) fn of_certificates(file: &KeyFile) -> Result<Self, Error> {
+        Ok(Self::of(certified::configurations(file)?, PROTOCOL_OF_CERTIFICATES))
+    }
+
+    fn of((mut client, mut server): (ClientConfig, ServerConfig), protocol: &[u8]) -> Self {
         client.resumption = Resumption::disabled();
         client.enable_sni = false;
-        client.alpn_protocols = vec![PROTOCOL.to_vec()];
-        let mut server = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(key)));
+        client.alpn_protocols = vec![protocol.to_vec()];
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
-        server.alpn_protocols = vec![PROTOCOL.to_vec()];
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        server.alpn_protocols = vec![protocol.to_vec()];
+        Self { client: Arc::new(client), server: Arc::new(server) }
     }
 
     /// The session of a side that dials.
@@ -75,62 +77,6 @@ impl Sessions {
     }
 }
 
-/// A new key of this process.
-fn own_key(provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, Error> {
-    let random = ::ring::rand::SystemRandom::new();
-    let pair = ::ring::signature::Ed25519KeyPair::generate_pkcs8(&random)
-        .map_err(|_| Error::FailedToGetRandomBytes)?;
-    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.as_ref().to_vec()));
-    let signing = provider.key_provider.load_private_key(private)?;
-    let public = signing.public_key().ok_or(Error::General("a key without a public part".into()))?;
-    Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(public.to_vec())], signing)))
-}
-
-/// Accepts any key of the side that listens, because the greeting proves who it is. Its signature is checked all the same.
-struct AnyKey(Arc<CryptoProvider>);
-
-impl fmt::Debug for AnyKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyKey")
-    }
-}
-
-impl ServerCertVerifier for AnyKey {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(PeerIncompatible::Tls12NotOfferedOrEnabled.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
 }

@@ -1,7 +1,7 @@
 //! Addresses and the sockets that listen at them.
 
 use crate::error::StartError;
-use crate::options::ClusterOptions;
+use crate::options::{ClusterOptions, Trust};
 use crate::wire::NAME_BYTES_MAX;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -38,9 +38,9 @@ pub(crate) fn check_seed(given: &str) -> Result<(), StartError> {
     Err(StartError::Seed { given: given.to_string(), problem })
 }
 
-/// Refuses to listen beyond this machine for a cluster without a token, unless its options allow it.
+/// Refuses to listen beyond this machine for a cluster without a token and without certificates, unless its options allow it.
 pub(crate) fn check_exposure(addrs: &[SocketAddr], cluster: &ClusterOptions) -> Result<(), StartError> {
-    if cluster.token.is_some() || cluster.insecure {
+    if !matches!(cluster.trust, Trust::Open) || cluster.insecure {
         return Ok(());
     }
     match addrs.iter().find(|addr| !addr.ip().to_canonical().is_loopback()) {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::right::Rights;
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
@@ -44,6 +45,7 @@ impl StreamBuilder {
             synchronisation: Synchronisation::WaitForAll,
             params: Bytes::new(),
             lag_bytes_max: None,
+            opener: Rights::ALL,
         };
         Self { handle, spec, options: StreamOptions::default(), problem: None }
     }

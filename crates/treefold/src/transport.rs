@@ -5,22 +5,28 @@
 //! other's greeting. The name in the greeting tells which life of the process answers at that address, and
 //! messages for a dead process must not reach its successor.
 //!
-//! In a cluster with a token, a TLS session comes before the greetings, and everything goes through it
-//! ([`session`](crate::session)).
+//! In a cluster with a token or with certificates, a TLS session comes before the greetings, and everything goes through it
+//! ([`session`](crate::session)). With certificates, each side also verifies the other's certificate, and that the name in
+//! the greeting is one that the certificate allows.
 //!
 //! Nodes and clients share this file. They differ in how they use a connection afterwards.
 
-use crate::channel::{ReadEnd, WriteEnd, encrypt, split};
-use crate::options::ClusterOptions;
+use crate::channel::{ReadEnd, Secured, WriteEnd, encrypt, split};
+use crate::client::client_id;
+use crate::credentials::{Credentials, Held, Proven, usage_of};
+use crate::options::{ClusterOptions, Trust};
 use crate::session::Sessions;
 use crate::wire::blocks::Blocks;
 use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Side, Token, WireError};
+use rustls::AlertDescription;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+use treefold_certificates::Refusal;
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 
@@ -38,7 +44,7 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) cluster: String,
-    pub(crate) token: Option<Token>,
+    pub(crate) trust: Trust,
     pub(crate) limits: Limits,
     /// See [`Hello::by_launcher`].
     pub(crate) by_launcher: bool,
@@ -49,8 +55,23 @@ pub(crate) struct Identity {
 impl Identity {
     /// The identity of `node` in a cluster; `by_launcher` is true if a launcher keeps its network.
     pub(crate) fn new(node: NodeId, cluster: ClusterOptions, by_launcher: bool) -> Self {
-        let ClusterOptions { name, token, insecure: _, limits } = cluster;
-        Self { node, cluster: name, token, limits, by_launcher, blocks: Blocks::default() }
+        let ClusterOptions { name, trust, insecure: _, limits } = cluster;
+        Self { node, cluster: name, trust, limits, by_launcher, blocks: Blocks::default() }
+    }
+
+    fn token(&self) -> Option<&Token> {
+        match &self.trust {
+            Trust::Token(token) => Some(token),
+            Trust::Open | Trust::Certificates(_) => None,
+        }
+    }
+
+    /// This process's credentials, in a cluster with certificates.
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        match &self.trust {
+            Trust::Certificates(credentials) => Some(credentials),
+            Trust::Open | Trust::Token(_) => None,
+        }
     }
 }
 
@@ -59,10 +80,23 @@ pub(crate) struct Greeted {
     pub(crate) peer: NodeId,
     /// See [`Hello::by_launcher`]. Of the listening side, for the side that dialled.
     pub(crate) by_launcher: bool,
+    /// The session, with the certificate that the peer has shown.
+    pub(crate) session: Session,
     pub(crate) read: ReadEnd,
     pub(crate) write: WriteEnd,
     /// May contain frames that arrived directly after the greeting.
     pub(crate) inbox: Inbox,
+}
+
+/// The session of a connection, after its handshake.
+#[derive(Clone, Default)]
+pub(crate) struct Session {
+    /// A secret that only the two sides know. Empty if the connection is not encrypted.
+    pub(crate) secret: Vec<u8>,
+    /// The peer's certificate, in a cluster with certificates.
+    pub(crate) peer: Option<Proven>,
+    /// The credentials that this process has shown.
+    pub(crate) shown: Option<Arc<Held>>,
 }
 
 /// Why a connection did not reach its first message. The connection is closed.
@@ -76,10 +110,18 @@ pub(crate) enum GreetError {
     Fault(Fault),
     #[error("the TLS session failed: {0}")]
     Tls(#[from] rustls::Error),
-    #[error("the other side does not encrypt the connection; it has no token, and this cluster has one")]
+    #[error(
+        "the other side does not encrypt the connection, as this side does (with a token or a certificate)"
+    )]
     Plain,
-    #[error("the other side encrypts the connection; it has a token, and this side has none")]
+    #[error("the other side encrypts the connection (with a token or a certificate), and this side does not")]
     Encrypted,
+    #[error("one side has a token, and the other a certificate")]
+    OtherKind,
+    #[error("the other side's certificate is not accepted: {0}")]
+    Certificate(#[from] Refusal),
+    #[error("it greets as {0}, but the process at that address is another one, or does not answer")]
+    Name(NodeId),
     #[error("the process at that address greets with this process's own name; check the address")]
     Echo,
     #[error("the limit of {peers_max} connections is reached (peers_max)")]
@@ -89,62 +131,125 @@ pub(crate) enum GreetError {
 impl Identity {
     /// Checks that this process may talk to the sender of `hello`, on the side `from`. A sender without the token learns
     /// nothing else.
-    fn check(&self, hello: &Hello, from: Side, session: &[u8]) -> Result<(), WireError> {
-        hello.check_seal(self.token.as_ref(), from, session)?;
-        Hello::new(self.cluster.as_str(), self.node).agree(hello).map(drop)
+    fn check(&self, hello: &Hello, from: Side, session: &Session) -> Result<(), GreetError> {
+        hello.check_seal(self.token(), from, &session.secret)?;
+        Hello::new(self.cluster.as_str(), self.node).agree(hello)?;
+        if let Some(peer) = &session.peer {
+            peer.check_name(hello.node)?;
+        }
+        Ok(())
     }
 
-    async fn greet(&self, write: &WriteEnd, side: Side, session: &[u8]) -> Result<(), GreetError> {
+    /// Checks that the node of this name is the one that listens at its address, if its greeting proves nothing: connects to
+    /// the address as a client. A process that takes the name of a node that lives is found out.
+    async fn confirm(&self, name: NodeId) -> Result<(), GreetError> {
+        if name.is_client() || !matches!(self.trust, Trust::Open) {
+            return Ok(());
+        }
+        let caller = Self { node: client_id(), blocks: Blocks::default(), ..self.clone() };
+        match reach(name.addr, &caller).await {
+            Ok(greeted) if greeted.peer == name => Ok(()),
+            Ok(_) | Err(_) => Err(GreetError::Name(name)),
+        }
+    }
+
+    async fn greet(&self, write: &WriteEnd, side: Side, session: &Session) -> Result<(), GreetError> {
         let mut outbox = Outbox::new(self.limits.clone());
         let mut hello = Hello::new(self.cluster.as_str(), self.node);
         hello.by_launcher = self.by_launcher;
-        outbox.push_hello(&hello.sealed(self.token.as_ref(), side, session))?;
+        outbox.push_hello(&hello.sealed(self.token(), side, &session.secret))?;
         Ok(write.write_all(&mut outbox).await?)
     }
 
-    /// Encrypts a connection if the cluster has a token. Returns the session's secret, which is empty without one.
+    /// Encrypts a connection if the cluster has a token or certificates, and verifies the other side's certificate.
     async fn begin_session(
         &self,
         read: &mut ReadEnd,
         write: &mut WriteEnd,
         side: Side,
-    ) -> Result<Vec<u8>, GreetError> {
-        let has_token = self.token.is_some();
-        if side == Side::Listens && read.begins_with_tls().await? != has_token {
-            return Err(if has_token { GreetError::Plain } else { GreetError::Encrypted });
+    ) -> Result<Session, GreetError> {
+        let encrypts = !matches!(self.trust, Trust::Open);
+        if side == Side::Listens && read.begins_with_tls().await? != encrypts {
+            return Err(if encrypts { GreetError::Plain } else { GreetError::Encrypted });
         }
-        if !has_token {
-            return Ok(Vec::new());
+        match &self.trust {
+            Trust::Open => Ok(Session::default()),
+            Trust::Token(_) => {
+                let Secured { secret, chain: _ } =
+                    handshake(Sessions::of_tokens()?, read, write, side).await?;
+                Ok(Session { secret, ..Session::default() })
+            }
+            Trust::Certificates(credentials) => {
+                let held = credentials.current();
+                let Secured { secret, chain } = handshake(&held.sessions, read, write, side).await?;
+                let peer = held.prove(&chain, usage_of(side.other()))?;
+                Ok(Session { secret, peer: Some(peer), shown: Some(held) })
+            }
         }
-        let sessions = Sessions::of_tokens()?;
-        let session = match side {
-            Side::Dials => sessions.dial()?,
-            Side::Listens => sessions.listen()?,
-        };
-        let secret = encrypt(read, write, session).await?;
-        secret.map(Vec::from).map_err(|error| match error {
-            // The other side's first bytes are no TLS if it does not encrypt.
-            rustls::Error::InvalidMessage(_) if side == Side::Dials => GreetError::Plain,
-            error => error.into(),
-        })
     }
+}
+
+async fn handshake(
+    sessions: &Sessions,
+    read: &mut ReadEnd,
+    write: &mut WriteEnd,
+    side: Side,
+) -> Result<Secured, GreetError> {
+    let session = match side {
+        Side::Dials => sessions.dial()?,
+        Side::Listens => sessions.listen()?,
+    };
+    let secured = encrypt(read, write, session).await?;
+    secured.map_err(|error| match error {
+        // The other side's first bytes are no TLS if it does not encrypt.
+        rustls::Error::InvalidMessage(_) if side == Side::Dials => GreetError::Plain,
+        rustls::Error::NoApplicationProtocol
+        | rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => GreetError::OtherKind,
+        error => error.into(),
+    })
 }
 
 /// Dials an address and greets.
 pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetError> {
+    let greeted = reach(addr, identity).await?;
+    if greeted.peer.addr != addr {
+        identity.confirm(greeted.peer).await?;
+    }
+    Ok(greeted)
+}
+
+/// As [`dial`], without confirming the name of the other side.
+async fn reach(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetError> {
+    if let Some(credentials) = identity.credentials() {
+        credentials.refresh();
+    }
+    let connect = async { Ok(split(TcpStream::connect(addr).await?)?) };
+    let until = Instant::now() + CONNECT_TIMEOUT;
+    let (mut read, mut write) = within(until, connect).await?;
+    let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
     let greet = async {
-        let (mut read, mut write) = split(TcpStream::connect(addr).await?)?;
         let session = identity.begin_session(&mut read, &mut write, Side::Dials).await?;
         identity.greet(&write, Side::Dials, &session).await?;
-        let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Listens, &session)?;
         if hello.node == identity.node {
             return Err(GreetError::Echo);
         }
-        Ok(Greeted { peer: hello.node, by_launcher: hello.by_launcher, read, write, inbox })
+        Ok((hello, session))
     };
-    within(CONNECT_TIMEOUT, greet).await
+    match within(until, greet).await {
+        Ok((hello, session)) => {
+            let Hello { node: peer, by_launcher, .. } = hello;
+            Ok(Greeted { peer, by_launcher, session, read, write, inbox })
+        }
+        Err(error) => {
+            // The other side learns why this one does not go on, as it would from a side that listens.
+            if let (GreetError::Certificate(_), Some(fault)) = (&error, error.as_fault()) {
+                say_farewell(read, &write, &fault, identity).await;
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Reads the greeting of a process that has connected here, and answers it. Calls `is_full` once the sender
@@ -160,14 +265,18 @@ pub(crate) async fn welcome(
         let session = identity.begin_session(&mut read, &mut write, Side::Listens).await?;
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Dials, &session)?;
+        identity.confirm(hello.node).await?;
         if is_full() {
             return Err(GreetError::Full { peers_max: identity.limits.peers_max });
         }
         identity.greet(&write, Side::Listens, &session).await?;
-        Ok((hello.node, hello.by_launcher))
+        Ok((hello, session))
     };
-    match within(HELLO_TIMEOUT, greet).await {
-        Ok((peer, by_launcher)) => Ok(Greeted { peer, by_launcher, read, write, inbox }),
+    match within(Instant::now() + HELLO_TIMEOUT, greet).await {
+        Ok((hello, session)) => {
+            let Hello { node: peer, by_launcher, .. } = hello;
+            Ok(Greeted { peer, by_launcher, session, read, write, inbox })
+        }
         Err(error) => {
             if let Some(fault) = error.as_fault() {
                 say_farewell(read, &write, &fault, identity).await;
@@ -181,8 +290,12 @@ impl GreetError {
     /// The fault to send to the other side; `None` if it is gone or has sent a fault itself.
     fn as_fault(&self) -> Option<Fault> {
         match self {
-            Self::Io(_) | Self::Fault(_) | Self::Echo | Self::Tls(_) => None,
+            Self::Io(_) | Self::Fault(_) | Self::Echo | Self::Tls(_) | Self::OtherKind => None,
+            Self::Certificate(refusal) => {
+                Some(Fault { field: refusal.word().to_owned(), ..Fault::new(FaultCode::Certificate) })
+            }
             Self::Plain | Self::Encrypted => Some(Fault::new(FaultCode::Encryption)),
+            Self::Name(_) => Some(Fault::new(FaultCode::Name)),
             Self::Wire(error) => Some(error.into()),
             &Self::Full { peers_max } => Some(Fault {
                 limit: peers_max as u64,
@@ -215,7 +328,7 @@ async fn read_hello(read: &mut ReadEnd, inbox: &mut Inbox) -> Result<Hello, Gree
             Some(Incoming::Hello(hello)) => return Ok(hello),
             Some(Incoming::Fault(fault)) => return Err(GreetError::Fault(fault)),
             // The inbox accepts no other first frame. This arm only makes the match complete.
-            Some(Incoming::Message(_) | Incoming::Launch(_) | Incoming::Keys(_)) => {
+            Some(Incoming::Message(_) | Incoming::Launch(_) | Incoming::Keys(_) | Incoming::Renewal(_)) => {
                 return Err(WireError::OutOfTurn { kind: 0 }.into());
             }
             None => {}
@@ -227,134 +340,11 @@ async fn read_hello(read: &mut ReadEnd, inbox: &mut Inbox) -> Result<Hello, Gree
 }
 
 async fn within<T>(
-    time: Duration,
+    until: Instant,
     greet: impl Future<Output = Result<T, GreetError>>,
 ) -> Result<T, GreetError> {
-    timeout(time, greet).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    timeout_at(until, greet).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-    use tokio::net::TcpListener;
-    use treefold_core::message::Message;
-    use treefold_core::partitions::PartitionSet;
-    use treefold_core::stream::StreamId;
-    use treefold_core::stream::message::{StreamMessage, StreamUp};
-
-    const STREAM: StreamId = StreamId { origin: 7, sequence: 1 };
-    /// More bytes than the system buffers for a connection that is not read.
-    const PAYLOAD_BYTES: usize = 48 << 20;
-
-    fn identity(addr: SocketAddr, generation: u64) -> Identity {
-        let node = NodeId::new(addr, generation);
-        let (limits, blocks) = (Limits::DEFAULT, Blocks::default());
-        Identity { node, cluster: "test".to_string(), token: None, limits, by_launcher: false, blocks }
-    }
-
-    fn packet_up() -> Message<Bytes> {
-        Message::Stream(Box::new(StreamMessage::Up(StreamUp {
-            stream: STREAM,
-            lane: 0,
-            tag: 1,
-            serial: 0,
-            payload: Some(vec![1; PAYLOAD_BYTES].into()),
-            more: false,
-            urgent: false,
-            contributors: PartitionSet::first(1),
-            missing: Vec::new(),
-            holds_from: None,
-        })))
-    }
-
-    type Met = (Result<Greeted, GreetError>, Result<Greeted, GreetError>);
-
-    /// A side that dials and a side that listens, with their tokens.
-    async fn meet(dials: Option<&str>, listens: Option<&str>) -> Met {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
-        let addr = listener.local_addr().expect("the listener is bound");
-        let (mut dialler, mut host) = (identity(SocketAddr::from(([127, 0, 0, 1], 1)), 1), identity(addr, 2));
-        (dialler.token, host.token) = (dials.and_then(Token::new), listens.and_then(Token::new));
-        let accept = async {
-            let (stream, _) = listener.accept().await.expect("the other side dials");
-            welcome(stream, &host, || false).await
-        };
-        tokio::join!(dial(addr, &dialler), accept)
-    }
-
-    #[tokio::test]
-    async fn a_beat_overtakes_a_payload_of_its_stream() {
-        a_beat_overtakes(None).await;
-    }
-
-    #[tokio::test]
-    async fn a_beat_overtakes_a_payload_of_its_stream_in_a_session() {
-        a_beat_overtakes(Some("secret")).await;
-    }
-
-    #[tokio::test]
-    async fn two_sides_meet_with_the_same_token_only() {
-        let code = |side: Result<Greeted, GreetError>| match side {
-            Err(GreetError::Fault(fault)) => Some(fault.code),
-            _ => None,
-        };
-        let (dialled, listened) = meet(Some("one"), Some("two")).await;
-        assert!(matches!(listened, Err(GreetError::Wire(WireError::Token))));
-        assert_eq!(code(dialled), Some(FaultCode::Token));
-        let (dialled, listened) = meet(None, Some("two")).await;
-        assert!(matches!(listened, Err(GreetError::Plain)));
-        assert_eq!(code(dialled), Some(FaultCode::Encryption));
-        let (dialled, listened) = meet(Some("one"), None).await;
-        assert!(matches!(listened, Err(GreetError::Encrypted)));
-        assert!(matches!(dialled, Err(GreetError::Plain)));
-        assert!(matches!(meet(Some("one"), Some("one")).await, (Ok(_), Ok(_))));
-    }
-
-    /// Sends a payload and then a beat, which comes first.
-    async fn a_beat_overtakes(token: Option<&str>) {
-        let (sender, reader) = meet(token, token).await;
-        let (sender, mut reader) =
-            (sender.expect("the listener accepts the dialler"), reader.expect("the dialler greets"));
-
-        let mut outbox = Outbox::new(Limits::DEFAULT);
-        outbox.push(&packet_up()).expect("the packet is within the limits");
-        let is_all = sender.write.write_some(&mut outbox).expect("the connection is open");
-        assert!(!is_all, "the reader has not started, so part of the payload waits here");
-        let beat = Message::Stream(Box::new(StreamMessage::Beat { stream: STREAM }));
-        outbox.push(&beat).expect("the beat is within the limits");
-
-        let read = async {
-            let mut came = Vec::new();
-            while came.len() < 2 {
-                while let Some(incoming) = reader.inbox.next().expect("the bytes are well-formed") {
-                    came.push(incoming);
-                }
-                if came.len() < 2 {
-                    let read = reader.read.read_into(&mut reader.inbox).await;
-                    assert_ne!(read.expect("the connection is open"), 0);
-                }
-            }
-            came
-        };
-        let (written, came) = tokio::join!(sender.write.write_all(&mut outbox), read);
-        written.expect("the connection is open");
-        let kinds: Vec<&str> = came.iter().map(kind).collect();
-        assert_eq!(kinds, ["beat", "packet"]);
-    }
-
-    fn kind(incoming: &Incoming) -> &'static str {
-        match incoming {
-            Incoming::Message(Message::Stream(message)) => match &**message {
-                StreamMessage::Beat { .. } => "beat",
-                StreamMessage::Up(up)
-                    if up.payload.as_ref().is_some_and(|all| all.len() == PAYLOAD_BYTES) =>
-                {
-                    "packet"
-                }
-                _ => "another",
-            },
-            _ => "another",
-        }
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod keys;
 pub(crate) mod mirror;
 pub(crate) mod node;
 pub(crate) mod operator;
@@ -20,10 +21,10 @@ pub(crate) mod up;
 
 use crate::exit::Failure;
 use crate::serve::known_services;
-use node::token_of;
+use crate::trust::{KEYS_VARIABLE, cluster_of_environment};
 use std::time::Duration;
 use treefold::CLUSTER_DEFAULT;
-use treefold::{CallError, Client, ClientBuilder, ClusterOptions, Error, StreamError};
+use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
 /// Limit on the time to connect to a node.
@@ -37,8 +38,8 @@ pub fn failure_of(error: Error) -> Failure {
             Failure::unreachable(format!("{error}; check the address, or start a node with `treefold node`"))
         }
         Error::Handshake { .. } => Failure::unreachable(format!(
-            "{error}; give the cluster's name with --cluster (default {CLUSTER_DEFAULT:?}) and its token in \
-             {TOKEN_VARIABLE}"
+            "{error}; give the cluster's name with --cluster (default {CLUSTER_DEFAULT:?}), and in the environment your \
+             keys ({KEYS_VARIABLE}) or its token ({TOKEN_VARIABLE})"
         )),
         Error::FrontSilent { .. } | Error::Lost | Error::Closed => {
             Failure::unreachable(format!("{error}; give another node with --at"))
@@ -59,6 +60,9 @@ fn failure_of_stream(error: StreamError) -> Failure {
         StreamError::UnknownService { service } => {
             Failure::Rejected(CallError::UnknownService { service: service.to_string() })
         }
+        StreamError::Denied { right, service } => {
+            Failure::Rejected(CallError::Denied { right: right.to_string(), service: service.to_string() })
+        }
         StreamError::Filter { .. } => Failure::usage(format!(
             "{error}; `treefold stream --list-filters` lists the filters of every node, with their parameters"
         )),
@@ -69,9 +73,7 @@ fn failure_of_stream(error: StreamError) -> Failure {
 
 /// Connects to the first of these addresses that answers.
 pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
-    let token = token_of(None)?;
-    let mut builder =
-        Client::builder().at(at).direct(direct).cluster(ClusterOptions::new(cluster).token(token));
+    let mut builder = Client::builder().at(at).direct(direct).cluster(cluster_of_environment(cluster)?);
     if direct {
         // With these services the client can fold by itself, if the shape leaves the last fold to the caller.
         builder = known_services().into_iter().fold(builder, ClientBuilder::service);

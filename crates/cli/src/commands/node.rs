@@ -5,20 +5,18 @@ use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
 use crate::serve::{Opened, Serve, known_as, known_service, known_services};
+use crate::trust::{KEYS_VARIABLE, Trust};
 use attached::Attached;
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
 use treefold::shares::{ServiceShare, ShareSetting};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service, StartError};
 use treefold_feed::{HttpListener, Mirror};
-use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
@@ -110,10 +108,15 @@ pub(crate) struct NodeArgs {
 
     /// Token of the cluster; nodes with another token are refused. Other users of this machine can read a command line, so
     /// better set the environment variable TREEFOLD_TOKEN, or TREEFOLD_TOKEN_FILE to a file [default: these]
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", conflicts_with = "keys")]
     token: Option<String>,
 
-    /// Listen beyond this machine without a token: any program that reaches the node may do everything
+    /// File with the keys of this node, from `treefold keys issue node`; the node then accepts only processes with a
+    /// certificate of the same authority [default: the environment variable TREEFOLD_KEYS]
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+
+    /// Listen beyond this machine without keys and without a token: any program that reaches the node may do everything
     #[arg(long)]
     insecure: bool,
 
@@ -157,19 +160,19 @@ struct Settings {
     serve: Vec<Serve>,
     knows: Vec<(String, String)>,
     grace: Duration,
-    token: Option<Token>,
+    trust: Trust,
     attached: Option<Attached>,
 }
 
 impl Settings {
     /// The cluster that the file and the environment name, with the limits of the file.
-    fn cluster_options(&self) -> ClusterOptions {
+    fn cluster_options(&self) -> Result<ClusterOptions, Failure> {
         let name = self.file.cluster.as_deref().unwrap_or(CLUSTER_DEFAULT);
-        let options = ClusterOptions::new(name).token(self.token.clone()).insecure(self.file.insecure);
-        match &self.file.limits {
+        let options = self.trust.cluster(name)?.insecure(self.file.insecure);
+        Ok(match &self.file.limits {
             Some(limits) => options.limits(limits.clone()),
             None => options,
-        }
+        })
     }
 }
 
@@ -208,7 +211,7 @@ impl NodeArgs {
         announce(&node, &listeners, format);
         match &settings.attached {
             Some(attached) => {
-                if attached.live(&node, settings.token.clone(), signals.next()).await? {
+                if attached.live(&node, settings.trust.token(), signals.next()).await? {
                     return Ok(Verdict::Full);
                 }
             }
@@ -253,47 +256,15 @@ impl NodeArgs {
             insecure: self.insecure || file.insecure,
             ..file
         };
-        let token = token_of(self.token)?;
+        let trust = Trust::given(self.keys.or(file.keys.clone()), self.token)?;
         Ok(Settings {
             file,
             serve,
             knows: self.knows,
             grace: self.grace,
-            token,
+            trust,
             attached: self.attached.resolve()?,
         })
-    }
-}
-
-/// The environment variable that names a file with the token.
-const TOKEN_FILE_VARIABLE: &str = "TREEFOLD_TOKEN_FILE";
-/// How much of a file with a token is read: a byte more than the longest token and a line end.
-const TOKEN_FILE_BYTES_MAX: u64 = 1_027;
-
-/// Returns the given token, or else the one in the environment, or else the one in the file that the environment names.
-pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> {
-    let text = match given.or_else(|| std::env::var(TOKEN_VARIABLE).ok()) {
-        Some(text) => Some(text),
-        None => std::env::var_os(TOKEN_FILE_VARIABLE).map(|path| token_in(Path::new(&path))).transpose()?,
-    };
-    let read = |text: String| {
-        Token::new(text).ok_or_else(|| {
-            let limit = "1 to 1024 bytes, on one line";
-            Failure::Rejected(treefold::CallError::bad_field("token", "an invalid text", limit))
-        })
-    };
-    text.map(read).transpose()
-}
-
-/// Reads a file with a token. The last line may end.
-fn token_in(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
-    match read {
-        Ok(_) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(error) => {
-            Err(Failure::usage(format!("{TOKEN_FILE_VARIABLE}: can't read {}: {error}", path.display())))
-        }
     }
 }
 
@@ -323,7 +294,7 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     let mut builder = Node::builder()
         .listen(file.listen.as_deref().unwrap_or(listen))
         .join(&file.join)
-        .cluster(settings.cluster_options());
+        .cluster(settings.cluster_options()?);
     if let Some(addr) = &file.advertise {
         builder = builder.advertise(addr);
     }
@@ -376,8 +347,12 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
 /// The failure for a node that has not started: a usage failure if an argument is the reason.
 pub(crate) fn not_started(error: &StartError) -> Failure {
     match error {
-        StartError::Exposed { .. } => Failure::usage(format!("{error} ({TOKEN_VARIABLE}, --insecure)")),
-        StartError::Seed { .. } => Failure::usage(format!("the node can't start: {error}")),
+        StartError::Exposed { .. } => {
+            Failure::usage(format!("{error} ({KEYS_VARIABLE}, {TOKEN_VARIABLE}, --insecure)"))
+        }
+        StartError::Seed { .. } | StartError::Certificate { .. } => {
+            Failure::usage(format!("the node can't start: {error}"))
+        }
         error => Failure::failed(format!("the node can't start: {error}")),
     }
 }

@@ -34,6 +34,8 @@ impl<P: Payload> StreamState<P> {
         let Some(at) = self.child_at(from) else { return Ok(()) };
         let reason = match reason {
             StreamError::Filter { .. } if self.roll.is_opening => return Err(reason),
+            // Every other child would say the same.
+            StreamError::Denied { .. } => return Err(reason),
             StreamError::Filter { problem } => Reason::FilterFailed(problem),
             StreamError::Full { limit } => Reason::Full(limit),
             StreamError::ShuttingDown => Reason::ShuttingDown,

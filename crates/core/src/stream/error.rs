@@ -41,6 +41,13 @@ pub enum StreamError {
     },
     /// The node is shutting down.
     ShuttingDown,
+    /// The opener's certificate does not give it the right.
+    Denied {
+        /// The right.
+        right: Arc<str>,
+        /// The service; empty if the right is about none.
+        service: Arc<str>,
+    },
 }
 
 impl StreamError {
@@ -54,6 +61,7 @@ impl StreamError {
             Self::Filter { .. } => "filter",
             Self::Full { .. } => "full",
             Self::ShuttingDown => "shutting_down",
+            Self::Denied { .. } => "denied",
         }
     }
 
@@ -76,6 +84,7 @@ impl fmt::Display for StreamError {
             Self::Filter { problem } => write!(f, "the filter: {problem}"),
             Self::Full { limit } => write!(f, "the node has reached its limit {limit}"),
             Self::ShuttingDown => f.write_str("the node is shutting down"),
+            Self::Denied { right, service } => crate::error::write_denied(f, right, service),
         }
     }
 }

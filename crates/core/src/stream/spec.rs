@@ -4,6 +4,7 @@ use super::message::StreamRun;
 use super::{StreamError, StreamId};
 use crate::error::Missing;
 use crate::partitions::PartitionSet;
+use crate::right::Rights;
 use crate::tree::Tree;
 use crate::tree::shape::Shape;
 use alloc::sync::Arc;
@@ -50,6 +51,9 @@ pub struct StreamSpec<P> {
     /// waits for the slowest one.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lag_bytes_max: Option<u64>,
+    /// The rights of the opener. Drivers set it where a stream enters from a process that is no member.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub opener: Rights,
 }
 
 impl<P> StreamSpec<P> {

@@ -13,6 +13,8 @@ use treefold::parts::wire::Token;
 
 /// Environment variable with the cluster's token.
 pub const TOKEN_VARIABLE: &str = "TREEFOLD_TOKEN";
+/// The environment variable that names the file with a process's keys. The processes of a network have a token instead.
+pub const KEYS_VARIABLE: &str = "TREEFOLD_KEYS";
 /// Environment variable with the id of the parent process to which this process is tied.
 pub const TIED_VARIABLE: &str = "TREEFOLD_TIED_TO";
 /// Set for processes that a parent has started and whose standard error it reads. The standard error of other
@@ -100,7 +102,7 @@ pub(super) fn start_here(words: &[String], token: Option<&Token>, is_tied: bool)
     let mut command = Command::new(program);
     command.args(arguments).env(STARTED_VARIABLE, "1").stdin(Stdio::null());
     if let Some(token) = token {
-        command.env(TOKEN_VARIABLE, token.reveal());
+        command.env(TOKEN_VARIABLE, token.reveal()).env_remove(KEYS_VARIABLE);
     }
     if is_tied {
         command.env(TIED_VARIABLE, std::process::id().to_string());

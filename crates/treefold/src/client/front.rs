@@ -8,6 +8,7 @@
 
 use super::client_id;
 use crate::channel::{ReadEnd, WriteEnd};
+use crate::credentials::Renewing;
 use crate::driver::asks::SharesAnswer;
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
@@ -23,7 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
-use treefold_core::limits::Limits;
 use treefold_core::message::{Message, Request};
 use treefold_core::schedule::share::ShareSetting;
 use treefold_core::status::NodeStatus;
@@ -172,7 +172,7 @@ impl Task {
         let mut greeted = Some(first);
         loop {
             if let Some(greeted) = greeted.take() {
-                let mut connection = Connection::new(greeted, self.identity.limits.clone());
+                let mut connection = Connection::new(greeted, &self.identity);
                 batch.drain(..).for_each(|ask| connection.push(ask));
                 let is_over = connection.serve(&mut self.asks, &mut self.cancels).await;
                 self.note(None);
@@ -251,13 +251,16 @@ struct Connection {
     outbox: Outbox,
     outbox_bytes_max: usize,
     waiting: HashMap<u64, Waiter>,
+    renewing: Renewing,
 }
 
 impl Connection {
-    fn new(greeted: Greeted, limits: Limits) -> Self {
-        let Greeted { read, write, inbox, .. } = greeted;
-        let outbox_bytes_max = limits.outbox_bytes_max;
-        Self { read, write, inbox, outbox: Outbox::new(limits), outbox_bytes_max, waiting: HashMap::new() }
+    fn new(greeted: Greeted, identity: &Identity) -> Self {
+        let Greeted { session, read, write, inbox, .. } = greeted;
+        let (outbox, outbox_bytes_max) =
+            (Outbox::new(identity.limits.clone()), identity.limits.outbox_bytes_max);
+        let renewing = Renewing::new(identity.credentials().cloned(), session);
+        Self { read, write, inbox, outbox, outbox_bytes_max, waiting: HashMap::new(), renewing }
     }
 
     /// Carries asks and answers until the connection breaks. Returns true if it ends because no caller is
@@ -294,6 +297,11 @@ impl Connection {
                     batch.drain(..).for_each(|ask| self.push(ask));
                 }
                 Some(id) = cancels.recv() => self.cancel(id),
+                renewal = self.renewing.next() => {
+                    if let Err(error) = self.outbox.push_renewal(&renewal) {
+                        tracing::warn!(%error, "can't prove the new certificate");
+                    }
+                }
                 ready = self.write.writable(), if !is_written => {
                     if ready.is_err() {
                         return false;
@@ -362,7 +370,11 @@ impl Connection {
                 }
                 // Cards and other messages between members are ignored here.
                 Ok(Some(
-                    Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_) | Incoming::Keys(_),
+                    Incoming::Message(_)
+                    | Incoming::Hello(_)
+                    | Incoming::Launch(_)
+                    | Incoming::Keys(_)
+                    | Incoming::Renewal(_),
                 )) => {}
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the front closes the connection");

@@ -83,7 +83,7 @@ impl Loop {
 
     /// Turns a greeted connection into a link.
     pub(super) fn adopt(self: &Rc<Self>, greeted: Greeted, end: End) {
-        let Greeted { peer, read, write, inbox, .. } = greeted;
+        let Greeted { peer, session, read, write, inbox, .. } = greeted;
         if peer == self.identity.node {
             return; // the seed's address is this node's own
         }
@@ -100,7 +100,7 @@ impl Loop {
             Some(Route::Up(_)) | None => None,
         };
         let outbox = waiting.unwrap_or_else(|| self.empty_outbox());
-        let link = Link::new(peer, end, write, outbox);
+        let link = Link::new(peer, end, session, write, outbox);
         peers.links += 1;
         let is_first = match peers.routes.get_mut(&peer) {
             Some(Route::Up(links)) => {

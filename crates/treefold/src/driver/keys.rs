@@ -207,13 +207,13 @@ impl Loop {
     }
 
     /// True if this node makes the cluster's new keys: it has the least name among the members.
-    fn renews_keys(&self) -> bool {
+    pub(super) fn renews_keys(&self) -> bool {
         let own = self.identity.node;
         !own.is_client() && self.members.borrow().first().is_none_or(|least| own < *least)
     }
 
     /// Makes a new key, and tells it to all peers with a link. The others say that they lack it.
-    fn renew_key(&self) {
+    pub(super) fn renew_key(&self) {
         let renewed = self.keyring.borrow_mut().keys.renew(Instant::now());
         match renewed {
             Some(key) => tracing::info!(node = %self.identity.node, ?key, "datagrams have a new key"),

@@ -70,7 +70,9 @@ impl PostError {
             GreetError::Wire(WireError::Version { .. }) => FaultCode::Version,
             GreetError::Wire(WireError::Cluster { .. }) => FaultCode::Cluster,
             GreetError::Fault(fault) => fault.code,
-            GreetError::Plain | GreetError::Encrypted => FaultCode::Encryption,
+            GreetError::Plain | GreetError::Encrypted | GreetError::OtherKind => FaultCode::Encryption,
+            GreetError::Certificate(_) => FaultCode::Certificate,
+            GreetError::Name(_) => FaultCode::Name,
             GreetError::Wire(_) | GreetError::Full { .. } | GreetError::Echo | GreetError::Tls(_) => {
                 FaultCode::Malformed
             }

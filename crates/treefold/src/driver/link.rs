@@ -7,6 +7,7 @@
 //! therefore means that this side has given up the first.
 
 use crate::channel::WriteEnd;
+use crate::transport::Session;
 use crate::wire::Outbox;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,6 +21,8 @@ pub(crate) struct Link {
     pub(crate) peer: NodeId,
     /// The side that dialled.
     pub(crate) end: End,
+    /// The session, with the peer's certificate in a cluster with certificates.
+    pub(crate) session: RefCell<Session>,
     pub(crate) write: WriteEnd,
     pub(crate) outbox: RefCell<Outbox>,
     /// True if the link waits for the next flush.
@@ -32,10 +35,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(peer: NodeId, end: End, write: WriteEnd, outbox: Outbox) -> Rc<Self> {
+    pub(crate) fn new(peer: NodeId, end: End, session: Session, write: WriteEnd, outbox: Outbox) -> Rc<Self> {
         Rc::new(Self {
             peer,
             end,
+            session: RefCell::new(session),
             write,
             outbox: RefCell::new(outbox),
             dirty: Cell::new(false),
@@ -86,6 +90,15 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// All links.
+    pub(crate) fn links(&self) -> Vec<Rc<Link>> {
+        let up = |route: &Route| match route {
+            Route::Up(links) => links.clone(),
+            Route::Dialing(_) => Vec::new(),
+        };
+        self.routes.values().flat_map(up).collect()
+    }
+
     /// Number of links and of dials that will become links.
     pub(crate) fn count(&self) -> usize {
         self.links + self.dialing.len()

@@ -234,6 +234,10 @@ impl Loop {
         let Some(kind) = self.registry.endpoint(&opening.spec.service, endpoint) else {
             return self.lose_endpoint(stream, endpoint, Reason::NotHosted);
         };
+        if !kind.admits(opening.spec.opener) {
+            let why = "the opener's certificate does not give it the right to this endpoint";
+            return self.lose_endpoint(stream, endpoint, Reason::LocalFailed(why.into()));
+        }
         let it = match catch_unwind(AssertUnwindSafe(|| kind.open(opening))) {
             Ok(it) => it,
             Err(panic) => return self.lose_endpoint(stream, endpoint, panicked(panic.as_ref())),

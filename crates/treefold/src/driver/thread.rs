@@ -295,6 +295,9 @@ impl Loop {
         if let Some(listener) = listener {
             spawn_local(Rc::clone(self).accept(listener));
         }
+        if let Some(credentials) = self.identity.credentials() {
+            spawn_local(Rc::clone(self).keep_credentials(credentials.clone()));
+        }
         if self.machine.borrow().recorder.is_some() {
             spawn_local(Rc::clone(self).flush_recording());
         }

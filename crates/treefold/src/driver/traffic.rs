@@ -150,6 +150,19 @@ impl Loop {
         }
     }
 
+    /// Takes a message, if its sender may send it.
+    fn take_message(self: &Rc<Self>, link: &Rc<Link>, mut message: Message<Bytes>) {
+        let from = link.peer;
+        if let Some(denial) = self.denied(link, &mut message) {
+            let (problem, answer) = (denial.problem(), denial.answer_to(&message).map(Box::new));
+            return self.feed(Input::Refused { from, problem, answer });
+        }
+        match message {
+            Message::OperatorRequest { id, payload } => self.serve_operators(Asker::Peer(from, id), payload),
+            message => self.feed(Input::Message { from, message }),
+        }
+    }
+
     /// Feeds core all complete frames of an inbox.
     ///
     /// # Errors
@@ -158,12 +171,13 @@ impl Loop {
         let from = link.peer;
         while link.open.get() {
             match inbox.next() {
-                Ok(Some(Incoming::Message(Message::OperatorRequest { id, payload }))) => {
-                    self.serve_operators(Asker::Peer(from, id), payload);
-                }
-                Ok(Some(Incoming::Message(message))) => self.feed(Input::Message { from, message }),
+                Ok(Some(Incoming::Message(message))) => self.take_message(link, message),
                 Ok(Some(Incoming::Keys(keys))) => self.take_keys(link, &keys),
-                Ok(Some(Incoming::Launch(word))) => self.hear(LaunchNews::Said { from, word }),
+                Ok(Some(Incoming::Renewal(renewal))) => self.take_renewal(link, &renewal),
+                Ok(Some(Incoming::Launch(word))) if self.may_join(link) => {
+                    self.hear(LaunchNews::Said { from, word });
+                }
+                Ok(Some(Incoming::Launch(_))) => self.complaints.about(from, "it may not join a network"),
                 Ok(Some(Incoming::Fault(fault))) => {
                     self.complaints.about(from, format_args!("it reports a fault: {fault}"));
                     self.lose(from);

@@ -19,6 +19,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, mpsc};
 use treefold_core::error::Reason;
+use treefold_core::right::{Right, Rights};
 use treefold_core::status::NodeStatus;
 use treefold_core::stream::StreamError;
 
@@ -41,7 +42,8 @@ pub fn accept_ringing(ring: impl Fn() + Send + Sync + 'static) -> (Accepting, Ac
 
 fn accept_with(bell: Bell) -> (Accepting, Acceptor) {
     let (sender, receiver) = mpsc::channel(UNACCEPTED_MAX);
-    (Accepting { streams: sender, bell }, Acceptor { streams: Mutex::new(receiver) })
+    let admitted = [Right::Stream].into_iter().collect();
+    (Accepting { streams: sender, bell, admitted }, Acceptor { streams: Mutex::new(receiver) })
 }
 
 /// Rings when told to, and once more when dropped: then the waiting program learns that no more news will
@@ -75,6 +77,17 @@ pub struct Accepting {
     // Fields are dropped in order: when the bell rings for the last time, the channel is already closed.
     streams: mpsc::Sender<EndpointStream>,
     bell: Bell,
+    admitted: Rights,
+}
+
+impl Accepting {
+    /// Admits streams of openers with one of these rights only, for endpoints that see by the stream's parameters which of
+    /// them it needs ([`Opening::may`]).
+    #[must_use]
+    pub fn admit(mut self, rights: Rights) -> Self {
+        self.admitted = rights;
+        self
+    }
 }
 
 /// Receives streams as they are opened.
@@ -287,6 +300,10 @@ impl EndpointKind for Accepting {
         let passing = Passing { end, arrivals: sender, is_accepted, bell: self.bell.clone() };
         passing.bell.ring();
         Box::new(passing)
+    }
+
+    fn admits(&self, opener: Rights) -> bool {
+        opener.and(self.admitted) != Rights::NONE
     }
 }
 

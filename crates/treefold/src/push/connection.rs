@@ -144,7 +144,11 @@ impl Connection {
                 },
                 // Other messages between members are ignored here.
                 Ok(Some(
-                    Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_) | Incoming::Keys(_),
+                    Incoming::Message(_)
+                    | Incoming::Hello(_)
+                    | Incoming::Launch(_)
+                    | Incoming::Keys(_)
+                    | Incoming::Renewal(_),
                 )) => continue,
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the node closes a worker's connection");

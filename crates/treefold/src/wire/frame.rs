@@ -64,6 +64,8 @@ kinds! {
     Launch = 4,
     /// [`super::GroupKey`]: the keys of datagrams.
     Keys = 5,
+    /// [`super::Renewal`]: the sender has another certificate than when the session began.
+    Renewal = 6,
     /// `Message::Call`.
     Call = 16,
     /// `Message::Partial`.

@@ -42,6 +42,17 @@ pub(super) struct KeysHeader {
     pub(super) keys: Vec<KeyHeader>,
 }
 
+/// `Renewal`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct RenewalHeader {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub(super) chain: Vec<Vec<u8>>,
+    #[prost(uint32, tag = "2")]
+    pub(super) scheme: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) signature: Vec<u8>,
+}
+
 /// A key of datagrams, in `Keys`. Its `Debug` shows the secret: do not log it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct KeyHeader {
@@ -417,6 +428,8 @@ pub(super) struct Rejection {
     pub(super) service: String,
     #[prost(uint64, tag = "6")]
     pub(super) calls_max: u64,
+    #[prost(string, tag = "7")]
+    pub(super) right: String,
 }
 
 /// A member's card, in `Cards` and `Status`.

@@ -11,6 +11,7 @@ use crate::wire::header::{FaultHeader, HelloHeader};
 use crate::wire::seal::{Side, Token};
 use crate::wire::{NAME_BYTES_MAX, VERSION, VERSION_LEAST};
 use std::fmt;
+use treefold_certificates::Refusal;
 use treefold_core::id::NodeId;
 
 /// A greeting.
@@ -170,7 +171,11 @@ fault_codes! {
     /// The receiver did not prove that it has the cluster's token.
     Token = 11, "the two sides have different cluster tokens";
     /// One side encrypts the connection, and the other does not.
-    Encryption = 12, "only one side has a token, with which connections are encrypted";
+    Encryption = 12, "only one side encrypts connections, with a token or with certificates";
+    /// The sender does not accept the receiver's certificate. The field says why.
+    Certificate = 13, "the other side's certificate is not accepted";
+    /// The sender has checked the receiver's name at its address, and another process answered there, or none.
+    Name = 14, "another process has the name of this one, or nobody can connect to its address";
 }
 
 impl Fault {
@@ -213,6 +218,9 @@ impl From<&WireError> for Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (FaultCode::Certificate, Some(why)) = (self.code, Refusal::sentence(&self.field)) {
+            return f.write_str(why);
+        }
         f.write_str(self.code.text())?;
         match (self.field.as_str(), self.limit) {
             ("", _) => Ok(()),

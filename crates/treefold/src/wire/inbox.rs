@@ -5,6 +5,7 @@
 //! slice of it. While a chunk is being received, bytes are read directly into its payload, without another
 //! copy. Between chunks only little is read at a time, so that most of the next chunk takes this path.
 
+use crate::credentials::Renewal;
 use crate::group_keys::GroupKey;
 use crate::wire::blocks::Blocks;
 use crate::wire::chunks::ChunkStreams;
@@ -17,6 +18,7 @@ use crate::wire::header::ChunkHeader;
 use crate::wire::hello::{Fault, Hello};
 use crate::wire::keys;
 use crate::wire::launch::Launch;
+use crate::wire::renewal;
 use crate::wire::{COPIED_BYTES_MAX, HELLO_BYTES_MAX};
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -46,6 +48,8 @@ pub enum Incoming {
     Launch(Box<Launch>),
     /// The keys of datagrams.
     Keys(Vec<GroupKey>),
+    /// The proof that the peer has another certificate than when the session began.
+    Renewal(Box<Renewal>),
     /// A message.
     Message(Message<Bytes>),
 }
@@ -247,6 +251,7 @@ impl Inbox {
                 let launch = Launch::read(header, &self.decoder.limits)?;
                 Taken::Came(Incoming::Launch(Box::new(launch)))
             }
+            Kind::Renewal if !is_chunked => Taken::Came(Incoming::Renewal(Box::new(renewal::read(header)?))),
             Kind::Keys if !is_chunked => Taken::Came(Incoming::Keys(keys::read(header)?)),
             // A well-formed chunk was begun as soon as its header had arrived.
             Kind::Chunk => return Err(decoded::<ChunkHeader>(header).err().unwrap_or(malformed("flags"))),

@@ -47,6 +47,7 @@ mod outbox;
 mod outcome;
 mod push;
 mod refusal;
+mod renewal;
 mod report;
 mod seal;
 mod shares;
@@ -57,6 +58,7 @@ mod tests;
 mod tracks;
 mod tree;
 
+pub use crate::credentials::Renewal;
 pub use crate::group_keys::GroupKey;
 pub use error::WireError;
 pub use hello::{Fault, FaultCode, Hello};

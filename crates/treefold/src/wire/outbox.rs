@@ -1,5 +1,6 @@
 //! The sending half of a connection.
 
+use crate::credentials::Renewal;
 use crate::group_keys::GroupKey;
 use crate::wire::COPIED_BYTES_MAX;
 use crate::wire::encode::{Encoder, Shell, Track, append};
@@ -10,6 +11,7 @@ use crate::wire::hello::{Fault, Hello};
 use crate::wire::keys;
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
+use crate::wire::renewal;
 use crate::wire::stream::run::frame_of;
 use crate::wire::tracks::{CHUNK_GROWTH_MAX, Parcel, Tracks};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -141,6 +143,18 @@ impl Outbox {
         let from = self.begin_frame();
         append(&header, self.control.buffer_mut());
         self.finish_frame(from, Ok(Shell::bare(Kind::Keys)))
+    }
+
+    /// Queues the proof of a new certificate.
+    ///
+    /// # Errors
+    /// If a part of it is above its limit. Then none of it is queued.
+    pub(crate) fn push_renewal(&mut self, proof: &Renewal) -> Result<(), WireError> {
+        let header = renewal::header(proof)?;
+        within("header", self.limits.header_bytes_max, header.encoded_len())?;
+        let from = self.begin_frame();
+        append(&header, self.control.buffer_mut());
+        self.finish_frame(from, Ok(Shell::bare(Kind::Renewal)))
     }
 
     /// Queues a message about the start of a network of processes.

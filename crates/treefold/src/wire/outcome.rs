@@ -274,13 +274,16 @@ fn rejection(error: &CallError, limits: &Limits) -> Result<Rejection, WireError>
         CallError::UnknownService { service } => Rejection { error: 2, service: text(service), ..none },
         CallError::TooManyCalls { limit } => Rejection { error: 3, calls_max: *limit as u64, ..none },
         CallError::ShuttingDown => Rejection { error: 4, ..none },
+        CallError::Denied { right, service } => {
+            Rejection { error: 5, right: text(right), service: text(service), ..none }
+        }
         _ => return Err(WireError::Inexpressible { field: "rejection" }),
     })
 }
 
 fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, WireError> {
-    let Rejection { error, field, given, limit, service, calls_max } = rejection;
-    for text in [&field, &given, &limit, &service] {
+    let Rejection { error, field, given, limit, service, calls_max, right } = rejection;
+    for text in [&field, &given, &limit, &service, &right] {
         within("rejection", limits.message_bytes_max, text.len())?;
     }
     Ok(match error {
@@ -290,6 +293,7 @@ fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, Wir
             CallError::TooManyCalls { limit: usize::try_from(calls_max).map_err(|_| malformed("rejection"))? }
         }
         4 => CallError::ShuttingDown,
+        5 => CallError::Denied { right, service },
         _ => return Err(malformed("rejection")),
     })
 }

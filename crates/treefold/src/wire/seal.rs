@@ -28,7 +28,15 @@ pub enum Side {
 }
 
 impl Side {
-    fn word(self) -> &'static [u8] {
+    /// The side of the other process.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Dials => Self::Listens,
+            Self::Listens => Self::Dials,
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static [u8] {
         match self {
             Self::Dials => b"dials",
             Self::Listens => b"listens",

@@ -7,6 +7,7 @@
 
 mod batches;
 mod calls;
+mod certificates;
 mod failures;
 mod figures;
 mod operators;

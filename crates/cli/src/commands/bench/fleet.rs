@@ -10,6 +10,7 @@
 use super::processes::Processes;
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
+use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io;
@@ -127,7 +128,11 @@ impl Fleet {
     }
 
     async fn start_all(told: Vec<Vec<String>>, log: Option<File>) -> Result<Self, Failure> {
-        let cluster = format!("bench-{}", std::process::id());
+        // Keys name their cluster, and the nodes read them from the environment too.
+        let cluster = match Trust::of_environment()? {
+            Trust::Keys(keys) => keys.cluster(),
+            Trust::Open | Trust::Token(_) => format!("bench-{}", std::process::id()),
+        };
         let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
         let bar = progress(u64::from(nodes));
         let mut fleet = Self { nodes: Vec::new(), told, cluster, started_at: Instant::now(), log };

@@ -7,12 +7,13 @@
 //! - [`network`]: a fleet and a front-end of streams over it.
 //! - [`processes`] and [`cost`]: what a process has cost in processor time and memory; how busy the machine was.
 //! - [`moment`]: throughput and its price between two moments.
-//! - [`call`], `stream` and `idle`: the benchmarks.
+//! - [`call`], `connect`, `stream` and `idle`: the benchmarks.
 //!
 //! Experiments on Treefold itself (faults, floods, fairness, tree shapes under load) are in `bench/cluster` and use
 //! these parts.
 
 pub mod call;
+mod connect;
 pub mod cost;
 pub mod fleet;
 mod idle;
@@ -25,7 +26,7 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, streams or idle nodes, with a process for every node
+/// Measure calls, connections, streams or idle nodes, with a process for every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -35,6 +36,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 enum What {
     Call(call::BenchCall),
+    Connect(connect::BenchConnect),
     Idle(idle::BenchIdle),
     Stream(stream::BenchStream),
 }
@@ -43,6 +45,7 @@ impl Bench {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         match self.what {
             What::Call(call) => call.run(format).await,
+            What::Connect(connect) => connect.run(format).await,
             What::Idle(idle) => idle.run(format).await,
             What::Stream(stream) => stream.run(format).await,
         }

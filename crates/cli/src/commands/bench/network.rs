@@ -48,13 +48,14 @@ impl Started {
 }
 
 impl FrontEnd {
-    /// Starts a network from a topology, runs `measure` on it, and then ends its processes even if that
-    /// failed.
+    /// Starts a network from a topology, with a random token or without one, runs `measure` on it, and then ends its processes
+    /// even if that failed.
     pub async fn during<T>(
         backends: u32,
+        has_token: bool,
         measure: impl AsyncFnOnce(&Self, &Started) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (front_end, started) = Self::over_topology(backends).await?;
+        let (front_end, started) = Self::over_topology(backends, has_token).await?;
         let measured = measure(&front_end, &started).await;
         started.end().await;
         measured
@@ -63,7 +64,7 @@ impl FrontEnd {
     /// Starts all back-ends as children of this process.
     ///
     /// Each stream decides which of them fold for others.
-    async fn over_topology(backends: u32) -> Result<(Self, Started), Failure> {
+    async fn over_topology(backends: u32, has_token: bool) -> Result<(Self, Started), Failure> {
         let text = format!("localhost:0 => localhost:[1-{backends}];");
         let topology = text.parse().expect("invariant: this is a topology");
         let own = std::env::current_exe()
@@ -73,7 +74,7 @@ impl FrontEnd {
             ["--serve".to_owned(), format!("{}:partitions={{number}}/{{total}}", treefold_micro::SERVICE)];
         let mut options = UpOptions::new(node.clone(), node.into_iter().chain(serve).collect());
         options.launcher = Launcher::Local;
-        options.token = Some(up::drawn_token()?);
+        options.token = has_token.then(up::drawn_token).transpose()?;
         options.timeout = OPEN_TIMEOUT;
         options.node = Node::builder().workers(1);
         let started_at = Instant::now();

@@ -53,6 +53,10 @@ pub(crate) struct BenchStream {
     /// Size of each node's window in bytes: sent up and not yet taken
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = clap::value_parser!(u64).range(1..))]
     window_bytes: u64,
+
+    /// Give the network no token: its connections are not encrypted
+    #[arg(long)]
+    plain: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -109,7 +113,7 @@ const WARM_UP_ROUNDS: u32 = 100;
 impl BenchStream {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let measure = async |front_end: &FrontEnd, started: &Started| self.measure(front_end, started).await;
-        let figures = FrontEnd::during(self.backends, measure).await?;
+        let figures = FrontEnd::during(self.backends, !self.plain, measure).await?;
         match format {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),

@@ -1,12 +1,13 @@
 //! The node in the process of `treefold mirror feed`: it carries the origin's stream, and answers `FEED.origin`.
 
-use crate::commands::node::{not_started, token_of};
+use crate::commands::node::not_started;
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
+use crate::trust::cluster_of_environment;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use treefold::parts::{KnockError, knock};
-use treefold::{ClusterOptions, Node, NodeBuilder, Service};
+use treefold::{Node, NodeBuilder, Service};
 
 /// Limit on the time until all members are in sight. Some may be dying.
 const SIGHT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ pub(super) async fn start(
 ) -> Result<Node, Failure> {
     let front = connect(at, false, cluster).await?;
     let members = front.status().await.map_err(failure_of)?.members.len() + 1;
-    let cluster = ClusterOptions::new(cluster).token(token_of(None)?).insecure(insecure);
+    let cluster = cluster_of_environment(cluster)?.insecure(insecure);
     let mut builder = Node::builder().join(at).cluster(cluster).workers(WORKERS);
     if let Some(service) = service {
         builder = builder.service(service);

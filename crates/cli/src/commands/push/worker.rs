@@ -1,10 +1,10 @@
 //! `treefold push worker`: attaches as one of an application's workers and pushes its result.
 
-use crate::commands::node::token_of;
 use crate::commands::stream::packet_given;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
+use crate::trust::cluster_of_environment;
 use bytes::Bytes;
 use clap::Args;
 use serde::Serialize;
@@ -12,7 +12,6 @@ use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
-use treefold::ClusterOptions;
 use treefold::push::{PushError, Worker as Pusher};
 
 /// Attach to a node as a worker of an application, push the result of a request, and wait until the request
@@ -88,7 +87,7 @@ impl Worker {
         let pieces = self.pieces()?;
         let builder = Pusher::builder(&self.application, self.worker)
             .at(&self.at)
-            .cluster(ClusterOptions::new(&self.cluster).token(token_of(None)?))
+            .cluster(cluster_of_environment(&self.cluster)?)
             .timeout(self.timeout);
         let worker = builder.attach().await.map_err(failure_of_push)?;
         let pushed = Pushed {

@@ -6,12 +6,13 @@
 mod bar;
 mod shown;
 
-use super::node::{Signals, token_of};
+use super::node::Signals;
 use super::topology::source::read_topology;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse::{self, Words};
 use crate::serve::{Serve, one_each};
+use crate::trust::Trust;
 use bar::Bar;
 use clap::Args;
 use shown::{Awaited, Summary, failures_text, refused};
@@ -19,7 +20,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use treefold::Node;
 use treefold_network::Network;
-use treefold_network::launch::command::{TOKEN_VARIABLE, ssh_default};
+use treefold_network::launch::command::{KEYS_VARIABLE, TOKEN_VARIABLE, ssh_default};
 use treefold_network::launch::{Launcher, NetworkEvent, Token, UpOptions};
 use treefold_network::topology::Topology;
 
@@ -108,7 +109,9 @@ Examples:
 impl Up {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let topology = read_topology(&self.topology)?;
-        let token = match token_of(self.token.clone())? {
+        // The processes of a network have a token. Keys in the environment are for another cluster.
+        let given = Trust::given(None, self.token.clone())?;
+        let token = match given.token() {
             Some(token) => token,
             None => drawn_token()?,
         };
@@ -225,6 +228,7 @@ async fn run_beside(
         .args(&command[1..])
         .env(AT_VARIABLE, network.node().addr().to_string())
         .env(TOKEN_VARIABLE, token.reveal())
+        .env_remove(KEYS_VARIABLE)
         .kill_on_drop(true)
         .spawn();
     let mut child = started.map_err(|error| Failure::failed(format!("{}: {error}", command[0])))?;

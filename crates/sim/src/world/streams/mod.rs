@@ -34,6 +34,7 @@ use std::sync::Arc;
 use treefold_core::config::Placement;
 use treefold_core::id::{NodeId, RequestId};
 use treefold_core::input::Input;
+use treefold_core::right::Rights;
 use treefold_core::stream::{OperatorId, StreamId, StreamOptions, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 
@@ -137,6 +138,7 @@ impl World {
             synchronisation: plan.synchronisation,
             params,
             lag_bytes_max: plan.lag_bytes_max,
+            opener: Rights::ALL,
         }
     }
 

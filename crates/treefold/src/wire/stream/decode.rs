@@ -23,6 +23,7 @@ use std::sync::Arc;
 use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::right::Rights;
 use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
 };
@@ -191,6 +192,7 @@ fn open_of(
         synchronisation,
         params,
         lag_bytes_max: header.lag_bytes_max,
+        opener: Rights::from_bits(!u8::try_from(header.opener_lacks).map_err(|_| malformed("opener_lacks"))?),
     };
     if [header.places.len(), header.lives.len()] != [tree.seats().len(); 2] {
         return Err(malformed("places"));

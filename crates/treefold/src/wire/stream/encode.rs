@@ -186,6 +186,7 @@ fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, 
         packets_before: open.packets_before,
         epoch: open.epoch,
         lag_bytes_max: spec.lag_bytes_max,
+        opener_lacks: (!spec.opener.bits()).into(),
         places: open.places.numbers().iter().map(|number| number.place).collect(),
         lives: open.places.numbers().iter().map(|number| number.life).collect(),
         ..OpenHeader::default()

@@ -23,14 +23,17 @@ pub(super) fn close_header(error: &StreamError, limits: &Limits) -> Result<Close
         StreamError::Filter { problem } => CloseHeader { error: 5, problem: text(problem), ..none },
         StreamError::Full { limit } => CloseHeader { error: 6, limit: text(limit), ..none },
         StreamError::ShuttingDown => CloseHeader { error: 7, ..none },
+        StreamError::Denied { right, service } => {
+            CloseHeader { error: 8, right: text(right), service: text(service), ..none }
+        }
         _ => return Err(WireError::Inexpressible { field: "reason" }),
     })
 }
 
 /// Decodes the error of a header.
 pub(super) fn stream_error_of(header: CloseHeader, limits: &Limits) -> Result<StreamError, WireError> {
-    let CloseHeader { error, field, given, limit, service, problem } = header;
-    for text in [&field, &given, &limit, &service, &problem] {
+    let CloseHeader { error, field, given, limit, service, problem, right } = header;
+    for text in [&field, &given, &limit, &service, &problem, &right] {
         within("reason", limits.message_bytes_max, text.len())?;
     }
     Ok(match error {
@@ -41,6 +44,7 @@ pub(super) fn stream_error_of(header: CloseHeader, limits: &Limits) -> Result<St
         5 => StreamError::Filter { problem: problem.into() },
         6 => StreamError::Full { limit: limit.into() },
         7 => StreamError::ShuttingDown,
+        8 => StreamError::Denied { right: right.into(), service: service.into() },
         _ => return Err(malformed("reason")),
     })
 }

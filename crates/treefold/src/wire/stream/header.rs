@@ -45,6 +45,8 @@ pub(in crate::wire) struct OpenHeader {
     pub(in crate::wire) lives: Vec<u64>,
     #[prost(uint64, optional, tag = "23")]
     pub(in crate::wire) lag_bytes_max: Option<u64>,
+    #[prost(uint32, tag = "24")]
+    pub(in crate::wire) opener_lacks: u32,
 }
 
 /// `StreamUp`.
@@ -188,4 +190,6 @@ pub(in crate::wire) struct CloseHeader {
     pub(in crate::wire) service: String,
     #[prost(string, tag = "6")]
     pub(in crate::wire) problem: String,
+    #[prost(string, tag = "7")]
+    pub(in crate::wire) right: String,
 }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::message::Message;
+use treefold_core::right::Rights;
 use treefold_core::stream::message::{
     RUN_BYTES_MAX, StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamRun, StreamSettled,
     StreamUp,
@@ -43,6 +44,7 @@ pub(super) fn spec() -> StreamSpec<Bytes> {
         synchronisation: Synchronisation::TimeOut(Duration::from_millis(50).into()),
         params: Bytes::from_static(b"cpu"),
         lag_bytes_max: None,
+        opener: Rights::ALL,
     }
 }
 
@@ -193,6 +195,7 @@ fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
                 synchronisation,
                 params,
                 lag_bytes_max,
+                opener: Rights::ALL,
             }
         },
     )
@@ -296,6 +299,7 @@ fn any_end() -> impl Strategy<Value = StreamError> {
         shared().prop_map(|problem| StreamError::Filter { problem }),
         shared().prop_map(|limit| StreamError::Full { limit }),
         Just(StreamError::ShuttingDown),
+        (shared(), shared()).prop_map(|(right, service)| StreamError::Denied { right, service }),
     ]
 }
 
@@ -340,8 +344,9 @@ fn every_stream_error_round_trips() {
         StreamError::bad_field("endpoints", 1, 2),
         StreamError::UnknownService { service: text.clone() },
         StreamError::Filter { problem: text.clone() },
-        StreamError::Full { limit: text },
+        StreamError::Full { limit: text.clone() },
         StreamError::ShuttingDown,
+        StreamError::Denied { right: text, service: "".into() },
     ] {
         let message = closed(reason);
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &bytes_of(&message, &Limits::DEFAULT).unwrap());

@@ -14,6 +14,7 @@ use treefold_core::membership::card::{MemberCard, ServiceCard};
 use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::right::Rights;
 use treefold_core::stream::message::{
     StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
 };
@@ -92,6 +93,7 @@ impl Lone {
             synchronisation,
             params: packet(0),
             lag_bytes_max: None,
+            opener: Rights::ALL,
         });
         Self {
             node: Node::new(config, Instant::START),
