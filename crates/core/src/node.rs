@@ -277,6 +277,7 @@ impl<P: Payload> Node<P> {
 
     fn handle_connected(&mut self, peer: NodeId) {
         self.gossip.peers.insert(peer);
+        self.cx.sight.report_connected(peer);
         if self.cx.me.is_client() {
             self.cx.send(peer, Message::WantCards);
         }

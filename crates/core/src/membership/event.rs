@@ -16,6 +16,8 @@ pub enum MembershipEvent {
     Left(NodeId),
     /// A member's card is new or has changed.
     Card(NodeId),
+    /// A member's claim about a service's total is proven, and counts from now on.
+    Proven(NodeId),
     /// A card that gossip cannot deliver, because it is too large or was lost too often. Repeated while the
     /// card is missing.
     ///

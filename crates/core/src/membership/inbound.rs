@@ -37,6 +37,7 @@ impl Membership {
             None => Ok(()),
         };
         self.follow_members(now);
+        self.hear(from);
         for item in items {
             self.take_item(now, from, item);
         }
@@ -99,7 +100,7 @@ impl Membership {
             self.protocol.tell(Member::alive(SwimId::first_life(node)), news);
             self.follow_members(now);
         }
-        if self.view.absorb(card) {
+        if self.view.absorb(now, card) {
             self.events.push_back(MembershipEvent::Card(node));
             self.pace.learnt(now, &self.config);
             if let Some(card) = self.view.card(&node).filter(|_| news).cloned() {

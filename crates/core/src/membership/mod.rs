@@ -25,6 +25,7 @@
 
 mod alarms;
 pub mod card;
+mod claims;
 pub mod codec;
 pub mod config;
 mod contacts;

@@ -69,7 +69,7 @@ impl Membership {
         let mut membership = Self {
             protocol: Protocol::new(own.node, &config, foca_rng),
             draws,
-            view: View::new(own.clone()),
+            view: View::new(now, own.clone(), config.claim_stands_after.into()),
             alarms: Alarms::default(),
             pace: Pace::new(&config, now),
             health: Health::default(),
@@ -136,7 +136,7 @@ impl Membership {
         card.check()?;
         card.version = self.own.version + 1;
         self.own = Arc::new(card);
-        self.view.absorb(self.own.clone());
+        self.view.absorb(now, self.own.clone());
         self.news.spread_card(&self.own);
         self.reconcile(now);
         Ok(())
@@ -154,6 +154,12 @@ impl Membership {
     /// The cards of all living members, including this node's, for the exchange over a new connection.
     pub fn cards(&self) -> Vec<Arc<MemberCard>> {
         self.view.cards().cloned().collect()
+    }
+
+    /// The cards for a client: the members whose claims about totals are not proven are left out, because a client
+    /// cannot tell them from others.
+    pub fn cards_for_client(&self) -> Vec<Arc<MemberCard>> {
+        self.view.cards().filter(|card| self.view.is_proven(card)).cloned().collect()
     }
 
     /// The living members whose card, or whose newest card, has not arrived.
@@ -178,6 +184,24 @@ impl Membership {
         }
         self.reconcile(now);
         Ok(())
+    }
+
+    /// Takes a sign of life: this node has a connection to `node`.
+    pub fn report_connected(&mut self, node: NodeId) {
+        self.hear(node);
+    }
+
+    /// Takes a sign of life from a member itself.
+    pub(super) fn hear(&mut self, node: NodeId) {
+        if self.view.hear(&node) {
+            self.events.push_back(MembershipEvent::Proven(node));
+        }
+    }
+
+    /// Believes the claims about totals that have stood for long enough. Call it now and then.
+    pub fn settle_claims(&mut self, now: Instant) {
+        let proven = self.view.settle(now);
+        self.events.extend(proven.into_iter().map(MembershipEvent::Proven));
     }
 
     /// Takes a hint that a connection to `node` broke: the member is suspected and told so, and has its time

@@ -84,6 +84,7 @@ impl Gossip {
     pub(super) fn announce_load<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
         let wait = next_announcement_in(cx.config.tuning.announce_every.into(), &mut cx.random);
         self.arm(cx, Wake::Announce, now + wait);
+        cx.sight.settle_claims(now);
         cx.share_totals(now);
         let figure = cx.load_figure();
         #[cfg(feature = "comparison")]
@@ -144,16 +145,16 @@ impl<P: Payload> Context<P> {
         self.effects.push_back(Effect::Datagram { to: from, bytes });
     }
 
-    /// Updates this node's card with the agreed totals of services whose total no card declares. Nodes that
-    /// join later then learn the highest total that was ever seen.
+    /// Updates this node's card with the proven totals of services whose total no card declares. Nodes that
+    /// join later then learn the highest total that was ever proven.
     fn share_totals(&mut self, now: Instant) {
         let mut is_changed = false;
         for (name, service) in &mut self.config.card.services {
             let is_guess =
                 !service.declared && !service.partitions.is_empty() && !self.config.pushed.contains(name);
-            let agreed = self.sight.view().partitions_total(name).max(service.end());
-            if is_guess && agreed != service.total {
-                service.total = agreed;
+            let proven = self.sight.view().partitions_proven(name).max(service.end());
+            if is_guess && proven != service.total {
+                service.total = proven;
                 is_changed = true;
             }
         }
@@ -164,7 +165,7 @@ impl<P: Payload> Context<P> {
     }
 
     pub(super) fn send_cards(&mut self, to: NodeId) {
-        let cards = self.sight.cards();
+        let cards = self.sight.cards_for(to);
         self.send(to, Message::Cards(cards));
     }
 
@@ -237,7 +238,9 @@ impl<P: Payload> Node<P> {
 
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
-            MembershipEvent::Joined(node) => self.streams.look_for_endpoints(&mut self.cx, now, node),
+            MembershipEvent::Joined(node) | MembershipEvent::Proven(node) => {
+                self.streams.look_for_endpoints(&mut self.cx, now, node)
+            }
             MembershipEvent::Card(node) => {
                 if let Some(card) = self.cx.view().card(&node) {
                     let card = Arc::clone(card);
