@@ -11,6 +11,7 @@
 
 use super::Membership;
 use super::card::MemberCard;
+use super::carriers::Transmit;
 use super::event::{MembershipError, MembershipEvent};
 use super::service::TotalNews;
 use super::view::View;
@@ -23,7 +24,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use core::net::SocketAddr;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -124,10 +124,14 @@ impl Sight {
         }
     }
 
-    pub(crate) fn report_connected(&mut self, node: NodeId) {
+    pub(crate) fn report_connected(&mut self, now: Instant, node: NodeId) {
         if let Self::Member(membership) = self {
-            membership.report_connected(node);
+            membership.report_connected(now, node);
         }
+    }
+
+    pub(crate) fn is_unreached_by_udp(&self) -> bool {
+        matches!(self, Self::Member(membership) if membership.is_unreached_by_udp())
     }
 
     /// Believes the claims about totals that have stood for long enough. An observer believes every claim.
@@ -163,6 +167,19 @@ impl Sight {
         }
     }
 
+    /// Takes a datagram that came over a connection to `peer`.
+    pub(crate) fn handle_relayed(
+        &mut self,
+        now: Instant,
+        peer: NodeId,
+        bytes: &[u8],
+    ) -> Result<(), MembershipError> {
+        match self {
+            Self::Member(membership) => membership.handle_relayed(now, peer, bytes),
+            Self::Observer(_) => Ok(()),
+        }
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if let Self::Member(membership) = self
             && membership.poll_timeout().is_some_and(|at| at <= now)
@@ -178,7 +195,7 @@ impl Sight {
         }
     }
 
-    pub(crate) fn poll_transmit(&mut self) -> Option<(SocketAddr, Bytes)> {
+    pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
         match self {
             Self::Member(membership) => membership.poll_transmit(),
             Self::Observer(_) => None,

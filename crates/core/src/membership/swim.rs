@@ -8,6 +8,7 @@
 
 use super::alarms::{Alarm, Alarms};
 use super::card::MemberCard;
+use super::carriers::{Carriers, Transmit};
 use super::config::MembershipConfig;
 use super::contacts::Contacts;
 use super::draws::Draws;
@@ -30,7 +31,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One node's share of membership. See the [module](super) for how to drive it.
 ///
-/// Thirteen fields, because one input may reach each of these parts, and `reconcile` then brings them into
+/// Fourteen fields, because one input may reach each of these parts, and `reconcile` then brings them into
 /// agreement.
 pub struct Membership {
     pub(super) config: MembershipConfig,
@@ -43,7 +44,8 @@ pub struct Membership {
     pub(super) health: Health,
     pub(super) news: News,
     pub(super) contacts: Contacts,
-    pub(super) transmits: VecDeque<(SocketAddr, Bytes)>,
+    pub(super) carriers: Carriers,
+    pub(super) transmits: VecDeque<Transmit>,
     pub(super) events: VecDeque<MembershipEvent>,
     pub(super) has_left: bool,
 }
@@ -75,6 +77,7 @@ impl Membership {
             health: Health::default(),
             news: News::new(),
             contacts: Contacts::new(&config),
+            carriers: Carriers::new(config.probe_period.into()),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             has_left: false,
@@ -186,9 +189,21 @@ impl Membership {
         Ok(())
     }
 
-    /// Takes a sign of life: this node has a connection to `node`.
-    pub fn report_connected(&mut self, node: NodeId) {
+    /// Takes a sign of life: this node has a connection to `node`. If the node is no member and does not answer by UDP,
+    /// this node announces itself over the connection.
+    pub fn report_connected(&mut self, now: Instant, node: NodeId) {
         self.hear(node);
+        if !self.has_left && !self.view.contains(&node) && self.carriers.is_deaf(node.addr) {
+            self.carriers.answer(node.addr);
+            self.protocol.call_on(node.addr);
+            self.reconcile(now);
+            self.carriers.answered();
+        }
+    }
+
+    /// True if members reach this node over connections, and none by UDP.
+    pub fn is_unreached_by_udp(&self) -> bool {
+        self.carriers.is_unreached()
     }
 
     /// Takes a sign of life from a member itself.
@@ -219,9 +234,13 @@ impl Membership {
         self.reconcile(now);
     }
 
-    /// The next datagram to send, and where to.
-    pub fn poll_transmit(&mut self) -> Option<(SocketAddr, Bytes)> {
+    /// The next datagram to send. It takes a connection only to a node to which there is one, or to a member.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
+    }
+
+    pub(super) fn push_transmit(&mut self, to: SocketAddr, bytes: Bytes) {
+        self.transmits.push_back(self.carriers.transmit(to, bytes));
     }
 
     /// The next event.

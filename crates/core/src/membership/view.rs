@@ -159,7 +159,7 @@ impl View {
     }
 
     /// The member that is alive at `addr`.
-    pub(super) fn at(&self, addr: SocketAddr) -> Option<NodeId> {
+    pub(crate) fn at(&self, addr: SocketAddr) -> Option<NodeId> {
         let lives = NodeId::new(addr, 0)..=NodeId::new(addr, u64::MAX);
         self.members.range(lives).next().map(|(&node, _)| node)
     }

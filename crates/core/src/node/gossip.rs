@@ -10,11 +10,11 @@ use crate::effect::{Effect, Event, TracePoint};
 use crate::id::NodeId;
 use crate::load::announce::{next_announcement_in, worth_announcing};
 use crate::load::figure::LoadFigure;
-use crate::membership::MembershipEvent;
 use crate::membership::card::MemberCard;
 use crate::membership::codec::{decode_node, encode_node};
 use crate::membership::service::TotalNews;
 use crate::membership::sight::EXCHANGE_EVERY;
+use crate::membership::{MembershipEvent, Transmit};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::time::{Duration, Instant};
@@ -71,6 +71,12 @@ impl Gossip {
             (Wake::Announce, next_announcement_in(cx.config.tuning.announce_every.into(), &mut cx.random))
         };
         self.arm(cx, wake, now + wait);
+    }
+
+    /// The connected peer at an address.
+    fn peer_at(&self, addr: SocketAddr) -> Option<NodeId> {
+        let lives = NodeId::new(addr, 0)..=NodeId::new(addr, u64::MAX);
+        self.peers.range(lives).next_back().copied()
     }
 
     fn arm<P: Payload>(&mut self, cx: &mut Context<P>, wake: Wake, at: Instant) {
@@ -213,11 +219,8 @@ impl<P: Payload> Node<P> {
 
     /// Passes on the datagrams that membership wants to send, and handles its events.
     pub(super) fn drain_sight(&mut self, now: Instant) {
-        while let Some((to, gossip)) = self.cx.sight.poll_transmit() {
-            let mut bytes = Vec::with_capacity(gossip.len() + 1);
-            bytes.push(GOSSIP);
-            bytes.extend_from_slice(&gossip);
-            self.cx.effects.push_back(Effect::Datagram { to, bytes });
+        while let Some(transmit) = self.cx.sight.poll_transmit() {
+            self.transmit(transmit);
         }
         while let Some(event) = self.cx.sight.poll_event() {
             self.handle_membership(now, event);
@@ -233,6 +236,29 @@ impl<P: Payload> Node<P> {
                 }
             };
             self.cx.effects.push_back(Effect::Trace(point));
+        }
+    }
+
+    fn transmit(&mut self, transmit: Transmit) {
+        let Transmit { to, bytes: gossip, by_udp, by_connection } = transmit;
+        if by_udp {
+            let mut bytes = Vec::with_capacity(gossip.len() + 1);
+            bytes.push(GOSSIP);
+            bytes.extend_from_slice(&gossip);
+            self.cx.effects.push_back(Effect::Datagram { to, bytes });
+        }
+        if by_connection && let Some(peer) = self.gossip.peer_at(to).or_else(|| self.cx.view().at(to)) {
+            self.cx.send(peer, Message::Gossip { datagram: gossip.to_vec() });
+        }
+    }
+
+    /// Takes a datagram that came over a connection. Only nodes gossip; a client's name has no port.
+    pub(super) fn handle_gossip(&mut self, now: Instant, from: NodeId, datagram: &[u8]) {
+        if from.is_client() {
+            return self.cx.note_bad_message(from, "gossip: a client is no member");
+        }
+        if let Err(error) = self.cx.sight.handle_relayed(now, from, datagram) {
+            self.cx.note_bad_message(from, &alloc::format!("gossip: {error}"));
         }
     }
 
@@ -263,6 +289,15 @@ impl<P: Payload> Node<P> {
                     desk!(self).handle_peer_gone(now, node);
                 }
             }
+            MembershipEvent::ConnectionWanted(addr) => {
+                if self.gossip.peer_at(addr).is_none() {
+                    self.cx.effects.push_back(Effect::Connect { addr });
+                }
+            }
+            MembershipEvent::UdpBlocked { members } => {
+                self.cx.effects.push_back(Effect::Trace(TracePoint::UdpBlocked { members }));
+            }
+            MembershipEvent::UdpOpen => self.cx.effects.push_back(Effect::Trace(TracePoint::UdpOpen)),
             MembershipEvent::CardWanted(node) => self.cx.send(node, Message::WantCards),
             MembershipEvent::Load { node, figure, as_of } => {
                 // The rumour has travelled for a round or two, a time that no node has measured.
