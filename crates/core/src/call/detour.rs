@@ -15,6 +15,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Standing;
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::state::Wave;
@@ -52,7 +53,12 @@ impl<P: Payload> Wave<P> {
         self.losses.note_try(&stranded, Some(between));
         desk.cx.counters.waves.retries += 1;
         let tree = Tree::join(between, PartitionSet::new(), &[Tree::leaf(unreached, stranded)]);
-        self.adopt(desk, now, DETOUR_BRANCHES + least, &[tree]);
+        let branch = DETOUR_BRANCHES + least;
+        self.adopt(desk, now, branch, &[tree]);
+        // The node may be silent to all. The wave gives what it has, as it does for a silent child.
+        if let Some(at) = self.seat.children.find_open(between, branch) {
+            self.seat.children.set_standing(at, Standing::Hopeless);
+        }
     }
 
     /// True if no other replica of a partition can be asked, and a try is left for a detour.
