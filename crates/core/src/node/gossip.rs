@@ -265,7 +265,7 @@ impl<P: Payload> Node<P> {
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
             MembershipEvent::Joined(node) | MembershipEvent::Proven(node) => {
-                self.streams.look_for_endpoints(&mut self.cx, now, node)
+                self.streams.look_for_endpoints(&mut self.cx, now, node);
             }
             MembershipEvent::Card(node) => {
                 if let Some(card) = self.cx.view().card(&node) {
