@@ -304,6 +304,13 @@ pub enum TracePoint {
         /// The total that the members agree on.
         agreed: AgreedTotal,
     },
+    /// No member reaches this node by UDP; membership uses connections.
+    UdpBlocked {
+        /// The number of other members.
+        members: usize,
+    },
+    /// Members reach this node by UDP again.
+    UdpOpen,
     /// A job has run far past its deadline.
     Stuck {
         /// The job.

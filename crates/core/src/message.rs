@@ -126,6 +126,11 @@ pub enum Message<P> {
         /// The node's view of itself and the cluster.
         status: Box<crate::status::NodeStatus>,
     },
+    /// Member to member: a datagram of gossip, because none gets through by UDP.
+    Gossip {
+        /// The datagram, as membership has written it.
+        datagram: Vec<u8>,
+    },
 }
 
 /// An operator that a node's driver keeps.

@@ -105,7 +105,7 @@ impl<P: Payload> Node<P> {
             }
             Input::Operator(news) => self.streams.handle_operator_news(&mut self.cx, now, news),
             Input::Datagram { from, bytes } => self.handle_datagram(now, from, &bytes),
-            Input::Connected { peer } => self.handle_connected(peer),
+            Input::Connected { peer } => self.handle_connected(now, peer),
             Input::Lost { peer } => self.handle_lost(now, peer),
             Input::Command(command) => self.handle_command(now, command),
         }
@@ -209,6 +209,7 @@ impl<P: Payload> Node<P> {
             Message::Push(message) => desk!(self).handle_push(now, from, *message),
             Message::Cards(cards) => self.cx.absorb_cards(now, from, cards),
             Message::WantCards => self.cx.send_cards(from),
+            Message::Gossip { datagram } => self.handle_gossip(now, from, &datagram),
             Message::StatusRequest { id } => {
                 let status = Box::new(self.status(now));
                 self.cx.send(from, Message::Status { id, status });
@@ -275,8 +276,9 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    fn handle_connected(&mut self, peer: NodeId) {
+    fn handle_connected(&mut self, now: Instant, peer: NodeId) {
         self.gossip.peers.insert(peer);
+        self.cx.sight.report_connected(now, peer);
         if self.cx.me.is_client() {
             self.cx.send(peer, Message::WantCards);
         }

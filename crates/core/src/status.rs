@@ -25,6 +25,9 @@ pub struct NodeStatus {
     /// The services that members provide, by name, with the total that the members agree on.
     #[cfg_attr(feature = "serde", serde(default))]
     pub totals: Vec<TotalStatus>,
+    /// True if members reach the node over connections, and none by UDP.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub unreached_by_udp: bool,
 }
 
 /// How many partitions a service has, as a node sees it.

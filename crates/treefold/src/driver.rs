@@ -244,6 +244,11 @@ impl Loop {
                     "a member's total of a service differs from the cluster's; its partitions are not used"
                 );
             }
+            TracePoint::UdpBlocked { members } => tracing::warn!(
+                %node, members,
+                "no member reaches this node by UDP, so membership uses TCP; is UDP open at this node's port?"
+            ),
+            TracePoint::UdpOpen => tracing::info!(%node, "members reach this node by UDP"),
             TracePoint::Stuck { job } => tracing::warn!(%node, ?job, "a job is stuck: it does not return"),
             point => tracing::debug!(%node, ?point),
         }

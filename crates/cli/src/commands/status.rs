@@ -52,7 +52,7 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
         status.counters.iter().filter(|&(_, n)| n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     let counted = if counted.is_empty() { "nothing yet".to_owned() } else { counted.join(", ") };
     let count = status.members.len() + 1;
-    let notes: String = total_notes(status, style).iter().map(|note| format!("\n{note}")).collect();
+    let notes: String = notes_of(status, style).iter().map(|note| format!("\n{note}")).collect();
     format!(
         "{}\n{}\n{} {counted}\n{} {}{notes}",
         style.bold(format_args!("{count} member{} in sight", if count == 1 { "" } else { "s" })),
@@ -63,9 +63,15 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
     )
 }
 
-/// Returns one line for each service with a guessed total, and one for each member with a refused total.
-fn total_notes(status: &NodeStatus, style: Style) -> Vec<String> {
+/// Returns a line if UDP is blocked, one for each service with a guessed total, and one for each member with a refused
+/// total.
+fn notes_of(status: &NodeStatus, style: Style) -> Vec<String> {
     let mut notes = Vec::new();
+    if status.unreached_by_udp {
+        notes.push(style.warning(
+            "no member reaches this node by UDP: membership uses TCP instead, and is slower to find dead members",
+        ));
+    }
     for TotalStatus { service, agreed, refused } in &status.totals {
         if !agreed.declared && agreed.total > 0 {
             let total = agreed.total;

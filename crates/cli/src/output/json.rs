@@ -143,6 +143,8 @@ pub struct StatusView {
     totals: BTreeMap<String, Total>,
     counters: BTreeMap<&'static str, u64>,
     open: treefold_core::status::OpenWork,
+    /// True if no member reaches the node by UDP, so that membership uses TCP.
+    unreached_by_udp: bool,
 }
 
 /// Number of partitions of a service, as agreed by the members.
@@ -215,6 +217,7 @@ impl StatusView {
             totals: status.totals.iter().map(|total| (total.service.clone(), Total::of(total))).collect(),
             counters: status.counters.iter().collect(),
             open: status.open,
+            unreached_by_udp: status.unreached_by_udp,
         }
     }
 }

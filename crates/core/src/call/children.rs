@@ -1,5 +1,6 @@
 //! A parent's handling of the messages of its children.
 
+use crate::call::detour::is_detour;
 use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
@@ -153,6 +154,12 @@ impl<P: Payload> Wave<P> {
         }
         if !crossing.is_empty() {
             self.ask_again(desk, now, &crossing, from);
+        }
+        // A go-between that does not reach the node either: another may.
+        for loss in missing.iter().filter(|loss| is_detour(tag.branch) && loss.reason.is_worth_a_retry()) {
+            if let Some(node) = loss.node.filter(|&node| node != from) {
+                self.detour(desk, now, &loss.partitions, node);
+            }
         }
         for loss in
             missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())

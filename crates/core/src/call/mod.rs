@@ -4,6 +4,7 @@ mod books;
 pub(crate) mod caller;
 mod children;
 pub(crate) mod choosing;
+mod detour;
 mod gather;
 mod hedge;
 pub(crate) mod jobs;

@@ -17,6 +17,7 @@
 
 use crate::call::caller::CALLER_BRANCH;
 use crate::call::children::own_and_child;
+use crate::call::detour::is_detour;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
@@ -116,7 +117,7 @@ impl<P: Payload> Wave<P> {
         self.lose_patience(at);
         let tree = self.seat.children[at].tree().clone();
         desk.cx.counters.waves.repairs += 1;
-        if tree.root().is_relay() {
+        if tree.root().is_relay() && !is_detour(branch) {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
         }
         let trace = TracePoint::Repaired { tag: self.tag, child: node, reason: reason.clone() };
@@ -153,9 +154,12 @@ impl<P: Payload> Wave<P> {
             let loss = Missing { partitions: own.clone(), node: Some(node), reason: Reason::Lost };
             self.losses.note(loss, desk.cx.config.limits.missing_max);
             self.retry(desk, now, &own, node);
+            self.detour(desk, now, &own, node);
             self.await_absent(now, &own);
         } else if self.has_replica(desk.cx, &own, node) && desk.waves.retry_budget.spend() {
             self.retry(desk, now, &own, node);
+        } else if owes_its_own && !is_detour(self.tag.branch) && desk.waves.retry_budget.spend() {
+            self.detour(desk, now, &own, node);
         }
     }
 

@@ -66,6 +66,10 @@ pub struct MembershipConfig {
     /// How often a node calls on a member that is down, so that a healed partition is joined again.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub announce_down_interval: Duration,
+    /// How long a card must stand before its claim about a service's total counts, if this node has not heard from
+    /// its member directly. Longer than it takes to find a dead member.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+    pub claim_stands_after: Duration,
     /// How long a member that is down is remembered.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub forget_down_after: Duration,
@@ -107,6 +111,7 @@ impl MembershipConfig {
             load_repeat: Duration::from_secs(2),
             fanout: NonZeroUsize::new(3).expect("three is not zero"),
             announce_down_interval: Duration::from_secs(3),
+            claim_stands_after: Duration::from_secs(4),
             forget_down_after: Duration::from_secs(3_600),
             seek_interval: Duration::from_millis(200),
             seek_interval_max: Duration::from_secs(10),
@@ -127,6 +132,7 @@ impl MembershipConfig {
             gossip_interval: Duration::from_millis(200),
             load_interval: Duration::from_millis(500),
             announce_down_interval: Duration::from_secs(10),
+            claim_stands_after: Duration::from_secs(20),
             seek_interval: Duration::from_millis(1_000),
             seek_interval_max: Duration::from_secs(30),
             sync_interval: Duration::from_millis(1_000),
@@ -142,6 +148,7 @@ impl MembershipConfig {
             probe_period: Duration::from_millis(1_000),
             probe_timeout: Duration::from_millis(200),
             gossip_interval: Duration::from_millis(100),
+            claim_stands_after: Duration::from_secs(20),
             ..Self::lan()
         }
     }

@@ -153,6 +153,11 @@ pub(super) struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
+    /// True if it acknowledges a probe of its receiver.
+    pub(super) fn is_ack(&self) -> bool {
+        self.swim.as_ref().is_some_and(|(_, header)| matches!(header.message, Message::Ack(_)))
+    }
+
     pub(super) fn decode(bytes: &'a [u8]) -> Decoded<Self> {
         if bytes.len() > DATAGRAM_BYTES_MAX {
             let limit = DATAGRAM_BYTES_MAX as u64;

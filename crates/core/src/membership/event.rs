@@ -6,6 +6,7 @@ use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::time::Instant;
 use core::fmt;
+use core::net::SocketAddr;
 
 /// A change on which the node may want to act. The view has already changed when the event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,17 @@ pub enum MembershipEvent {
     Left(NodeId),
     /// A member's card is new or has changed.
     Card(NodeId),
+    /// A member's claim about a service's total is proven, and counts from now on.
+    Proven(NodeId),
+    /// A node at this address is wanted, and does not answer by UDP: connect to it.
+    ConnectionWanted(SocketAddr),
+    /// Datagrams of members come over connections, and none have come by UDP for a while.
+    UdpBlocked {
+        /// The number of other members.
+        members: usize,
+    },
+    /// Datagrams come by UDP again.
+    UdpOpen,
     /// A card that gossip cannot deliver, because it is too large or was lost too often. Repeated while the
     /// card is missing.
     ///
@@ -41,6 +53,8 @@ pub enum MembershipError {
     Malformed(CodecError),
     /// The datagram claims to come from this node's own address.
     FromOwnAddress,
+    /// The datagram came over a connection to another node than its sender.
+    OtherSender,
     /// The card breaks a limit.
     Card(CardError),
     /// The card belongs to another node.
@@ -54,6 +68,9 @@ impl fmt::Display for MembershipError {
         match self {
             Self::Malformed(error) => write!(f, "malformed datagram: {error}"),
             Self::FromOwnAddress => f.write_str("a datagram claims to come from this node's own address"),
+            Self::OtherSender => {
+                f.write_str("a datagram came over a connection to another node than its sender")
+            }
             Self::Card(error) => write!(f, "card refused: {error}"),
             Self::NotOwnCard => f.write_str("a node may announce only its own card"),
             Self::Swim(error) => write!(f, "refused by SWIM: {error}"),

@@ -25,7 +25,46 @@ impl Membership {
     /// The problem of the datagram. Nothing has changed, unless foca refused a message that had passed every
     /// check ([`MembershipError::Swim`]), which no datagram is known to cause.
     pub fn handle_datagram(&mut self, now: Instant, bytes: &[u8]) -> Result<(), MembershipError> {
-        let Datagram { digest, from, swim, items } = Datagram::decode(bytes)?;
+        let datagram = Datagram::decode(bytes)?;
+        let (from, is_ack) = (datagram.from, datagram.is_ack());
+        let taken = self.take_datagram(now, datagram);
+        if taken.is_ok() && self.view.contains(&from) {
+            if is_ack {
+                self.carriers.acknowledged(from.addr);
+            }
+            if self.carriers.heard_by_udp() {
+                self.events.push_back(MembershipEvent::UdpOpen);
+            }
+        }
+        taken
+    }
+
+    /// Takes a datagram that came over a connection to `peer`. Its answers go the same way.
+    ///
+    /// # Errors
+    /// As for [`Membership::handle_datagram`], and if another node than `peer` has sent the datagram.
+    pub fn handle_relayed(
+        &mut self,
+        now: Instant,
+        peer: NodeId,
+        bytes: &[u8],
+    ) -> Result<(), MembershipError> {
+        let datagram = Datagram::decode(bytes)?;
+        if datagram.from != peer {
+            return Err(MembershipError::OtherSender);
+        }
+        self.carriers.answer(peer.addr);
+        let taken = self.take_datagram(now, datagram);
+        self.carriers.answered();
+        if taken.is_ok() && self.view.contains(&peer) && self.carriers.heard_by_connection(now) {
+            let members = self.view.alive_count() - 1;
+            self.events.push_back(MembershipEvent::UdpBlocked { members });
+        }
+        taken
+    }
+
+    fn take_datagram(&mut self, now: Instant, datagram: Datagram<'_>) -> Result<(), MembershipError> {
+        let Datagram { digest, from, swim, items } = datagram;
         if from.addr == self.own.node.addr {
             return Err(MembershipError::FromOwnAddress);
         }
@@ -37,6 +76,7 @@ impl Membership {
             None => Ok(()),
         };
         self.follow_members(now);
+        self.hear(from);
         for item in items {
             self.take_item(now, from, item);
         }
@@ -99,7 +139,7 @@ impl Membership {
             self.protocol.tell(Member::alive(SwimId::first_life(node)), news);
             self.follow_members(now);
         }
-        if self.view.absorb(card) {
+        if self.view.absorb(now, card) {
             self.events.push_back(MembershipEvent::Card(node));
             self.pace.learnt(now, &self.config);
             if let Some(card) = self.view.card(&node).filter(|_| news).cloned() {
@@ -163,7 +203,7 @@ impl Membership {
             sent_to = Some(card.node);
         }
         for draft in drafts {
-            self.transmits.push_back((to, draft.finish()));
+            self.push_transmit(to, draft.finish());
         }
         if let (true, Some(after)) = (is_cut, sent_to) {
             self.send_item(to, &Item::More { after });

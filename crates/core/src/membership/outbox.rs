@@ -114,6 +114,7 @@ impl Membership {
                 Timer::SendIndirectProbe { .. } => self.health.stretch(after),
                 Timer::ChangeSuspectToDown { member_id, incarnation, .. } => {
                     let suspicion = self.health.stretch(after);
+                    self.carriers.add_deaf(member_id.node.addr);
                     self.accuse(now, *member_id, *incarnation, suspicion);
                     suspicion
                 }
@@ -130,9 +131,12 @@ impl Membership {
             // foca remembers earlier processes at this address as members that are down.
             return;
         }
+        if self.view.at(to).is_none() && self.carriers.wants_connection(to) {
+            self.events.push_back(MembershipEvent::ConnectionWanted(to));
+        }
         let mut draft = Draft::around(swim, self.view.digest());
         self.news.fill(now, &mut draft, self.protocol.transmissions());
-        self.transmits.push_back((to, draft.finish()));
+        self.push_transmit(to, draft.finish());
     }
 
     /// Sends one item to one node.
@@ -140,6 +144,6 @@ impl Membership {
         let mut draft = Draft::bare(&self.own.node, self.view.digest());
         let added = draft.add(|out| put_item(out, item));
         debug_assert!(added, "a single item fits: {item:?}");
-        self.transmits.push_back((to, draft.finish()));
+        self.push_transmit(to, draft.finish());
     }
 }

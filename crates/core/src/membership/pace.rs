@@ -172,6 +172,7 @@ impl Membership {
         let wanted = self.contacts.wanted(is_alone);
         let absent: Vec<SocketAddr> = wanted.filter(|&addr| self.view.at(addr).is_none()).collect();
         for addr in absent {
+            self.carriers.add_deaf(addr);
             self.protocol.call_on(addr);
         }
         self.contacts.seek_later(now, is_alone, &self.config, &mut self.draws);

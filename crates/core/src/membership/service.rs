@@ -15,16 +15,19 @@
 //!
 //! So one member with a wrong total is outvoted by two with the right one. Members that differ from the
 //! agreed total are *refused*: they stay in the list of claims, but their partitions of this service are not
-//! indexed. If no member declares a total, the highest that was ever agreed in this view is kept, so that the
+//! indexed. If no member declares a total, the highest that was ever proven in this view is kept, so that the
 //! total does not shrink when a member dies. Cards carry it, so that newcomers learn it.
+//!
+//! A claim counts from the moment it is proven: [`claims`](super::claims) has the rules.
 
 use super::card::{MemberCard, ServiceCard};
+use super::claims::{Fresh, Opening, Proof, Tally};
 use super::providers::{Providers, Walk};
 use crate::id::{NodeId, PartitionId};
+use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::fmt;
 
 /// A service's total, as agreed by the members.
@@ -61,10 +64,10 @@ pub fn first_difference<'a>(
     let others: Vec<&MemberCard> =
         members.into_iter().filter(|card| card.node.addr != own.node.addr).collect();
     own.services.iter().find_map(|(name, service)| {
-        let mut index = ServiceIndex::default();
+        let mut index = ServiceIndex::new(0, Instant::START, Duration::ZERO);
         for card in &others {
             if let Some(service) = card.services.get(name) {
-                index.add(card.node, service);
+                index.add(Instant::START, card.node, service, Proof::Lives);
             }
         }
         let (claim, agreed) = (AgreedTotal::of(service), index.agreed());
@@ -105,22 +108,39 @@ pub enum TotalNews {
 }
 
 /// One service as described by the living members' cards.
-#[derive(Default)]
 pub struct ServiceIndex {
     agreed: AgreedTotal,
+    /// The total that the proven claims agree on, or did while there were some.
+    proven: AgreedTotal,
     claims: BTreeMap<NodeId, ServiceCard>,
+    fresh: BTreeMap<NodeId, Fresh>,
     refused: BTreeSet<NodeId>,
-    /// Declared total → how many members declare it.
-    declared: BTreeMap<u32, usize>,
-    /// Total of members that hold partitions and declare none → how many such members.
-    guessed: BTreeMap<u32, usize>,
+    /// Votes of all claims that count.
+    counted: Tally,
+    /// Votes of proven claims.
+    standing: Tally,
+    opening: Opening,
+    stands_after: Duration,
     providers: Providers,
 }
 
 impl ServiceIndex {
-    /// An empty index that starts with a total agreed earlier.
-    pub(super) fn remembering(total: u32) -> Self {
-        Self { agreed: AgreedTotal { total, declared: false }, ..Self::default() }
+    /// An empty index that starts with a total proven earlier. Claims stand after `stands_after` without any other
+    /// proof; if that is zero, every claim is proven.
+    pub(super) fn new(remembered: u32, now: Instant, stands_after: Duration) -> Self {
+        let agreed = AgreedTotal { total: remembered, declared: false };
+        Self {
+            agreed,
+            proven: agreed,
+            claims: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            counted: Tally::default(),
+            standing: Tally::default(),
+            opening: Opening::begin(now, stands_after),
+            stands_after,
+            providers: Providers::default(),
+        }
     }
 
     /// Number of partitions of the service, as agreed by the members.
@@ -131,6 +151,16 @@ impl ServiceIndex {
     /// The total, and whether it is declared.
     pub fn agreed(&self) -> AgreedTotal {
         self.agreed
+    }
+
+    /// The total that proven claims have agreed on. Cards of other members carry it on.
+    pub(super) fn proven(&self) -> u32 {
+        self.proven.total
+    }
+
+    /// True while the claim of `node` is not proven.
+    pub(super) fn is_fresh(&self, node: &NodeId) -> bool {
+        self.fresh.contains_key(node)
     }
 
     /// The living members that hold `partition`, ascending.
@@ -164,9 +194,22 @@ impl ServiceIndex {
     }
 
     /// Adds a member's card in place of its earlier one. Returns the members that are newly refused.
-    pub(super) fn add(&mut self, node: NodeId, card: &ServiceCard) -> Vec<NodeId> {
-        self.take_out(&node);
-        count(self.tally(card), card, 1);
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        card: &ServiceCard,
+        proof: Proof,
+    ) -> Vec<NodeId> {
+        let before = self.take_out(&node);
+        let fresh = self.freshness(now, card, before, proof);
+        if fresh.is_none() {
+            self.standing.add(card);
+        }
+        if fresh.is_none_or(|fresh| fresh.counts) {
+            self.counted.add(card);
+        }
+        self.fresh.extend(fresh.map(|fresh| (node, fresh)));
         if !self.refused.contains(&node) {
             self.providers.add(node, &card.partitions);
         }
@@ -181,41 +224,97 @@ impl ServiceIndex {
         self.agree()
     }
 
-    fn take_out(&mut self, node: &NodeId) {
-        let Some(card) = self.claims.remove(node) else { return };
-        count(self.tally(&card), &card, -1);
+    /// Removes a member's card, and returns it with its freshness.
+    fn take_out(&mut self, node: &NodeId) -> Option<(ServiceCard, Option<Fresh>)> {
+        let card = self.claims.remove(node)?;
+        let fresh = self.fresh.remove(node);
+        if fresh.is_none() {
+            self.standing.remove(&card);
+        }
+        if fresh.is_none_or(|fresh| fresh.counts) {
+            self.counted.remove(&card);
+        }
         if !self.refused.contains(node) {
             self.providers.remove(node, &card.partitions);
         }
+        Some((card, fresh))
     }
 
-    /// The tally in which a card counts: a card without partitions and without a declaration claims nothing.
-    fn tally(&mut self, card: &ServiceCard) -> Option<&mut BTreeMap<u32, usize>> {
-        match card {
-            ServiceCard { declared: true, .. } => Some(&mut self.declared),
-            ServiceCard { partitions, .. } if partitions.is_empty() => None,
-            ServiceCard { .. } => Some(&mut self.guessed),
+    /// Decides whether a claim has to prove itself.
+    fn freshness(
+        &mut self,
+        now: Instant,
+        card: &ServiceCard,
+        before: Option<(ServiceCard, Option<Fresh>)>,
+        proof: Proof,
+    ) -> Option<Fresh> {
+        let is_proven = if card.declared {
+            self.proven == AgreedTotal { total: card.total, declared: true }
+        } else {
+            card.total <= self.proven.total
+        };
+        if is_proven || self.stands_after.is_zero() || proof == Proof::Lives {
+            return None;
+        }
+        if let Some((before, fresh)) = before
+            && (before.declared, before.total) == (card.declared, card.total)
+        {
+            return fresh;
+        }
+        let counts = !self.opening.is_over(now) || self.standing.is_empty();
+        self.opening.extend(now, self.stands_after);
+        Some(Fresh { since: now, counts, by_hearing: proof == Proof::Hearing })
+    }
+
+    /// Takes a sign of life from a member: the claim of its first card is proven. Returns the members that are newly
+    /// refused; none if the sign proves nothing.
+    pub(super) fn hear(&mut self, node: &NodeId) -> Option<Vec<NodeId>> {
+        self.fresh.get(node).filter(|fresh| fresh.by_hearing)?;
+        self.prove(node);
+        Some(self.agree())
+    }
+
+    /// Proves the claims that have stood for long enough. Returns their members, and the members that are newly refused.
+    pub(super) fn settle(&mut self, now: Instant) -> (Vec<NodeId>, Vec<NodeId>) {
+        let stands =
+            |(node, fresh): (&NodeId, &Fresh)| (fresh.since.until(now) >= self.stands_after).then_some(*node);
+        let proven: Vec<NodeId> = self.fresh.iter().filter_map(stands).collect();
+        if proven.is_empty() {
+            return (proven, Vec::new());
+        }
+        proven.iter().for_each(|node| self.prove(node));
+        let refused = self.agree();
+        (proven, refused)
+    }
+
+    fn prove(&mut self, node: &NodeId) {
+        let Some((fresh, card)) = self.fresh.remove(node).zip(self.claims.get(node)) else { return };
+        self.standing.add(card);
+        if !fresh.counts {
+            self.counted.add(card);
         }
     }
 
     /// Computes the agreed total and the refused members. Returns the members that are newly refused.
     fn agree(&mut self) -> Vec<NodeId> {
-        let agreed = self.best_candidate();
+        if !self.standing.is_empty() {
+            self.proven = self.standing.best(self.proven.total);
+        }
+        let agreed = self.counted.best(self.proven.total);
         self.agreed = agreed;
-        let is_disputed = self.declared.keys().any(|&total| total != agreed.total)
-            || (agreed.declared && self.guessed.keys().any(|&total| total > agreed.total));
+        let is_disputed = self.counted.disputes(agreed) || self.fresh.values().any(|fresh| !fresh.counts);
         if !is_disputed && self.refused.is_empty() {
             return Vec::new();
         }
-        let differs = |card: &ServiceCard| {
-            if card.declared {
-                card.total != agreed.total
-            } else {
-                agreed.declared && card.end() > agreed.total
-            }
+        let fresh = &self.fresh;
+        let differs = |(node, card): &(&NodeId, &ServiceCard)| match card {
+            // A guess yields to a declaration as soon as that is proven.
+            _ if !agreed.declared && fresh.get(node).is_some_and(|fresh| !fresh.counts) => false,
+            ServiceCard { declared: true, total, .. } => *total != agreed.total,
+            card => agreed.declared && card.end() > agreed.total,
         };
         let claims = core::mem::take(&mut self.claims);
-        let refused = claims.iter().filter(|(_, card)| differs(card)).map(|(node, _)| *node).collect();
+        let refused = claims.iter().filter(differs).map(|(node, _)| *node).collect();
         let before = core::mem::replace(&mut self.refused, refused);
         for node in before.iter().filter(|node| !self.refused.contains(node)).copied().collect::<Vec<_>>() {
             self.providers.add(node, &claims[&node].partitions);
@@ -226,31 +325,5 @@ impl ServiceIndex {
         }
         self.claims = claims;
         fresh
-    }
-
-    /// The candidate that contradicts the fewest members; of several the highest.
-    fn best_candidate(&self) -> AgreedTotal {
-        let guess = self.guessed.last_key_value().map(|(&total, _)| total);
-        let remembered = AgreedTotal { total: guess.unwrap_or(0).max(self.agreed.total), declared: false };
-        let declaring: usize = self.declared.values().sum();
-        let contradicted = |total: u32| {
-            let agreeing = self.declared.get(&total).copied().unwrap_or(0);
-            declaring - agreeing + self.guessed.range(total + 1..).map(|(_, members)| members).sum::<usize>()
-        };
-        let declared = self.declared.keys().map(|&total| AgreedTotal { total, declared: true });
-        let guess = guess.map(|total| AgreedTotal { total, declared: false });
-        let best = declared.chain(guess).min_by_key(|candidate| {
-            (contradicted(candidate.total), Reverse(candidate.total), !candidate.declared)
-        });
-        best.filter(|best| best.declared).unwrap_or(remembered)
-    }
-}
-
-fn count(tally: Option<&mut BTreeMap<u32, usize>>, card: &ServiceCard, by: isize) {
-    let Some(tally) = tally else { return };
-    let members = tally.entry(card.total).or_insert(0);
-    *members = members.saturating_add_signed(by);
-    if *members == 0 {
-        tally.remove(&card.total);
     }
 }

@@ -11,6 +11,7 @@
 
 use super::Membership;
 use super::card::MemberCard;
+use super::carriers::Transmit;
 use super::event::{MembershipError, MembershipEvent};
 use super::service::TotalNews;
 use super::view::View;
@@ -23,7 +24,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use core::net::SocketAddr;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -57,7 +57,7 @@ impl Sight {
     pub(crate) fn new(config: &NodeConfig, now: Instant, random: &mut Random) -> Self {
         let card = config.card.clone();
         if card.node.is_client() || !config.tuning.membership.gossips {
-            let (me, view) = (card.node, View::new(Arc::new(card)));
+            let (me, view) = (card.node, View::new(now, Arc::new(card), Duration::ZERO));
             let observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };
             return Self::Observer(Box::new(observer));
         }
@@ -81,8 +81,10 @@ impl Sight {
         }
     }
 
-    pub(crate) fn cards(&self) -> Vec<Arc<MemberCard>> {
+    /// The cards for a peer.
+    pub(crate) fn cards_for(&self, peer: NodeId) -> Vec<Arc<MemberCard>> {
         match self {
+            Self::Member(membership) if peer.is_client() => membership.cards_for_client(),
             Self::Member(membership) => membership.cards(),
             // A client is no source of cards. A node that does not gossip still knows the cards it was given,
             // and its own.
@@ -98,7 +100,7 @@ impl Sight {
             Self::Observer(observer) => {
                 card.check()?;
                 card.version = observer.view.card(&card.node).map_or(0, |own| own.version) + 1;
-                observer.view.absorb(Arc::new(card));
+                observer.view.absorb(now, Arc::new(card));
                 Ok(())
             }
         }
@@ -119,6 +121,23 @@ impl Sight {
         match self {
             Self::Member(membership) => membership.report_lost(now, node),
             Self::Observer(observer) => observer.lose(node),
+        }
+    }
+
+    pub(crate) fn report_connected(&mut self, now: Instant, node: NodeId) {
+        if let Self::Member(membership) = self {
+            membership.report_connected(now, node);
+        }
+    }
+
+    pub(crate) fn is_unreached_by_udp(&self) -> bool {
+        matches!(self, Self::Member(membership) if membership.is_unreached_by_udp())
+    }
+
+    /// Believes the claims about totals that have stood for long enough. An observer believes every claim.
+    pub(crate) fn settle_claims(&mut self, now: Instant) {
+        if let Self::Member(membership) = self {
+            membership.settle_claims(now);
         }
     }
 
@@ -148,6 +167,19 @@ impl Sight {
         }
     }
 
+    /// Takes a datagram that came over a connection to `peer`.
+    pub(crate) fn handle_relayed(
+        &mut self,
+        now: Instant,
+        peer: NodeId,
+        bytes: &[u8],
+    ) -> Result<(), MembershipError> {
+        match self {
+            Self::Member(membership) => membership.handle_relayed(now, peer, bytes),
+            Self::Observer(_) => Ok(()),
+        }
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if let Self::Member(membership) = self
             && membership.poll_timeout().is_some_and(|at| at <= now)
@@ -163,7 +195,7 @@ impl Sight {
         }
     }
 
-    pub(crate) fn poll_transmit(&mut self) -> Option<(SocketAddr, Bytes)> {
+    pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
         match self {
             Self::Member(membership) => membership.poll_transmit(),
             Self::Observer(_) => None,
@@ -190,7 +222,7 @@ impl Observer {
             if self.view.join(node) {
                 self.events.push_back(MembershipEvent::Joined(node));
             }
-            if self.view.absorb(card) {
+            if self.view.absorb(now, card) {
                 self.events.push_back(MembershipEvent::Card(node));
             }
         }
@@ -232,7 +264,7 @@ mod tests {
     #[test]
     fn a_member_is_gone_only_after_all_views_lack_it_for_some_time() {
         let me = NodeId { addr: ([0, 0, 0, 0], 0).into(), generation: 9 };
-        let view = View::new(Arc::new(MemberCard::new(me)));
+        let view = View::new(Instant::START, Arc::new(MemberCard::new(me)), Duration::ZERO);
         let mut observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };
         let (old, newcomer) = (card(1), card(2));
         let at = |ms: u64| Instant::START + Duration::from_millis(ms);

@@ -8,6 +8,7 @@
 
 use super::alarms::{Alarm, Alarms};
 use super::card::MemberCard;
+use super::carriers::{Carriers, Transmit};
 use super::config::MembershipConfig;
 use super::contacts::Contacts;
 use super::draws::Draws;
@@ -30,7 +31,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One node's share of membership. See the [module](super) for how to drive it.
 ///
-/// Thirteen fields, because one input may reach each of these parts, and `reconcile` then brings them into
+/// Fourteen fields, because one input may reach each of these parts, and `reconcile` then brings them into
 /// agreement.
 pub struct Membership {
     pub(super) config: MembershipConfig,
@@ -43,7 +44,8 @@ pub struct Membership {
     pub(super) health: Health,
     pub(super) news: News,
     pub(super) contacts: Contacts,
-    pub(super) transmits: VecDeque<(SocketAddr, Bytes)>,
+    pub(super) carriers: Carriers,
+    pub(super) transmits: VecDeque<Transmit>,
     pub(super) events: VecDeque<MembershipEvent>,
     pub(super) has_left: bool,
 }
@@ -69,12 +71,13 @@ impl Membership {
         let mut membership = Self {
             protocol: Protocol::new(own.node, &config, foca_rng),
             draws,
-            view: View::new(own.clone()),
+            view: View::new(now, own.clone(), config.claim_stands_after.into()),
             alarms: Alarms::default(),
             pace: Pace::new(&config, now),
             health: Health::default(),
             news: News::new(),
             contacts: Contacts::new(&config),
+            carriers: Carriers::new(config.probe_period.into()),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             has_left: false,
@@ -136,7 +139,7 @@ impl Membership {
         card.check()?;
         card.version = self.own.version + 1;
         self.own = Arc::new(card);
-        self.view.absorb(self.own.clone());
+        self.view.absorb(now, self.own.clone());
         self.news.spread_card(&self.own);
         self.reconcile(now);
         Ok(())
@@ -154,6 +157,12 @@ impl Membership {
     /// The cards of all living members, including this node's, for the exchange over a new connection.
     pub fn cards(&self) -> Vec<Arc<MemberCard>> {
         self.view.cards().cloned().collect()
+    }
+
+    /// The cards for a client: the members whose claims about totals are not proven are left out, because a client
+    /// cannot tell them from others.
+    pub fn cards_for_client(&self) -> Vec<Arc<MemberCard>> {
+        self.view.cards().filter(|card| self.view.is_proven(card)).cloned().collect()
     }
 
     /// The living members whose card, or whose newest card, has not arrived.
@@ -180,6 +189,36 @@ impl Membership {
         Ok(())
     }
 
+    /// Takes a sign of life: this node has a connection to `node`. If the node is no member and does not answer by UDP,
+    /// this node announces itself over the connection.
+    pub fn report_connected(&mut self, now: Instant, node: NodeId) {
+        self.hear(node);
+        if !self.has_left && !self.view.contains(&node) && self.carriers.is_deaf(node.addr) {
+            self.carriers.answer(node.addr);
+            self.protocol.call_on(node.addr);
+            self.reconcile(now);
+            self.carriers.answered();
+        }
+    }
+
+    /// True if members reach this node over connections, and none by UDP.
+    pub fn is_unreached_by_udp(&self) -> bool {
+        self.carriers.is_unreached()
+    }
+
+    /// Takes a sign of life from a member itself.
+    pub(super) fn hear(&mut self, node: NodeId) {
+        if self.view.hear(&node) {
+            self.events.push_back(MembershipEvent::Proven(node));
+        }
+    }
+
+    /// Believes the claims about totals that have stood for long enough. Call it now and then.
+    pub fn settle_claims(&mut self, now: Instant) {
+        let proven = self.view.settle(now);
+        self.events.extend(proven.into_iter().map(MembershipEvent::Proven));
+    }
+
     /// Takes a hint that a connection to `node` broke: the member is suspected and told so, and has its time
     /// to refute.
     pub fn report_lost(&mut self, now: Instant, node: NodeId) {
@@ -195,9 +234,13 @@ impl Membership {
         self.reconcile(now);
     }
 
-    /// The next datagram to send, and where to.
-    pub fn poll_transmit(&mut self) -> Option<(SocketAddr, Bytes)> {
+    /// The next datagram to send. It takes a connection only to a node to which there is one, or to a member.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
+    }
+
+    pub(super) fn push_transmit(&mut self, to: SocketAddr, bytes: Bytes) {
+        self.transmits.push_back(self.carriers.transmit(to, bytes));
     }
 
     /// The next event.

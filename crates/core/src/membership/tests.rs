@@ -2,6 +2,7 @@
 //! every failure.
 
 mod bytes;
+mod carriers;
 mod convergence;
 mod faults;
 mod garbage;

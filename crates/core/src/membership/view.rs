@@ -8,12 +8,15 @@
 //! of two nodes at one address at most one is alive (kept by [`Membership`](super::Membership)).
 
 use super::card::{MemberCard, SERVICES_MAX, ServiceCard};
+use super::claims::Proof;
 use super::service::{AgreedTotal, ServiceIndex, TotalNews};
 use crate::id::{NodeId, PartitionId};
 use crate::random::hashed;
+use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 /// A member's card, if it has arrived, and the newest version of it that is known.
@@ -21,6 +24,8 @@ use core::net::SocketAddr;
 struct Member {
     card: Option<Arc<MemberCard>>,
     noticed: u64,
+    /// True once this node has heard from the member itself.
+    lives: bool,
 }
 
 impl Member {
@@ -47,10 +52,13 @@ pub struct View {
     relays: BTreeSet<NodeId>,
     version: u64,
     digest: u64,
+    /// The time after which a claim about a total stands without any other proof.
+    stands_after: Duration,
 }
 
 impl View {
-    pub(super) fn new(own: Arc<MemberCard>) -> Self {
+    /// A view with only its owner. Claims about totals stand after `stands_after`; zero if all are believed at once.
+    pub(super) fn new(now: Instant, own: Arc<MemberCard>, stands_after: Duration) -> Self {
         let mut view = Self {
             members: BTreeMap::new(),
             outdated: BTreeSet::new(),
@@ -60,9 +68,11 @@ impl View {
             relays: BTreeSet::new(),
             version: 0,
             digest: 0,
+            stands_after,
         };
         view.join(own.node);
-        view.absorb(own);
+        view.hear(&own.node);
+        view.absorb(now, own);
         view
     }
 
@@ -121,6 +131,11 @@ impl View {
         self.service(service).map_or(0, ServiceIndex::total)
     }
 
+    /// The number of partitions of `service` that proven claims have agreed on; 0 if no member provides it.
+    pub(crate) fn partitions_proven(&self, service: &str) -> u32 {
+        self.service(service).map_or(0, ServiceIndex::proven)
+    }
+
     /// All services that living members provide, by name ascending.
     pub fn services(&self) -> impl Iterator<Item = (&str, &ServiceIndex)> + '_ {
         self.services.iter().map(|(name, index)| (name.as_str(), index))
@@ -144,7 +159,7 @@ impl View {
     }
 
     /// The member that is alive at `addr`.
-    pub(super) fn at(&self, addr: SocketAddr) -> Option<NodeId> {
+    pub(crate) fn at(&self, addr: SocketAddr) -> Option<NodeId> {
         let lives = NodeId::new(addr, 0)..=NodeId::new(addr, u64::MAX);
         self.members.range(lives).next().map(|(&node, _)| node)
     }
@@ -183,19 +198,25 @@ impl View {
 
     /// Takes a card of a living member. Returns false if the member is not alive, or the card is no newer
     /// than the one held.
-    pub(super) fn absorb(&mut self, card: Arc<MemberCard>) -> bool {
+    pub(super) fn absorb(&mut self, now: Instant, card: Arc<MemberCard>) -> bool {
         let Some(member) = self.members.get_mut(&card.node) else { return false };
         let held = member.version();
         if card.version <= held {
             return false;
         }
         self.digest ^= fingerprint(&card.node, held) ^ fingerprint(&card.node, card.version);
+        let lives = member.lives;
         let before = member.card.take();
         let card = Arc::clone(member.card.insert(card));
         if !member.is_outdated() {
             self.outdated.remove(&card.node);
         }
         self.version += 1;
+        let proof = match (&before, lives) {
+            (None, true) => Proof::Lives,
+            (None, false) => Proof::Hearing,
+            (Some(_), _) => Proof::Time,
+        };
         if card.roles.relay {
             self.relays.insert(card.node);
         } else {
@@ -204,7 +225,7 @@ impl View {
         for (name, service) in &card.services {
             let same = before.as_ref().is_some_and(|before| before.services.get(name) == Some(service));
             if !same {
-                self.index_service(card.node, name, service);
+                self.index_service(now, card.node, name, service, proof);
             }
         }
         if let Some(before) = before {
@@ -224,14 +245,53 @@ impl View {
         true
     }
 
-    fn index_service(&mut self, node: NodeId, name: &str, service: &ServiceCard) {
+    /// Takes a sign of life from a member itself. Returns true if it proves a claim of the member.
+    pub(super) fn hear(&mut self, node: &NodeId) -> bool {
+        let Some(member) = self.members.get_mut(node).filter(|member| !member.lives) else { return false };
+        member.lives = true;
+        let Some(card) = member.card.clone() else { return false };
+        let mut proves = false;
+        for name in card.services.keys() {
+            let Some(index) = self.services.get_mut(name) else { continue };
+            let before = index.agreed();
+            if let Some(refused) = index.hear(node) {
+                proves = true;
+                self.tell_of_totals(name, before, &refused);
+            }
+        }
+        proves
+    }
+
+    /// Proves the claims about totals that have stood for long enough. Returns their members.
+    pub(super) fn settle(&mut self, now: Instant) -> BTreeSet<NodeId> {
+        let mut proven = BTreeSet::new();
+        let settled: Vec<_> = self
+            .services
+            .iter_mut()
+            .map(|(name, index)| (name.clone(), index.agreed(), index.settle(now)))
+            .filter(|(_, _, (settled, _))| !settled.is_empty())
+            .collect();
+        for (name, before, (settled, refused)) in settled {
+            proven.extend(settled);
+            self.tell_of_totals(&name, before, &refused);
+        }
+        proven
+    }
+
+    /// True if no claim on the card of `node` has to prove itself.
+    pub(super) fn is_proven(&self, card: &MemberCard) -> bool {
+        let is_fresh = |index: &ServiceIndex| index.is_fresh(&card.node);
+        !card.services.keys().any(|name| self.service(name).is_some_and(is_fresh))
+    }
+
+    fn index_service(&mut self, now: Instant, node: NodeId, name: &str, service: &ServiceCard, proof: Proof) {
         if !self.services.contains_key(name) {
             let total = self.totals_seen.remove(name).unwrap_or(0);
-            self.services.insert(name.into(), ServiceIndex::remembering(total));
+            self.services.insert(name.into(), ServiceIndex::new(total, now, self.stands_after));
         }
         let Some(index) = self.services.get_mut(name) else { return };
         let before = index.agreed();
-        let refused = index.add(node, service);
+        let refused = index.add(now, node, service, proof);
         self.tell_of_totals(name, before, &refused);
     }
 
@@ -249,7 +309,7 @@ impl View {
         let before = index.agreed();
         let refused = index.remove(node);
         if index.is_empty() {
-            let total = before.total;
+            let total = index.proven();
             self.services.remove(name);
             if self.totals_seen.len() < SERVICES_MAX {
                 self.totals_seen.insert(name.into(), total);

@@ -10,11 +10,11 @@ use crate::effect::{Effect, Event, TracePoint};
 use crate::id::NodeId;
 use crate::load::announce::{next_announcement_in, worth_announcing};
 use crate::load::figure::LoadFigure;
-use crate::membership::MembershipEvent;
 use crate::membership::card::MemberCard;
 use crate::membership::codec::{decode_node, encode_node};
 use crate::membership::service::TotalNews;
 use crate::membership::sight::EXCHANGE_EVERY;
+use crate::membership::{MembershipEvent, Transmit};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::time::{Duration, Instant};
@@ -73,6 +73,12 @@ impl Gossip {
         self.arm(cx, wake, now + wait);
     }
 
+    /// The connected peer at an address.
+    fn peer_at(&self, addr: SocketAddr) -> Option<NodeId> {
+        let lives = NodeId::new(addr, 0)..=NodeId::new(addr, u64::MAX);
+        self.peers.range(lives).next_back().copied()
+    }
+
     fn arm<P: Payload>(&mut self, cx: &mut Context<P>, wake: Wake, at: Instant) {
         let slot = if wake == Wake::Exchange { &mut self.exchange_armed } else { &mut self.announce_armed };
         *slot = None;
@@ -84,6 +90,7 @@ impl Gossip {
     pub(super) fn announce_load<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
         let wait = next_announcement_in(cx.config.tuning.announce_every.into(), &mut cx.random);
         self.arm(cx, Wake::Announce, now + wait);
+        cx.sight.settle_claims(now);
         cx.share_totals(now);
         let figure = cx.load_figure();
         #[cfg(feature = "comparison")]
@@ -144,16 +151,16 @@ impl<P: Payload> Context<P> {
         self.effects.push_back(Effect::Datagram { to: from, bytes });
     }
 
-    /// Updates this node's card with the agreed totals of services whose total no card declares. Nodes that
-    /// join later then learn the highest total that was ever seen.
+    /// Updates this node's card with the proven totals of services whose total no card declares. Nodes that
+    /// join later then learn the highest total that was ever proven.
     fn share_totals(&mut self, now: Instant) {
         let mut is_changed = false;
         for (name, service) in &mut self.config.card.services {
             let is_guess =
                 !service.declared && !service.partitions.is_empty() && !self.config.pushed.contains(name);
-            let agreed = self.sight.view().partitions_total(name).max(service.end());
-            if is_guess && agreed != service.total {
-                service.total = agreed;
+            let proven = self.sight.view().partitions_proven(name).max(service.end());
+            if is_guess && proven != service.total {
+                service.total = proven;
                 is_changed = true;
             }
         }
@@ -164,7 +171,7 @@ impl<P: Payload> Context<P> {
     }
 
     pub(super) fn send_cards(&mut self, to: NodeId) {
-        let cards = self.sight.cards();
+        let cards = self.sight.cards_for(to);
         self.send(to, Message::Cards(cards));
     }
 
@@ -212,11 +219,8 @@ impl<P: Payload> Node<P> {
 
     /// Passes on the datagrams that membership wants to send, and handles its events.
     pub(super) fn drain_sight(&mut self, now: Instant) {
-        while let Some((to, gossip)) = self.cx.sight.poll_transmit() {
-            let mut bytes = Vec::with_capacity(gossip.len() + 1);
-            bytes.push(GOSSIP);
-            bytes.extend_from_slice(&gossip);
-            self.cx.effects.push_back(Effect::Datagram { to, bytes });
+        while let Some(transmit) = self.cx.sight.poll_transmit() {
+            self.transmit(transmit);
         }
         while let Some(event) = self.cx.sight.poll_event() {
             self.handle_membership(now, event);
@@ -235,9 +239,34 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    fn transmit(&mut self, transmit: Transmit) {
+        let Transmit { to, bytes: gossip, by_udp, by_connection } = transmit;
+        if by_udp {
+            let mut bytes = Vec::with_capacity(gossip.len() + 1);
+            bytes.push(GOSSIP);
+            bytes.extend_from_slice(&gossip);
+            self.cx.effects.push_back(Effect::Datagram { to, bytes });
+        }
+        if by_connection && let Some(peer) = self.gossip.peer_at(to).or_else(|| self.cx.view().at(to)) {
+            self.cx.send(peer, Message::Gossip { datagram: gossip.to_vec() });
+        }
+    }
+
+    /// Takes a datagram that came over a connection. Only nodes gossip; a client's name has no port.
+    pub(super) fn handle_gossip(&mut self, now: Instant, from: NodeId, datagram: &[u8]) {
+        if from.is_client() {
+            return self.cx.note_bad_message(from, "gossip: a client is no member");
+        }
+        if let Err(error) = self.cx.sight.handle_relayed(now, from, datagram) {
+            self.cx.note_bad_message(from, &alloc::format!("gossip: {error}"));
+        }
+    }
+
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
-            MembershipEvent::Joined(node) => self.streams.look_for_endpoints(&mut self.cx, now, node),
+            MembershipEvent::Joined(node) | MembershipEvent::Proven(node) => {
+                self.streams.look_for_endpoints(&mut self.cx, now, node);
+            }
             MembershipEvent::Card(node) => {
                 if let Some(card) = self.cx.view().card(&node) {
                     let card = Arc::clone(card);
@@ -260,6 +289,15 @@ impl<P: Payload> Node<P> {
                     desk!(self).handle_peer_gone(now, node);
                 }
             }
+            MembershipEvent::ConnectionWanted(addr) => {
+                if self.gossip.peer_at(addr).is_none() {
+                    self.cx.effects.push_back(Effect::Connect { addr });
+                }
+            }
+            MembershipEvent::UdpBlocked { members } => {
+                self.cx.effects.push_back(Effect::Trace(TracePoint::UdpBlocked { members }));
+            }
+            MembershipEvent::UdpOpen => self.cx.effects.push_back(Effect::Trace(TracePoint::UdpOpen)),
             MembershipEvent::CardWanted(node) => self.cx.send(node, Message::WantCards),
             MembershipEvent::Load { node, figure, as_of } => {
                 // The rumour has travelled for a round or two, a time that no node has measured.

@@ -29,6 +29,7 @@ impl<P: Payload> Node<P> {
             open: self.open_work(),
             members: members.collect(),
             totals: self.totals(),
+            unreached_by_udp: self.cx.sight.is_unreached_by_udp(),
         }
     }
 

@@ -7,8 +7,8 @@ use crate::wire::columns::set_alone;
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::Kind;
 use crate::wire::header::{
-    CallHeader, CardsHeader, NumberHeader, OfferHeader, OperatorReplyHeader, PartialHeader, ReplyHeader,
-    RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
+    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader, PartialHeader,
+    ReplyHeader, RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
 };
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
@@ -28,6 +28,7 @@ use prost::encoding::{DecodeContext, decode_key, skip_field};
 use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::membership::config::DATAGRAM_BYTES_MAX;
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::SETTINGS_MAX;
@@ -103,6 +104,11 @@ impl Decoder {
                 Message::Cards(cards_of(decoded::<CardsHeader>(header)?.cards, limits)?)
             }
             Kind::WantCards => Message::WantCards,
+            Kind::Gossip => {
+                let datagram = decoded::<GossipHeader>(header)?.datagram;
+                within("datagram", DATAGRAM_BYTES_MAX, datagram.len())?;
+                Message::Gossip { datagram }
+            }
             Kind::StatusRequest => Message::StatusRequest { id: decoded::<NumberHeader>(header)?.id },
             Kind::Status => {
                 few_enough(header, 6, "members", members_max(limits))?;

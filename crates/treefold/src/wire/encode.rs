@@ -6,7 +6,9 @@
 use crate::wire::columns::put_set;
 use crate::wire::error::{WireError, within};
 use crate::wire::frame::{Kind, NO_TAG};
-use crate::wire::header::{CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader};
+use crate::wire::header::{
+    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader,
+};
 use crate::wire::loads::put_loads;
 use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{
@@ -23,6 +25,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use treefold_core::id::{Tag, WaveId};
 use treefold_core::limits::Limits;
+use treefold_core::membership::config::DATAGRAM_BYTES_MAX;
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::stream::StreamId;
 use treefold_core::time::Duration;
@@ -127,6 +130,11 @@ impl Encoder {
                 Shell::bare(Kind::Cards)
             }
             Message::WantCards => Shell::bare(Kind::WantCards),
+            Message::Gossip { datagram } => {
+                within("datagram", DATAGRAM_BYTES_MAX, datagram.len())?;
+                append(&GossipHeader { datagram: datagram.clone() }, out);
+                Shell::bare(Kind::Gossip)
+            }
             Message::Stream(message) => self.stream.put_header(message, limits, out)?,
             Message::Push(message) => put_push(message, limits, out)?,
             Message::OperatorRequest { id, payload } => {

@@ -98,6 +98,8 @@ kinds! {
     SharesRequest = 54,
     /// `Message::SharesReply`.
     SharesReply = 55,
+    /// `Message::Gossip`.
+    Gossip = 56,
     /// `StreamMessage::Open`.
     StreamOpen = 64,
     /// `StreamMessage::Up`.

@@ -468,6 +468,13 @@ pub(super) struct CardsHeader {
     pub(super) cards: Vec<CardHeader>,
 }
 
+/// `Gossip`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct GossipHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) datagram: Vec<u8>,
+}
+
 /// `Status`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StatusHeader {
@@ -485,6 +492,8 @@ pub(super) struct StatusHeader {
     pub(super) members: Vec<MemberHeader>,
     #[prost(message, repeated, tag = "7")]
     pub(super) totals: Vec<TotalHeader>,
+    #[prost(bool, tag = "8")]
+    pub(super) unreached_by_udp: bool,
 }
 
 /// A service's total as the sender of a `Status` sees it.

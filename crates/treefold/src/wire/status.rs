@@ -130,6 +130,7 @@ pub(super) fn status_header(
         open: open_places(&mut open).map(|place| *place as u64).to_vec(),
         members: status.members.iter().map(member).collect::<Result<_, WireError>>()?,
         totals: status.totals.iter().map(|total| total_header(total, limits)).collect::<Result<_, _>>()?,
+        unreached_by_udp: status.unreached_by_udp,
     })
 }
 
@@ -192,6 +193,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
         open,
         members: header.members.into_iter().map(member).collect::<Result<_, WireError>>()?,
         totals: header.totals.into_iter().map(|total| total_of(total, limits)).collect::<Result<_, _>>()?,
+        unreached_by_udp: header.unreached_by_udp,
     })
 }
 

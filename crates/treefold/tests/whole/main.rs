@@ -18,4 +18,5 @@ mod slices;
 mod strangers;
 mod streams;
 mod totals;
+mod udp;
 mod uses;

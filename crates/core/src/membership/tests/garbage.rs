@@ -14,7 +14,7 @@ fn node(i: usize) -> Membership {
 }
 
 fn drain(membership: &mut Membership) -> Vec<Vec<u8>> {
-    core::iter::from_fn(|| membership.poll_transmit().map(|(_, bytes)| bytes.to_vec())).collect()
+    core::iter::from_fn(|| membership.poll_transmit().map(|transmit| transmit.bytes.to_vec())).collect()
 }
 
 /// All state that an input might change, as far as the owner can see it.

@@ -2,7 +2,7 @@
 
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
-use crate::membership::{MemberCard, Membership, MembershipConfig, MembershipEvent, ServiceCard};
+use crate::membership::{MemberCard, Membership, MembershipConfig, MembershipEvent, ServiceCard, Transmit};
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -42,9 +42,26 @@ struct Host {
 }
 
 enum Event {
-    Datagram { from: SocketAddr, to: SocketAddr, bytes: Bytes },
+    Datagram {
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: Bytes,
+    },
+    /// A datagram over a connection, which takes a moment longer.
+    Relayed {
+        from: NodeId,
+        to: SocketAddr,
+        bytes: Bytes,
+    },
+    Connected {
+        peer: NodeId,
+        at: SocketAddr,
+    },
     Wake(SocketAddr),
-    Exchange { with: SocketAddr, to: SocketAddr },
+    Exchange {
+        with: SocketAddr,
+        to: SocketAddr,
+    },
 }
 
 pub(super) struct Net {
@@ -52,6 +69,10 @@ pub(super) struct Net {
     pub(super) loss_percent: u64,
     /// The nodes on one side of a cut. No datagram crosses it.
     pub(super) cut_off: BTreeSet<SocketAddr>,
+    /// The nodes whose UDP is blocked, both ways.
+    pub(super) udp_blocked: BTreeSet<SocketAddr>,
+    /// The number of datagrams sent over connections.
+    pub(super) relayed: u64,
     /// Carry out the exchanges that `CardWanted` requests, as a driver does over TCP.
     pub(super) with_exchanges: bool,
     pub(super) sent: u64,
@@ -77,6 +98,8 @@ impl Net {
             now: Instant::START + ms(1_000),
             loss_percent: 0,
             cut_off: BTreeSet::new(),
+            udp_blocked: BTreeSet::new(),
+            relayed: 0,
             with_exchanges: false,
             sent: 0,
             sent_bytes: 0,
@@ -151,16 +174,33 @@ impl Net {
         while let Some(datagram) = host.membership.poll_transmit() {
             datagrams.push(datagram);
         }
-        let mut wanted = Vec::new();
+        let (mut wanted, mut connections) = (Vec::new(), Vec::new());
         while let Some(event) = host.membership.poll_event() {
             self.happened.push((now, at, event));
-            if let MembershipEvent::CardWanted(node) = event {
-                wanted.push(node.addr);
+            match event {
+                MembershipEvent::CardWanted(node) => wanted.push(node.addr),
+                MembershipEvent::ConnectionWanted(addr) => connections.push(addr),
+                _ => {}
             }
         }
+        let from = host.membership.node();
         self.replan(at);
-        for (to, bytes) in datagrams {
-            self.transmit(at, to, bytes);
+        for Transmit { to, bytes, by_udp, by_connection } in datagrams {
+            if by_connection {
+                self.relayed += 1;
+                self.push(self.now + ms(1), Event::Relayed { from, to, bytes: bytes.clone() });
+            }
+            if by_udp {
+                self.transmit(at, to, bytes);
+            }
+        }
+        for addr in connections {
+            let Some(peer) = self.hosts.get(&addr).map(|host| host.membership.node()) else { continue };
+            if self.cut_off.contains(&at) != self.cut_off.contains(&addr) {
+                continue;
+            }
+            self.push(self.now + ms(1), Event::Connected { peer, at });
+            self.push(self.now + ms(1), Event::Connected { peer: from, at: addr });
         }
         wanted.retain(|_| self.with_exchanges);
         for with in wanted {
@@ -245,8 +285,20 @@ impl Net {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Datagram { from, to, bytes } => {
-                if self.cut_off.contains(&from) == self.cut_off.contains(&to) {
+                let is_blocked = [from, to].iter().any(|end| self.udp_blocked.contains(end));
+                if self.cut_off.contains(&from) == self.cut_off.contains(&to) && !is_blocked {
                     self.deliver(to, bytes);
+                }
+            }
+            Event::Relayed { from, to, bytes } => {
+                let is_cut = self.cut_off.contains(&from.addr) != self.cut_off.contains(&to);
+                if !is_cut && self.hosts.get(&to).is_some_and(|host| host.paused_until.is_none()) {
+                    self.input(to, |membership, now| membership.handle_relayed(now, from, &bytes)).unwrap();
+                }
+            }
+            Event::Connected { peer, at } => {
+                if self.hosts.contains_key(&at) {
+                    self.input(at, |membership, now| membership.report_connected(now, peer));
                 }
             }
             Event::Wake(at) => {

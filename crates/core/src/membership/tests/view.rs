@@ -3,6 +3,7 @@
 use super::net::{addr, card};
 use crate::id::NodeId;
 use crate::membership::{MemberCard, ServiceCard, View};
+use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,17 +21,18 @@ fn holding(i: usize, version: u64, services: &[(&str, &[u32], u32)]) -> MemberCa
 
 #[test]
 fn providers_follow_the_cards() {
-    let mut view = View::new(Arc::new(holding(0, 1, &[("search", &[0, 1], 3)])));
+    let mut view =
+        View::new(Instant::START, Arc::new(holding(0, 1, &[("search", &[0, 1], 3)])), Duration::ZERO);
     let (zero, one) = (NodeId::new(addr(0), 1), NodeId::new(addr(1), 1));
     assert!(view.join(one));
     assert_eq!(view.missing_cards().collect::<Vec<_>>(), [&one]);
-    assert!(view.absorb(Arc::new(holding(1, 1, &[("search", &[1, 2], 3)]))));
+    assert!(view.absorb(Instant::START, Arc::new(holding(1, 1, &[("search", &[1, 2], 3)]))));
     assert_eq!(view.providers("search", 1), [zero, one]);
     assert_eq!(view.providers("search", 2), [one]);
     assert_eq!(view.partitions_total("search"), 3);
 
-    assert!(!view.absorb(Arc::new(holding(1, 1, &[]))), "the same version is not news");
-    assert!(view.absorb(Arc::new(holding(1, 2, &[("search", &[2], 5), ("faces", &[0], 1)]))));
+    assert!(!view.absorb(Instant::START, Arc::new(holding(1, 1, &[]))), "the same version is not news");
+    assert!(view.absorb(Instant::START, Arc::new(holding(1, 2, &[("search", &[2], 5), ("faces", &[0], 1)]))));
     assert_eq!(view.providers("search", 1), [zero]);
     assert_eq!(view.partitions_total("search"), 5);
     assert!(view.leave(&one));
@@ -40,9 +42,9 @@ fn providers_follow_the_cards() {
 
 #[test]
 fn a_card_of_an_unknown_member_is_not_taken() {
-    let mut view = View::new(Arc::new(card(0, 1, 4)));
+    let mut view = View::new(Instant::START, Arc::new(card(0, 1, 4)), Duration::ZERO);
     let before = (view.version(), view.digest());
-    assert!(!view.absorb(Arc::new(card(1, 1, 4))));
+    assert!(!view.absorb(Instant::START, Arc::new(card(1, 1, 4))));
     assert!(!view.leave(&NodeId::new(addr(1), 1)));
     assert!(!view.notice(&NodeId::new(addr(1), 1), 3));
     assert_eq!((view.version(), view.digest()), before);
@@ -50,10 +52,10 @@ fn a_card_of_an_unknown_member_is_not_taken() {
 
 #[test]
 fn a_notice_of_a_newer_card_keeps_the_held_one_in_use() {
-    let mut view = View::new(Arc::new(card(0, 1, 4)));
+    let mut view = View::new(Instant::START, Arc::new(card(0, 1, 4)), Duration::ZERO);
     let one = NodeId::new(addr(1), 1);
     view.join(one);
-    view.absorb(Arc::new(card(1, 1, 4)));
+    view.absorb(Instant::START, Arc::new(card(1, 1, 4)));
     assert!(view.notice(&one, 3));
     assert!(!view.notice(&one, 3), "once is enough");
     assert_eq!(view.missing_cards().len(), 1);
@@ -86,7 +88,7 @@ proptest! {
     #[test]
     fn the_index_matches_a_walk_over_the_cards(history in proptest::collection::vec(changes(), 0..60)) {
         let own = Arc::new(holding(0, 1, &[("a", &[0], 8)]));
-        let mut view = View::new(own.clone());
+        let mut view = View::new(Instant::START, own.clone(), Duration::ZERO);
         let mut model: BTreeMap<NodeId, Option<Arc<MemberCard>>> = BTreeMap::from([(own.node, Some(own.clone()))]);
         let mut highest = BTreeMap::from([("a", 8)]);
         for change in history {
@@ -104,7 +106,7 @@ proptest! {
                     let partitions: Vec<u32> = partitions.into_iter().collect();
                     let name = if service { "a" } else { "b" };
                     let card = Arc::new(holding(i, version, &[(name, &partitions, total)]));
-                    view.absorb(card.clone());
+                    view.absorb(Instant::START, card.clone());
                     if let Some(held) = model.get_mut(&card.node)
                         && held.as_ref().is_none_or(|held| held.version < version)
                     {
@@ -130,10 +132,10 @@ proptest! {
             let expected = if is_provided { highest.get(name).copied().unwrap_or(0) } else { 0 };
             prop_assert_eq!(view.partitions_total(name), expected);
         }
-        let mut rebuilt = View::new(own);
+        let mut rebuilt = View::new(Instant::START, own, Duration::ZERO);
         for (node, card) in model {
             rebuilt.join(node);
-            card.map(|card| rebuilt.absorb(card));
+            card.map(|card| rebuilt.absorb(Instant::START, card));
         }
         prop_assert_eq!(view.digest(), rebuilt.digest());
     }

@@ -3,6 +3,7 @@
 mod calls;
 mod cluster;
 mod determinism;
+mod detours;
 mod faults;
 mod memory;
 mod operators;

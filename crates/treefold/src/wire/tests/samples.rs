@@ -151,6 +151,7 @@ fn status() -> NodeStatus {
         open: OpenWork { calls: 1, streams: 2, stream_bytes: 5, ..OpenWork::default() },
         members: vec![MemberStatus { card: Arc::new(card()), load, load_age_ms: Some(12) }],
         totals: Vec::new(),
+        unreached_by_udp: false,
     }
 }
 
@@ -175,6 +176,11 @@ fn totalled() -> NodeStatus {
         refused: vec![RefusedTotal { node: node(4), claim: AgreedTotal { total: 9, declared: false } }],
     };
     NodeStatus { totals: vec![total], members: Vec::new(), ..status() }
+}
+
+/// A status of a node that UDP does not reach.
+fn unreached() -> NodeStatus {
+    NodeStatus { members: Vec::new(), unreached_by_udp: true, ..status() }
 }
 
 fn operator() -> OperatorStatus {
@@ -287,6 +293,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("cards", Message::Cards(vec![Arc::new(card())])),
         ("cards-declared", Message::Cards(vec![Arc::new(declaring())])),
         ("want-cards", Message::WantCards),
+        ("gossip", Message::Gossip { datagram: vec![0, 3, 1, 4, 1, 5] }),
         ("operator-push", Message::OperatorRequest { id: 9, payload: Some(Bytes::from_static(b"wasm")) }),
         ("operator-list", Message::OperatorRequest { id: 9, payload: None }),
         ("operator-reply", Message::OperatorReply { id: 9, result: Ok(vec![operator()]) }),
@@ -298,6 +305,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("status-request", Message::StatusRequest { id: 8 }),
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
         ("status-totals", Message::Status { id: 8, status: Box::new(totalled()) }),
+        ("status-unreached", Message::Status { id: 8, status: Box::new(unreached()) }),
         ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),
         ("request-announced", Message::Request(Box::new(request_announced))),
     ];

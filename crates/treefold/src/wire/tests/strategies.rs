@@ -322,9 +322,9 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
         agreed,
         refused,
     });
-    (card(), load(), counted, vec(member, 0..3), vec(total, 0..3)).prop_map(
-        |(card, load, (counters, open), members, totals)| {
-            Box::new(NodeStatus { card, load, counters, open, members, totals })
+    (card(), load(), counted, vec(member, 0..3), vec(total, 0..3), any::<bool>()).prop_map(
+        |(card, load, (counters, open), members, totals, unreached_by_udp)| {
+            Box::new(NodeStatus { card, load, counters, open, members, totals, unreached_by_udp })
         },
     )
 }
@@ -391,6 +391,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => any::<u64>().prop_map(|id| Message::CancelRequest { id }),
         1 => vec(card(), 0..4).prop_map(Message::Cards),
         1 => Just(Message::WantCards),
+        1 => vec(any::<u8>(), 0..1_400).prop_map(|datagram| Message::Gossip { datagram }),
         8 => super::stream::message(),
         3 => push().prop_map(|message| Message::Push(Box::new(message))),
         1 => (any::<u64>(), option::of(payload()))
