@@ -39,6 +39,7 @@ const ROOMS: [(&str, usize); 25] = [
     ("bench/down", 6),
     ("bench/", 7),
     ("fuzz", 7),
+    ("fuzz/attacks", 7),
     ("crates/house", 0),
 ];
 

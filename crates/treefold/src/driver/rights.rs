@@ -1,7 +1,8 @@
-//! The rights of a peer, in a cluster whose processes have certificates.
+//! The rights of a peer.
 //!
 //! Every message of a peer passes [`Loop::denied`] before core sees it. A member may send everything that members send each
-//! other: what its clients may do, it has checked itself. Everybody else may do what its certificate says:
+//! other: what its clients may do, it has checked itself. A client may send nothing that only members send. In a cluster
+//! whose processes have certificates, it may do what its certificate says:
 //!
 //! | message | right |
 //! |---|---|
@@ -9,7 +10,7 @@
 //! | opening a stream | `stream`, `feed` or `read`, for its service; with an operator that is sent, also `operate` |
 //! | attaching as a worker | `push`, for its application |
 //! | pushing or listing operators, setting shares | `operate` |
-//! | cards, partials, the start of a network | `join` |
+//! | cards, gossip, partials, the start of a network | `join` |
 //!
 //! All other messages are answers, questions about the cluster's state, or belong to something that was opened with a right,
 //! and core checks that they come from the peer that has it.
@@ -104,9 +105,14 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
         },
         Message::OperatorRequest { .. } => lacks(Right::Operate, None),
         Message::SharesRequest { settings, .. } if !settings.is_empty() => lacks(Right::Operate, None),
-        Message::Cards(_) | Message::Partial(_) => lacks(Right::Join, None),
+        message if is_for_members(message) => lacks(Right::Join, None),
         _ => None,
     }
+}
+
+/// True for messages that only members send.
+fn is_for_members<P>(message: &Message<P>) -> bool {
+    matches!(message, Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_))
 }
 
 fn denial(peer: &Proven, right: Right, service: Option<&Arc<str>>) -> Denial {
@@ -139,8 +145,13 @@ impl Loop {
     /// The right that a peer lacks for a message; `None` if it may send it.
     pub(super) fn denied(&self, link: &Link, message: &mut Message<Bytes>) -> Option<Denial> {
         let session = link.session.borrow();
-        let peer = session.peer.as_ref()?;
-        denied(peer, message)
+        match &session.peer {
+            Some(peer) => denied(peer, message),
+            None if link.peer.is_client() && is_for_members(message) => {
+                Some(Denial { right: Right::Join, service: None, name: link.peer.to_string() })
+            }
+            None => None,
+        }
     }
 
     /// True if the peer may be a member.
