@@ -25,10 +25,13 @@
 //! - Core receives `Connected` before a peer's first message, and `Lost` once, after the peer's last link.
 //! - A panic on this thread ends the node (`Bomb`). The node never continues in a broken state.
 
+mod admission;
 pub(crate) mod asks;
 mod complaints;
 mod connections;
 mod datagrams;
+mod eviction;
+mod holding;
 mod jobs;
 mod joining;
 mod keys;
@@ -51,6 +54,7 @@ use crate::workers::{Slowness, Workers};
 use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
+use eviction::Held;
 use keys::Keyring;
 use launching::LaunchNews;
 use link::{Link, Peers};
@@ -87,6 +91,7 @@ pub(crate) struct Loop {
     armed: Cell<Instant>,
     timer_moved: Notify,
     peers: RefCell<Peers>,
+    held: Held,
     dirty: RefCell<Vec<Rc<Link>>>,
     run_frames: RefCell<RunFrames>,
     flush_wanted: Notify,

@@ -417,6 +417,8 @@ pub(super) struct Rejection {
     pub(super) service: String,
     #[prost(uint64, tag = "6")]
     pub(super) calls_max: u64,
+    #[prost(bool, tag = "7")]
+    pub(super) of_client: bool,
 }
 
 /// A member's card, in `Cards` and `Status`.

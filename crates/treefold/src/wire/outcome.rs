@@ -273,13 +273,16 @@ fn rejection(error: &CallError, limits: &Limits) -> Result<Rejection, WireError>
         }
         CallError::UnknownService { service } => Rejection { error: 2, service: text(service), ..none },
         CallError::TooManyCalls { limit } => Rejection { error: 3, calls_max: *limit as u64, ..none },
+        CallError::TooManyCallsOfClient { limit } => {
+            Rejection { error: 3, calls_max: *limit as u64, of_client: true, ..none }
+        }
         CallError::ShuttingDown => Rejection { error: 4, ..none },
         _ => return Err(WireError::Inexpressible { field: "rejection" }),
     })
 }
 
 fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, WireError> {
-    let Rejection { error, field, given, limit, service, calls_max } = rejection;
+    let Rejection { error, field, given, limit, service, calls_max, of_client } = rejection;
     for text in [&field, &given, &limit, &service] {
         within("rejection", limits.message_bytes_max, text.len())?;
     }
@@ -287,7 +290,12 @@ fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, Wir
         1 => CallError::BadField { field, given, limit },
         2 => CallError::UnknownService { service },
         3 => {
-            CallError::TooManyCalls { limit: usize::try_from(calls_max).map_err(|_| malformed("rejection"))? }
+            let limit = usize::try_from(calls_max).map_err(|_| malformed("rejection"))?;
+            if of_client {
+                CallError::TooManyCallsOfClient { limit }
+            } else {
+                CallError::TooManyCalls { limit }
+            }
         }
         4 => CallError::ShuttingDown,
         _ => return Err(malformed("rejection")),
