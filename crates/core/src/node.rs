@@ -170,6 +170,9 @@ impl<P: Payload> Node<P> {
             }
         }
         self.sweep_queue();
+        if !self.cx.jobs.unwanted.is_empty() {
+            self.cancel_unwanted(now);
+        }
         if self.cx.leaving == Leaving::Draining
             && self.calls.open.is_empty()
             && self.waves.has_no_open_waves()

@@ -55,20 +55,20 @@ use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
 use eviction::Held;
+use jobs::Driven;
 use keys::Keyring;
 use launching::LaunchNews;
 use link::{Link, Peers};
 use meter::Meter;
 use operators::Operators;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use streams::Streams;
 use thread::Control;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::AbortHandle;
 use treefold_core::effect::{Effect, Event, TracePoint};
 use treefold_core::id::{JobId, NodeId};
 use treefold_core::input::Input;
@@ -100,7 +100,9 @@ pub(crate) struct Loop {
     keyring: RefCell<Keyring>,
     registry: Arc<Registry>,
     workers: Workers,
-    futures: RefCell<HashMap<JobId, AbortHandle>>,
+    futures: RefCell<HashMap<JobId, Driven>>,
+    /// Jobs of workers whose results nobody wants.
+    cancelled: RefCell<HashSet<JobId>>,
     slowness: Arc<Slowness>,
     /// Longest cost of an operator that may run on the loop.
     inline_cost_max: std::time::Duration,
@@ -206,6 +208,7 @@ impl Loop {
             Effect::Disconnect { peer } => self.disconnect(peer),
             Effect::Run(job) => self.run_job(job),
             Effect::Abandon { job, replace_worker } => self.abandon_job(job, replace_worker),
+            Effect::Cancel { job } => self.cancel_job(job),
             Effect::Filter(effect) => self.perform_filter(effect),
             Effect::Deliver(event) => self.deliver(event),
             Effect::Trace(point) => self.trace(&point),

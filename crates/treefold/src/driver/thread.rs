@@ -269,6 +269,7 @@ impl Loop {
             ),
             registry,
             futures: RefCell::default(),
+            cancelled: RefCell::default(),
             slowness,
             inline_cost_max,
             meters,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use treefold::foreign::{Foreign, Loaded};
 use treefold::operators::merge::Sum;
-use treefold::operators::Raw;
+use treefold::operators::{Raw, erase_async};
 use treefold::parts::wire::{FaultCode, Hello, Incoming};
 use treefold::{
-    Aggregation, Body, CallError, Client, ClusterOptions, Limits, Node,
-    OperatorError, Partition, Service, Status,
+    Aggregation, AsyncAggregation, Body, CallError, Client, Cluster, ClusterOptions, Limits, Node,
+    OperatorError, Partition, Service, Status, cancelled,
 };
 use treefold_core::call::CallOptions;
 use treefold_core::message::{Message, Request};
@@ -183,6 +183,89 @@ async fn clients_that_do_not_read_hold_a_bounded_sum() {
     }
     assert!((4..8).contains(&closed), "{closed} of 8 were closed; the last one always fits");
     works(&node).await;
+}
+
+/// Computes until nobody waits for it.
+struct Endless;
+
+impl Aggregation for Endless {
+    type Params = ();
+    type Partial = i64;
+
+    fn local(&self, _: &Partition, (): &()) -> Result<i64, OperatorError> {
+        while !cancelled() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(OperatorError::cancelled())
+    }
+
+    fn reduce(&self, a: i64, _: i64, (): &()) -> Result<i64, OperatorError> {
+        Ok(a)
+    }
+}
+
+/// Waits for ever.
+struct Forever;
+
+impl AsyncAggregation for Forever {
+    type Params = ();
+    type Partial = i64;
+
+    async fn local(&self, _: Partition, _: Arc<()>) -> Result<i64, OperatorError> {
+        std::future::pending().await
+    }
+
+    async fn reduce(&self, a: i64, _: i64, _: Arc<()>) -> Result<i64, OperatorError> {
+        Ok(a)
+    }
+}
+
+/// Calls `name` on a cluster of three nodes with one processor each, gives up, and calls again.
+async fn cancelled_call_gives_processors_back(name: &str) {
+    let gate = Arc::<Gate>::default();
+    let cluster = Cluster::embedded(3)
+        .processors(1)
+        .service(move |node| {
+            let own = node as u32;
+            let long = Service::new("long")
+                .aggregation("endless", Endless)
+                .async_aggregation("forever", Forever)
+                // As programs register an operator of which they do not know the type.
+                .operator("forever-pool", erase_async(Forever))
+                .partition(own, ())
+                .total(3);
+            vec![service([own], 3, &gate), long]
+        })
+        .start()
+        .await
+        .unwrap();
+    let client = Client::connect(cluster.nodes()[0].addr()).await.unwrap();
+    for _ in 0..3 {
+        let call = client.call::<i64>(name, &()).deadline(Duration::from_secs(600)).into_future();
+        assert!(tokio::time::timeout(Duration::from_millis(200), call).await.is_err(), "{name} never ends");
+    }
+    let reply = client.call::<Sum>("figures/sum-pool", &()).deadline(PATIENCE).await.unwrap();
+    assert_eq!(reply.value, Some(Sum(total(3))));
+    for node in 0..3 {
+        let node = &cluster.nodes()[node];
+        eventually("no job is left", || async { node.status().await.unwrap().open.jobs_running == 0 }).await;
+        assert_eq!(node.status().await.unwrap().open.jobs_stuck, 0);
+    }
+}
+
+#[tokio::test]
+async fn cancelled_call_ends_blocking_locals_that_ask() {
+    cancelled_call_gives_processors_back("long/endless").await;
+}
+
+#[tokio::test]
+async fn cancelled_call_drops_futures() {
+    cancelled_call_gives_processors_back("long/forever").await;
+}
+
+#[tokio::test]
+async fn cancelled_call_drops_futures_of_operators_that_began_on_a_worker() {
+    cancelled_call_gives_processors_back("long/forever-pool").await;
 }
 
 /// Loads an operator once the gate is open.
