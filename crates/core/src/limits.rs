@@ -113,7 +113,7 @@ impl Limits {
         stream_waves_open_max: 16_384,
         push_window_bytes: 1 << 20,
         early_bytes_max: 64 << 20,
-        operator_bytes_max: 4 << 20,
+        operator_bytes_max: 2 << 20,
         operators_max: 256,
         operators_bytes_max: 64 << 20,
         deadline_max: Duration::from_secs(3_600),
