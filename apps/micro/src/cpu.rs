@@ -5,22 +5,28 @@
 //! clock is read.
 
 use std::time::Duration;
+use treefold_operators::cancelled;
 
 /// Turns between two readings of the clock. A reading is a system call that takes a fraction of a
 /// microsecond, and most of the time should be spent outside of it.
 const TURNS_PER_READING: u32 = 32;
 
-/// Keeps this thread's processor busy until it has spent `duration` of it.
-pub(crate) fn spin(duration: Duration) {
+/// Keeps this thread's processor busy until it has spent `duration` of it, or nobody wants the result any longer. Returns
+/// false in the latter case.
+pub(crate) fn spin(duration: Duration) -> bool {
     if duration.is_zero() {
-        return;
+        return true;
     }
     let from = spent();
     while spent().saturating_sub(from) < duration {
+        if cancelled() {
+            return false;
+        }
         for _ in 0..TURNS_PER_READING {
             std::hint::spin_loop();
         }
     }
+    true
 }
 
 /// The processor time that this thread has spent.

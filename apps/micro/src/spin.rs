@@ -29,12 +29,12 @@ impl Aggregation for Spin {
             },
             None => {}
         }
-        cpu::spin(work.duration(work.local_ms, draw::local_of(partition.id)));
+        spin(work.duration(work.local_ms, draw::local_of(partition.id)))?;
         Ok(Folded::of(partition, work))
     }
 
     fn reduce(&self, mut a: Folded, b: Folded, work: &Work) -> Result<Folded> {
-        cpu::spin(work.duration(work.reduce_ms, draw::reduce_of(a.mark(), b.mark())));
+        spin(work.duration(work.reduce_ms, draw::reduce_of(a.mark(), b.mark())))?;
         a.merge(b)?;
         Ok(a)
     }
@@ -43,6 +43,11 @@ impl Aggregation for Spin {
     fn placement(&self) -> Placement {
         Placement::Pool
     }
+}
+
+/// Spins, unless nobody wants the result any longer.
+fn spin(duration: Duration) -> Result<()> {
+    if cpu::spin(duration) { Ok(()) } else { Err(OperatorError::cancelled()) }
 }
 
 /// The error of a partition that was asked to fail.
@@ -55,6 +60,7 @@ mod tests {
     use super::*;
     use crate::Distribution;
     use std::sync::Arc;
+    use treefold_operators::cancel::Cancellation;
 
     fn partition(id: u32) -> Partition {
         Partition::new("micro".into(), id, 8, Arc::new(()))
@@ -70,6 +76,15 @@ mod tests {
         let local = |id| Spin.local(&partition(id), &work).unwrap();
         let folded = Spin.reduce(local(3), local(4), &work).unwrap();
         assert_eq!((folded.sum, folded.partitions, folded.payload.len()), (7, 2, 300));
+    }
+
+    #[test]
+    fn a_cancelled_local_ends_at_once() {
+        let cancellation = Cancellation::default();
+        cancellation.cancel();
+        let long = Work { local_ms: 3_600_000.0, ..Work::default() };
+        let refused = cancellation.during(|| Spin.local(&partition(0), &long));
+        assert_eq!(refused.unwrap_err().to_string(), OperatorError::cancelled().to_string());
     }
 
     #[test]

@@ -168,6 +168,9 @@ impl Failure {
             Self::Rejected(CallError::TooManyCalls { limit }) => {
                 Described { limit: Some(limit.to_string()), ..plain("too_many_calls") }
             }
+            Self::Rejected(CallError::TooManyCallsOfClient { limit }) => {
+                Described { limit: Some(limit.to_string()), ..plain("too_many_calls_of_client") }
+            }
             Self::Rejected(CallError::ShuttingDown) => plain("shutting_down"),
             Self::Rejected(CallError::Denied { right, service }) => {
                 Described { field: Some(right), given: Some(service), ..plain("denied") }

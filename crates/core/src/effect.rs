@@ -60,6 +60,13 @@ pub enum Effect<P> {
     Deliver(Event<P>),
     /// An entry for the log.
     Trace(TracePoint),
+    /// Nothing waits for this job's result, but it still holds a processor. End it as soon as possible: take it out of a
+    /// queue, drop its future, tell its operator. As soon as it has ended, answer with
+    /// [`crate::input::Input::JobDone`] or [`crate::input::Input::SlicesDone`], as without this effect.
+    Cancel {
+        /// The job.
+        job: JobId,
+    },
 }
 
 /// An action on a stream's filter at this node. The driver must perform the actions on one stream's filter in

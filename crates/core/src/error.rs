@@ -30,6 +30,11 @@ pub enum CallError {
         /// `Limits::calls_open_max`.
         limit: usize,
     },
+    /// The front has given one client as many calls as it may. Other clients still find room.
+    TooManyCallsOfClient {
+        /// The calls that a client may have open there now: as many as are free of `Limits::calls_open_max`.
+        limit: usize,
+    },
     /// The node is shutting down and takes no new calls.
     ShuttingDown,
     /// The sender's certificate does not give it the right.
@@ -57,6 +62,12 @@ impl fmt::Display for CallError {
                 write!(f, "no node in sight provides the service {service:?}")
             }
             Self::TooManyCalls { limit } => write!(f, "the front has its limit of {limit} calls open"),
+            Self::TooManyCallsOfClient { limit } => {
+                write!(
+                    f,
+                    "this client has its part of the front's calls_open_max open; that is {limit} calls now"
+                )
+            }
             Self::ShuttingDown => write!(f, "the node is shutting down"),
             Self::Denied { right, service } => write_denied(f, right, service),
         }

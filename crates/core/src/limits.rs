@@ -24,8 +24,17 @@ pub struct Limits {
     pub chunk_bytes: usize,
     /// Bytes that wait to be written to one peer. Beyond it, the peer counts as lost.
     pub outbox_bytes_max: usize,
+    /// Bytes of frames and payloads that have arrived only in part, over all connections of clients and strangers.
+    /// Members and attached workers, which keep to the credit that they are given, have room for
+    /// `held_bytes_max` besides. Beyond it, the slowest connections are closed, clients' first.
+    pub unfinished_bytes_max: usize,
+    /// Bytes that wait for all clients to read them. Beyond it, the connection of the slowest reader is closed.
+    pub clients_outbox_bytes_max: usize,
     /// Connections to and from peers and clients.
     pub peers_max: usize,
+    /// Connections of `peers_max` that clients leave to members, at most a quarter. When the clients' part is full, the
+    /// connection of an idle client is closed for a new one.
+    pub peers_reserved: usize,
     /// Nodes in one tree.
     pub tree_seats_max: usize,
     /// Partitions of one service.
@@ -85,7 +94,10 @@ impl Limits {
         payload_bytes_max: 64 << 20,
         chunk_bytes: 64 << 10,
         outbox_bytes_max: 256 << 20,
+        unfinished_bytes_max: 128 << 20,
+        clients_outbox_bytes_max: 512 << 20,
         peers_max: 4_096,
+        peers_reserved: 1_024,
         tree_seats_max: crate::tree::TREE_NODES_MAX as usize,
         partitions_max: 1 << 20,
         calls_open_max: 16_384,
@@ -101,7 +113,7 @@ impl Limits {
         stream_waves_open_max: 16_384,
         push_window_bytes: 1 << 20,
         early_bytes_max: 64 << 20,
-        operator_bytes_max: 4 << 20,
+        operator_bytes_max: 2 << 20,
         operators_max: 256,
         operators_bytes_max: 64 << 20,
         deadline_max: Duration::from_secs(3_600),

@@ -32,6 +32,7 @@ use crate::time::Instant;
 use crate::timer::Wake;
 use crate::wave::table::Waves;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use gossip::Gossip;
 
 /// Borrows the tables that a wave may change while the wave is out of its table.
@@ -169,6 +170,9 @@ impl<P: Payload> Node<P> {
             }
         }
         self.sweep_queue();
+        if !self.cx.jobs.unwanted.is_empty() {
+            self.cancel_unwanted(now);
+        }
         if self.cx.leaving == Leaving::Draining
             && self.calls.open.is_empty()
             && self.waves.has_no_open_waves()
@@ -305,6 +309,20 @@ impl<P: Payload> Node<P> {
     /// Each application's share of the node, and what it has used.
     pub fn shares_report(&self, now: Instant) -> SharesReport {
         self.cx.shares_report(now)
+    }
+
+    /// The peers that wait for something here: a call, a push or a stream.
+    pub fn busy_peers(&self) -> BTreeSet<NodeId> {
+        let mut busy: BTreeSet<NodeId> = self.pushes.by_peer.keys().copied().collect();
+        busy.extend(self.calls.requests.keys().filter_map(Requester::peer));
+        busy.extend(self.streams.parents());
+        busy.extend(self.waves.parents());
+        busy
+    }
+
+    /// True if the peer is attached here as a worker that pushes.
+    pub fn has_worker(&self, peer: NodeId) -> bool {
+        self.pushes.by_peer.contains_key(&peer)
     }
 
     /// The members in sight and the partitions that they hold.

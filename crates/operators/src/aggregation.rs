@@ -120,6 +120,9 @@ pub trait Aggregation: Send + Sync + 'static {
 
     /// Computes one partition's partial result.
     ///
+    /// A local that takes long should ask [`cancelled`](crate::cancelled) now and then, and return
+    /// [`OperatorError::cancelled`](crate::OperatorError::cancelled) if the answer is no longer wanted.
+    ///
     /// # Errors
     /// Any error makes this partition missing from the answer, with the error as the reason.
     fn local(&self, partition: &Partition, params: &Self::Params) -> Result<Self::Partial>;

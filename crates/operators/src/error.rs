@@ -47,6 +47,11 @@ impl OperatorError {
         Self(Box::new(Reason { message: message.into(), cause: Some(cause.into()) }))
     }
 
+    /// The error of an operator that found that nobody waits for its result ([`cancelled`](crate::cancelled)).
+    pub fn cancelled() -> Self {
+        Self::new("nobody waits for the result any longer")
+    }
+
     /// Puts a description of the failed operation in front of the message.
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {

@@ -10,6 +10,7 @@
 //! - [`codec`]: bodies and their encodings: MessagePack for every type that serde knows, and raw bytes.
 //! - [`aggregation`]: the traits an author implements, synchronous and asynchronous, and the partition they
 //!   see.
+//! - [`cancel`](mod@cancel): how a blocking operator asks whether its result is still wanted.
 //! - [`error`]: the single error type of operators; any other error converts to it with `?`.
 //! - [`erased`]: the same aggregations as functions of bytes, which is the form that a driver runs.
 //! - [`fold`]: operators without state (sum, min, max, average, count, top-k, concatenate, …). Each is
@@ -26,6 +27,7 @@
 
 pub mod aggregation;
 mod builtin;
+pub mod cancel;
 pub mod codec;
 pub mod erased;
 pub mod error;
@@ -37,6 +39,7 @@ pub mod packet;
 pub mod ready;
 
 pub use aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
+pub use cancel::cancelled;
 pub use codec::{Body, BodyError, Codec, Raw};
 pub use erased::{Operator, Outcome, erase, erase_async};
 pub use error::{OperatorError, Result};

@@ -25,10 +25,13 @@
 //! - Core receives `Connected` before a peer's first message, and `Lost` once, after the peer's last link.
 //! - A panic on this thread ends the node (`Bomb`). The node never continues in a broken state.
 
+mod admission;
 pub(crate) mod asks;
 mod complaints;
 mod connections;
 mod datagrams;
+mod eviction;
+mod holding;
 mod jobs;
 mod joining;
 mod keys;
@@ -52,20 +55,21 @@ use crate::workers::{Slowness, Workers};
 use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
+use eviction::Held;
+use jobs::Driven;
 use keys::Keyring;
 use launching::LaunchNews;
 use link::{Link, Peers};
 use meter::Meter;
 use operators::Operators;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use streams::Streams;
 use thread::Control;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::AbortHandle;
 use treefold_core::effect::{Effect, Event, TracePoint};
 use treefold_core::id::{JobId, NodeId};
 use treefold_core::input::Input;
@@ -88,6 +92,7 @@ pub(crate) struct Loop {
     armed: Cell<Instant>,
     timer_moved: Notify,
     peers: RefCell<Peers>,
+    held: Held,
     dirty: RefCell<Vec<Rc<Link>>>,
     run_frames: RefCell<RunFrames>,
     flush_wanted: Notify,
@@ -96,7 +101,9 @@ pub(crate) struct Loop {
     keyring: RefCell<Keyring>,
     registry: Arc<Registry>,
     workers: Workers,
-    futures: RefCell<HashMap<JobId, AbortHandle>>,
+    futures: RefCell<HashMap<JobId, Driven>>,
+    /// Jobs of workers whose results nobody wants.
+    cancelled: RefCell<HashSet<JobId>>,
     slowness: Arc<Slowness>,
     /// Longest cost of an operator that may run on the loop.
     inline_cost_max: std::time::Duration,
@@ -202,6 +209,7 @@ impl Loop {
             Effect::Disconnect { peer } => self.disconnect(peer),
             Effect::Run(job) => self.run_job(job),
             Effect::Abandon { job, replace_worker } => self.abandon_job(job, replace_worker),
+            Effect::Cancel { job } => self.cancel_job(job),
             Effect::Filter(effect) => self.perform_filter(effect),
             Effect::Deliver(event) => self.deliver(event),
             Effect::Trace(point) => self.trace(&point),

@@ -8,10 +8,12 @@ pub use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
 pub use crate::sockets::resolve;
 
 use crate::client::client_id;
+use crate::group_keys::{GroupKeys, Opened};
 use crate::node::NodeBuilder;
 use crate::transport::{GreetError, dial};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
 /// Waiting without a runtime.
 pub mod park {
@@ -39,6 +41,14 @@ pub enum KnockError {
     Io(io::Error),
     /// The node refuses: another cluster, token or protocol version, or no room.
     Refused(String),
+}
+
+/// The number of datagrams that a process with these keys opens.
+pub fn opened(keys: &[wire::GroupKey], datagrams: &[&[u8]]) -> usize {
+    let now = Instant::now();
+    let Ok(mut known) = GroupKeys::new() else { return 0 };
+    keys.iter().for_each(|&key| _ = known.learn(key, now));
+    datagrams.iter().filter(|datagram| matches!(known.open(datagram, now), Opened::Bytes(_))).count()
 }
 
 /// Dials `addr` and greets it as the node that `builder` describes. The connection closes before this returns.

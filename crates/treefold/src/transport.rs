@@ -124,8 +124,8 @@ pub(crate) enum GreetError {
     Name(NodeId),
     #[error("the process at that address greets with this process's own name; check the address")]
     Echo,
-    #[error("the limit of {peers_max} connections is reached (peers_max)")]
-    Full { peers_max: usize },
+    #[error("the limit of {limit} connections is reached ({name})")]
+    Full { name: &'static str, limit: usize },
 }
 
 impl Identity {
@@ -252,12 +252,12 @@ async fn reach(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetEr
     }
 }
 
-/// Reads the greeting of a process that has connected here, and answers it. Calls `is_full` once the sender
+/// Reads the greeting of a process that has connected here, and answers it. Calls `admit` once the sender
 /// is known.
 pub(crate) async fn welcome(
     stream: TcpStream,
     identity: &Identity,
-    is_full: impl Fn() -> bool,
+    admit: impl Fn(NodeId) -> Result<(), GreetError>,
 ) -> Result<Greeted, GreetError> {
     let (mut read, mut write) = split(stream)?;
     let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
@@ -266,9 +266,7 @@ pub(crate) async fn welcome(
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Dials, &session)?;
         identity.confirm(hello.node).await?;
-        if is_full() {
-            return Err(GreetError::Full { peers_max: identity.limits.peers_max });
-        }
+        admit(hello.node)?;
         identity.greet(&write, Side::Listens, &session).await?;
         Ok((hello, session))
     };
@@ -288,7 +286,7 @@ pub(crate) async fn welcome(
 
 impl GreetError {
     /// The fault to send to the other side; `None` if it is gone or has sent a fault itself.
-    fn as_fault(&self) -> Option<Fault> {
+    pub(crate) fn as_fault(&self) -> Option<Fault> {
         match self {
             Self::Io(_) | Self::Fault(_) | Self::Echo | Self::Tls(_) | Self::OtherKind => None,
             Self::Certificate(refusal) => {
@@ -297,9 +295,9 @@ impl GreetError {
             Self::Plain | Self::Encrypted => Some(Fault::new(FaultCode::Encryption)),
             Self::Name(_) => Some(Fault::new(FaultCode::Name)),
             Self::Wire(error) => Some(error.into()),
-            &Self::Full { peers_max } => Some(Fault {
-                limit: peers_max as u64,
-                field: "peers_max".to_string(),
+            &Self::Full { name, limit } => Some(Fault {
+                limit: limit as u64,
+                field: name.to_string(),
                 ..Fault::new(FaultCode::TooManyPeers)
             }),
         }
@@ -320,6 +318,22 @@ pub(crate) async fn say_farewell(read: ReadEnd, write: &WriteEnd, fault: &Fault,
     };
     // If the other side does not read the fault, the result is the same as that of a plain close.
     let _ = timeout(FAREWELL_TIMEOUT, farewell).await;
+}
+
+/// Sends the reason for closing a connection that another task reads. The connection must stay open until this returns.
+pub(crate) async fn say_last(write: &WriteEnd, fault: &Fault, identity: &Identity) {
+    let mut outbox = Outbox::new(identity.limits.clone());
+    if outbox.push_fault(fault).is_err() {
+        return;
+    }
+    let farewell = async {
+        write.write_all(&mut outbox).await?;
+        write.end()
+    };
+    if timeout(FAREWELL_TIMEOUT, farewell).await.is_ok_and(|said| said.is_ok()) {
+        // Unread bytes would reset the connection at its close, and the reset could overtake the fault.
+        tokio::time::sleep(FAREWELL_TIMEOUT).await;
+    }
 }
 
 async fn read_hello(read: &mut ReadEnd, inbox: &mut Inbox) -> Result<Hello, GreetError> {

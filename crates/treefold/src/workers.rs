@@ -27,6 +27,7 @@ use treefold_core::error::JobError;
 use treefold_core::id::JobId;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::spec::Filtered;
+use treefold_operators::cancel::Cancellation;
 
 /// The factor by which each job is slowed down: an injected fault, shared by loop and workers.
 #[derive(Debug)]
@@ -76,11 +77,20 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Task>,
-    running: HashMap<TaskId, Tally>,
+    running: HashMap<TaskId, Running>,
     idle: usize,
     threads: usize,
     threads_started: usize,
     closed: bool,
+}
+
+impl State {
+    /// Removes a task from the queue. Returns true if it was there.
+    fn remove_queued(&mut self, id: TaskId) -> bool {
+        let before = self.queue.len();
+        self.queue.retain(|task| task.id() != id);
+        self.queue.len() < before
+    }
 }
 
 /// A worker's task.
@@ -170,6 +180,21 @@ pub(crate) enum Finished {
     Loaded { ticket: u64, result: Result<Arc<Sent>, Arc<str>> },
 }
 
+/// A task that a thread executes.
+struct Running {
+    tally: Tally,
+    cancellation: Cancellation,
+}
+
+/// The state of a task that is no longer wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unwanted {
+    /// It was in the queue, and will have no result.
+    Removed,
+    /// It is running and has been told, or has just ended. Its result will come.
+    Told,
+}
+
 /// Whether the thread of a running job is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tally {
@@ -217,7 +242,7 @@ impl Workers {
     pub(crate) fn abandon(&self, id: TaskId, replace: bool) -> bool {
         let mut state = self.shared.lock();
         match state.running.get_mut(&id) {
-            Some(tally) if replace && *tally == Tally::Counted => {
+            Some(Running { tally, .. }) if replace && *tally == Tally::Counted => {
                 *tally = Tally::WrittenOff;
                 state.threads -= 1;
                 if state.queue.len() > state.idle {
@@ -226,12 +251,19 @@ impl Workers {
                 false
             }
             Some(_) => false,
-            None => {
-                let before = state.queue.len();
-                state.queue.retain(|task| task.id() != id);
-                state.queue.len() < before
-            }
+            None => state.remove_queued(id),
         }
+    }
+
+    /// Ends a task whose result nobody wants, as far as possible: removes it from the queue, or tells its operator.
+    pub(crate) fn cancel(&self, id: TaskId) -> Unwanted {
+        let mut state = self.shared.lock();
+        if let Some(running) = state.running.get(&id) {
+            running.cancellation.cancel();
+        } else if state.remove_queued(id) {
+            return Unwanted::Removed;
+        }
+        Unwanted::Told
     }
 
     /// Waits for results and moves them into `into`. For one waiter at a time.
@@ -286,16 +318,16 @@ impl Shared {
     }
 
     fn work(&self) {
-        while let Some(task) = self.next_task() {
+        while let Some((task, cancellation)) = self.next_task() {
             let id = task.id();
             let (started, cpu_before) = (Instant::now(), thread_cpu_time());
-            let finished = task.execute(&self.registry, self.message_bytes_max);
+            let finished = cancellation.during(|| task.execute(&self.registry, self.message_bytes_max));
             let mut cost = thread_cpu_time().saturating_sub(cpu_before);
             if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
                 thread::sleep(delay);
                 cost = cost.mul_f64(self.slowness.factor());
             }
-            let tally = self.lock().running.remove(&id);
+            let tally = self.lock().running.remove(&id).map(|running| running.tally);
             self.report(Done { finished, cost });
             if tally == Some(Tally::WrittenOff) {
                 return;
@@ -303,7 +335,7 @@ impl Shared {
         }
     }
 
-    fn next_task(&self) -> Option<Task> {
+    fn next_task(&self) -> Option<(Task, Cancellation)> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -311,8 +343,10 @@ impl Shared {
                 return None;
             }
             if let Some(task) = state.queue.pop_front() {
-                state.running.insert(task.id(), Tally::Counted);
-                return Some(task);
+                let cancellation = Cancellation::default();
+                let running = Running { tally: Tally::Counted, cancellation: cancellation.clone() };
+                state.running.insert(task.id(), running);
+                return Some((task, cancellation));
             }
             state.idle += 1;
             state = self.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);

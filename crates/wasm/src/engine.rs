@@ -12,6 +12,7 @@ use crate::instance::Exports;
 use crate::limits::Limits;
 use crate::module::Module;
 use crate::sandbox::Bounds;
+use crate::survey::{Objection, survey};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -116,8 +117,19 @@ pub(crate) fn validated(
     if bytes.len() > limits.module_bytes_max {
         return Err(WasmError::ModuleTooLarge { bytes: bytes.len(), bytes_max: limits.module_bytes_max });
     }
+    let reason = |error: wasmtime::Error| clipped(&format!("{error:#}"), REASON_CHARS_MAX);
+    match survey(bytes, limits) {
+        Ok(_) => {}
+        Err(Objection::TooComplex(error)) => return Err(error),
+        // The validator describes it better.
+        Err(Objection::Malformed(error)) => {
+            wasmtime::Module::validate(engine, bytes)
+                .map_err(|error| WasmError::Invalid { reason: reason(error) })?;
+            return Err(WasmError::Invalid { reason: clipped(&error.to_string(), REASON_CHARS_MAX) });
+        }
+    }
     wasmtime::Module::from_binary(engine, bytes).map_err(|error| {
-        let reason = clipped(&format!("{error:#}"), REASON_CHARS_MAX);
+        let reason = reason(error);
         match wasmtime::Module::validate(engine, bytes) {
             Ok(()) => WasmError::Unrunnable { reason },
             Err(_) => WasmError::Invalid { reason },

@@ -20,6 +20,16 @@ pub enum WasmError {
         /// The limit.
         bytes_max: usize,
     },
+    /// The module would take too long to compile, or too much memory.
+    #[error("the module has too much for the compiler: {what} is {found}; allowed: {allowed}")]
+    TooComplex {
+        /// The limit or the figure.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+        /// The largest allowed value.
+        allowed: u64,
+    },
     /// The bytes are not WebAssembly, are invalid, or use a proposal that is not allowed here.
     #[error("not a valid WebAssembly module: {reason}")]
     Invalid {

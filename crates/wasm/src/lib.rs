@@ -61,6 +61,7 @@ pub mod module;
 pub mod modules;
 pub mod reduce;
 mod sandbox;
+mod survey;
 
 pub use abi::{ABI_VERSION, Kind};
 pub use engine::Engine;

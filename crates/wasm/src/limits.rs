@@ -10,8 +10,19 @@ pub const PAGE_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of a module as sent. The time to compile it grows in proportion.
+    /// Bytes of a module as sent, with its data and names.
     pub module_bytes_max: usize,
+    /// Bytes of all functions' bodies. The time to compile a module grows in proportion.
+    pub code_bytes_max: usize,
+    /// Number of functions with a body.
+    pub functions_max: u32,
+    /// Bytes of one function's body. The memory to compile a module grows in proportion.
+    pub function_bytes_max: usize,
+    /// Parameters and locals of one function.
+    pub variables_max: u32,
+    /// The sum over functions of *b* · (*b* + 4*v*), with *b* blocks and branches and *v* parameters and locals. The compiler
+    /// looks at each variable where two paths meet.
+    pub flow_max: u64,
     /// Bytes of memory of one instance, in whole pages of 64 KiB.
     pub memory_bytes_max: usize,
     /// Bytes of memory of all guests together.
@@ -53,7 +64,12 @@ pub struct Limits {
 impl Limits {
     /// The default limits of a node.
     pub const DEFAULT: Self = Self {
-        module_bytes_max: 4 << 20,
+        module_bytes_max: 2 << 20,
+        code_bytes_max: 3 << 19,
+        functions_max: 8_192,
+        function_bytes_max: 64 << 10,
+        variables_max: 1_024,
+        flow_max: 48_000_000,
         memory_bytes_max: 64 << 20,
         guests_memory_bytes_max: 1 << 30,
         table_elements_max: 10_000,

@@ -6,6 +6,7 @@
 //! Invariant: only processes that a cluster has started are ended, and no node outlives this program.
 
 use crate::finding::Setback;
+use crate::keys::Keys;
 use crate::lab::Lab;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use treefold::operators::merge::Sum;
-use treefold::{Client, ClusterOptions, NodeId, NodeStatus, Status, Token};
+use treefold::{Client, ClusterOptions, Credentials, NodeId, NodeStatus, Status, Token};
 
 /// Limit on connects, reads and writes of attackers.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,6 +42,7 @@ const PORT_TRIES: usize = 50;
 pub(crate) const ANY_PORT: &str = "127.0.0.1:0";
 const TOKEN_VARIABLE: &str = "TREEFOLD_TOKEN";
 const TOKEN_FILE_VARIABLE: &str = "TREEFOLD_TOKEN_FILE";
+const KEYS_VARIABLE: &str = "TREEFOLD_KEYS";
 
 /// The node processes of one attack.
 pub(crate) struct Cluster<'a> {
@@ -49,6 +51,8 @@ pub(crate) struct Cluster<'a> {
     pub(crate) directory: TempDir,
     pub(crate) name: String,
     pub(crate) token: Option<String>,
+    /// The files of a legitimate node and of a legitimate client, in a cluster with certificates.
+    keys: Option<[PathBuf; 2]>,
     /// Arguments of every node.
     words: Vec<String>,
     pub(crate) nodes: Vec<NodeProcess>,
@@ -132,6 +136,18 @@ impl<'a> Cluster<'a> {
         Self::start_told(lab, nodes, Some(random_token()?), &[])
     }
 
+    /// Starts nodes with certificates.
+    pub(crate) fn start_with_keys(lab: &'a Lab, nodes: usize) -> Result<(Self, Keys), Setback> {
+        let mut cluster = Self::empty(lab, nodes, None)?;
+        let keys = Keys::new(cluster.directory.path(), &cluster.name)?;
+        cluster.keys = Some([keys.of_node()?, keys.of_client()?]);
+        for _ in 0..nodes {
+            cluster.add(&["--listen", ANY_PORT])?;
+        }
+        cluster.ready()?;
+        Ok((cluster, keys))
+    }
+
     /// Starts nodes that all get the same further arguments, and shows that legitimate calls are full.
     pub(crate) fn start_told(
         lab: &'a Lab,
@@ -152,7 +168,7 @@ impl<'a> Cluster<'a> {
     pub(crate) fn empty(lab: &'a Lab, partitions: usize, token: Option<String>) -> Result<Self, Setback> {
         let directory = tempfile::tempdir().map_err(Setback::doing("make a directory"))?;
         let name = format!("attacked-{}", std::process::id());
-        Ok(Self { lab, directory, name, token, words: Vec::new(), nodes: Vec::new(), partitions })
+        Ok(Self { lab, directory, name, token, keys: None, words: Vec::new(), nodes: Vec::new(), partitions })
     }
 
     /// Starts the next node, which joins the first.
@@ -194,9 +210,11 @@ impl<'a> Cluster<'a> {
     fn command(&self, token: Option<&str>, words: &[String]) -> Command {
         let mut command = Command::new(&self.lab.treefold);
         command.arg("node").args(["--cluster", &self.name]).args(words).stdin(Stdio::null());
-        command.env_remove(TOKEN_VARIABLE).env_remove(TOKEN_FILE_VARIABLE);
-        if let Some(token) = token {
-            command.env(TOKEN_VARIABLE, token);
+        command.env_remove(TOKEN_VARIABLE).env_remove(TOKEN_FILE_VARIABLE).env_remove(KEYS_VARIABLE);
+        match (token, &self.keys) {
+            (Some(token), _) => _ = command.env(TOKEN_VARIABLE, token),
+            (None, Some([node, _])) => _ = command.env(KEYS_VARIABLE, node),
+            (None, None) => {}
         }
         die_with_parent(&mut command);
         command
@@ -210,28 +228,21 @@ impl<'a> Cluster<'a> {
         within: Duration,
     ) -> Result<Ended, Setback> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        let mut command = self.command(token, &words);
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(Setback::doing("start a node"))?;
-        let end_at = Instant::now() + within;
-        let code = loop {
-            match child.try_wait().map_err(Setback::doing("wait for a node"))? {
-                Some(status) => break status.code(),
-                None if Instant::now() >= end_at => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    break None;
-                }
-                None => thread::sleep(LOOK_INTERVAL),
-            }
-        };
-        let mut stderr = String::new();
-        if let Some(mut pipe) = child.stderr.take() {
-            pipe.read_to_string(&mut stderr).map_err(Setback::doing("read a node's errors"))?;
-        }
-        Ok(Ended { code, stderr })
+        end_within(self.command(token, &words), within)
     }
 
+    /// As [`run_briefly`](Self::run_briefly), with any keys.
+    pub(crate) fn run_with_keys(
+        &self,
+        keys: &Path,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Ended, Setback> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let mut command = self.command(None, &words);
+        command.env(KEYS_VARIABLE, keys);
+        end_within(command, within)
+    }
     /// Runs a node that must refuse its arguments.
     pub(crate) fn refused(&self, words: &[&str]) -> Result<Ended, Setback> {
         self.run_briefly(None, words, REFUSAL_TIMEOUT)
@@ -272,7 +283,13 @@ impl<'a> Cluster<'a> {
     }
 
     pub(crate) fn options(&self) -> ClusterOptions {
-        ClusterOptions::new(&self.name).token(self.token.clone().and_then(Token::new))
+        let options = ClusterOptions::new(&self.name).token(self.token.clone().and_then(Token::new));
+        match &self.keys {
+            Some([_, client]) => {
+                options.credentials(Credentials::load(client).expect("invariant: this file was issued"))
+            }
+            None => options,
+        }
     }
 
     /// A legitimate client of the node at `at`.
@@ -445,6 +462,29 @@ fn die_with_parent(command: &mut Command) {
     };
     // SAFETY: the closure allocates nothing and takes no lock, as required between fork and exec.
     unsafe { command.pre_exec(tie) };
+}
+
+/// Runs a command that is ended after `within`, unless it ends before.
+fn end_within(mut command: Command, within: Duration) -> Result<Ended, Setback> {
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(Setback::doing("start a node"))?;
+    let end_at = Instant::now() + within;
+    let code = loop {
+        match child.try_wait().map_err(Setback::doing("wait for a node"))? {
+            Some(status) => break status.code(),
+            None if Instant::now() >= end_at => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => thread::sleep(LOOK_INTERVAL),
+        }
+    };
+    let mut stderr = String::new();
+    if let Some(mut pipe) = child.stderr.take() {
+        pipe.read_to_string(&mut stderr).map_err(Setback::doing("read a node's errors"))?;
+    }
+    Ok(Ended { code, stderr })
 }
 
 /// A token that nobody can guess.

@@ -20,6 +20,7 @@ mod attack;
 mod cluster;
 mod finding;
 mod forge;
+mod keys;
 mod lab;
 mod meter;
 mod relay;

@@ -2,18 +2,22 @@
 
 use crate::wire::connect;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConnection, Resumption};
+use rustls::client::{ClientConnection, Resumption, WantsClientCert};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, ServerConnection};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme, StreamOwned};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, ServerConfig, SignatureScheme, StreamOwned,
+};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
+use treefold_certificates::KeyFile;
 
 const PROTOCOL: &[u8] = b"treefold";
+const PROTOCOL_OF_CERTIFICATES: &[u8] = b"treefold-certificates";
 const SECRET_LABEL: &[u8] = b"EXPORTER-treefold-greeting";
 
 /// A session's secret, to which a greeting is bound.
@@ -21,18 +25,43 @@ pub(crate) type Secret = [u8; 32];
 pub(crate) type Dialled = StreamOwned<ClientConnection, TcpStream>;
 pub(crate) type Accepted = StreamOwned<ServerConnection, TcpStream>;
 
-/// Makes a session with the process at an address.
+/// Makes a session with the process at an address, in a cluster with a token.
 pub(crate) fn dial(addr: SocketAddr, patience: Duration) -> io::Result<(Dialled, Secret)> {
-    let provider = Arc::new(default_provider());
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let config = client_builder(Anybody { has_raw_key: true })?.with_no_client_auth();
+    dial_with(addr, patience, config, PROTOCOL)
+}
+
+/// Makes a session with the process at an address, in a cluster with certificates. Shows those of the keys, or none.
+pub(crate) fn dial_certified(
+    addr: SocketAddr,
+    patience: Duration,
+    keys: Option<&KeyFile>,
+) -> io::Result<(Dialled, Secret)> {
+    let builder = client_builder(Anybody { has_raw_key: false })?;
+    let config = match keys {
+        Some(keys) => builder.with_client_auth_cert(keys.chain.clone(), keys.key.clone_key()),
+        None => Ok(builder.with_no_client_auth()),
+    };
+    dial_with(addr, patience, config.map_err(io::Error::other)?, PROTOCOL_OF_CERTIFICATES)
+}
+
+fn client_builder(anybody: Anybody) -> io::Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
+    Ok(ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(anybody)))
+}
+
+fn dial_with(
+    addr: SocketAddr,
+    patience: Duration,
+    mut config: ClientConfig,
+    protocol: &[u8],
+) -> io::Result<(Dialled, Secret)> {
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     let name = ServerName::try_from("treefold").expect("invariant: a plain word is a DNS name");
     let session = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(session, connect(addr, patience)?);
@@ -68,9 +97,11 @@ pub(crate) fn accept(stream: TcpStream, patience: Duration) -> io::Result<Accept
     Ok(stream)
 }
 
-/// Accepts any key of the other side.
+/// Accepts any key, or any certificate, of the other side.
 #[derive(Debug)]
-struct Anybody;
+struct Anybody {
+    has_raw_key: bool,
+}
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(
@@ -107,6 +138,6 @@ impl ServerCertVerifier for Anybody {
     }
 
     fn requires_raw_public_keys(&self) -> bool {
-        true
+        self.has_raw_key
     }
 }

@@ -179,7 +179,9 @@ impl Caller {
                 let coverage = reply.coverage();
                 Ok((reply.value.map_or(Ending::Insufficient, Ending::Answered), coverage))
             }
-            Err(Error::Rejected(CallError::TooManyCalls { .. })) => Ok((Ending::Refused, 0.0)),
+            Err(Error::Rejected(CallError::TooManyCalls { .. } | CallError::TooManyCallsOfClient { .. })) => {
+                Ok((Ending::Refused, 0.0))
+            }
             Err(Error::FrontSilent { .. }) => Ok((Ending::Silent, 0.0)),
             Err(error) => Err(failure_of(error)),
         }

@@ -56,6 +56,16 @@ pub(crate) enum Requester {
     Peer(NodeId, u64),
 }
 
+impl Requester {
+    /// The client, if it is one.
+    pub(crate) fn peer(&self) -> Option<NodeId> {
+        match self {
+            Self::Local(_) => None,
+            Self::Peer(peer, _) => Some(*peer),
+        }
+    }
+}
+
 /// A call in the front's table.
 ///
 /// Thirteen fields, because they hold a call from its start to its outcome: the requester and the request,
@@ -116,7 +126,7 @@ impl<P: Payload> Calls<P> {
     ) {
         let checked = self
             .check_requester(&requester)
-            .and_then(|()| self.check_call(desk.cx, &name, &params, &options));
+            .and_then(|()| self.check_call(desk.cx, requester, &name, &params, &options));
         let asked = match checked {
             Ok(asked) => asked,
             Err(error) => {
@@ -129,7 +139,7 @@ impl<P: Payload> Calls<P> {
         let wave = WaveId { origin: desk.cx.me.generation, sequence: self.started };
         // A sliced call has a wave for each slice, numbered from the call's number.
         self.started += u64::from(options.slices - 1);
-        self.waves += options.slices as usize;
+        self.waves.begin(requester, options.slices);
         let mut call = OpenCall {
             requester,
             total_is_guess: options.partitions.is_none() && !desk.cx.is_total_declared(service_of(&name)),
@@ -177,6 +187,7 @@ impl<P: Payload> Calls<P> {
     fn check_call(
         &self,
         cx: &Context<P>,
+        requester: Requester,
         name: &str,
         params: &P,
         options: &CallOptions,
@@ -186,9 +197,7 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::ShuttingDown);
         }
         plan::check_options(options, limits)?;
-        if self.waves + options.slices as usize > limits.calls_open_max {
-            return Err(CallError::TooManyCalls { limit: limits.calls_open_max });
-        }
+        self.waves.check(requester, options.slices, limits.calls_open_max)?;
         cx.check_slices(name, options.slices)?;
         if params.len() > limits.payload_bytes_max {
             return Err(CallError::bad_field("params", params.len(), limits.payload_bytes_max));
@@ -351,7 +360,7 @@ impl<P: Payload> Calls<P> {
     ) {
         let Gained { contributed, missing, value, report } = gained;
         self.requests.remove(&call.requester);
-        self.waves -= call.options.slices as usize;
+        self.waves.end(call.requester, call.options.slices);
         let lost = call.asked.len() - contributed.len();
         let status = match lost {
             0 => Status::Full,
@@ -377,7 +386,7 @@ impl<P: Payload> Calls<P> {
         let mut slices = 1;
         if let Some(mut call) = self.open.remove(&wave) {
             slices = call.options.slices;
-            self.waves -= slices as usize;
+            self.waves.end(requester, slices);
             desk.cx.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
             desk.cx.loads.replicas.cancelled(core::mem::take(&mut call.placed));
         }

@@ -26,6 +26,7 @@ use crate::wave::contributors::PairNumber;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// The work of a job, and the owner of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,9 @@ pub(crate) struct Jobs {
     pub(crate) started: u64,
     pub(crate) epochs: u64,
     pub(crate) stuck: usize,
+    /// Jobs of waves that have ended. The driver is told to end them before the next input, except for locals of which
+    /// other waves still want slices.
+    pub(crate) unwanted: Vec<JobId>,
     /// The number of filter runs started.
     pub(crate) runs_started: u64,
     /// Runs that were abandoned and have not ended.
@@ -162,8 +166,8 @@ impl<P: Payload> Wave<P> {
             _ => place != Place::Inline,
         };
         self.tale.timing.first_job_at.get_or_insert(now);
-        if place == Place::Async {
-            self.locals.futures.push(id);
+        if place != Place::Inline {
+            self.locals.handed_out.push(id);
         }
         self.locals.inline += u32::from(place == Place::Inline);
         let cost = cx.loads.costs.of(kind);
@@ -243,14 +247,23 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Abandons the wave's jobs: nothing waits for them any longer.
+    /// Abandons the wave's jobs: nothing waits for them any longer. Futures are dropped at once. Other jobs are told so
+    /// ([`Jobs::unwanted`]).
     pub(crate) fn forget_jobs(&mut self, cx: &mut Context<P>) {
         self.locals.inline = 0;
         let chains = self.pushed.iter().flat_map(|pushed| pushed.chains.values());
         let chained = chains.filter(|chain| chain.is_folding()).count();
         cx.queue.note_stale(self.parts.open_folds() + chained);
         self.locals.epoch = cx.next_jobs_epoch();
-        for id in core::mem::take(&mut self.locals.futures) {
+        for id in core::mem::take(&mut self.locals.handed_out) {
+            match cx.jobs.open.get(&id).map(|job| job.place) {
+                Some(Place::Async) => {}
+                Some(_) => {
+                    cx.jobs.unwanted.push(id);
+                    continue;
+                }
+                None => continue,
+            }
             if let Some(mut job) = cx.jobs.open.remove(&id) {
                 cx.timers.rearm(&mut job.armed, None, Wake::Job(id));
                 cx.vacate(&job);

@@ -10,6 +10,7 @@ mod hedge;
 pub(crate) mod jobs;
 mod plan;
 mod provider;
+pub(crate) mod quota;
 pub(crate) mod repair;
 pub(crate) mod slices;
 pub(crate) mod table;

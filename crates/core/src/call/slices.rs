@@ -141,6 +141,11 @@ impl<P: Payload> Waves<P> {
         Some(())
     }
 
+    /// True if an open wave waits for the slices of a local.
+    pub(crate) fn wants_slices(&self, key: LocalKey) -> bool {
+        self.sliced.get(&key).is_some_and(|local| !self.waves_wanting(key, local.of).is_empty())
+    }
+
     /// Open waves of the call that do not have their slice of the partition yet.
     fn waves_wanting(&self, (first, partition): LocalKey, of: u32) -> Vec<Tag> {
         let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };

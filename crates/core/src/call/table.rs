@@ -1,6 +1,7 @@
 //! The calls of which this node is the front.
 
 use super::caller::{OpenCall, Requester};
+use super::quota::OpenWaves;
 use crate::id::WaveId;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
@@ -9,8 +10,8 @@ use alloc::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct Calls<P> {
     pub(crate) open: BTreeMap<WaveId, OpenCall<P>>,
-    /// The number of waves: one for each open call, or one for each slice of a sliced call.
-    pub(crate) waves: usize,
+    /// The number of waves.
+    pub(crate) waves: OpenWaves,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     /// Calls and slices of calls since the node's start.
     pub(crate) started: u64,
@@ -20,6 +21,12 @@ pub(crate) struct Calls<P> {
 
 impl<P> Default for Calls<P> {
     fn default() -> Self {
-        Self { open: BTreeMap::new(), waves: 0, requests: BTreeMap::new(), started: 0, news_asked_at: None }
+        Self {
+            open: BTreeMap::new(),
+            waves: OpenWaves::default(),
+            requests: BTreeMap::new(),
+            started: 0,
+            news_asked_at: None,
+        }
     }
 }

@@ -52,7 +52,7 @@ impl<P: Payload> Node<P> {
     /// The sizes of further tables at this moment.
     pub fn table_sizes(&self) -> TableSizes {
         TableSizes {
-            call_waves: self.calls.waves,
+            call_waves: self.calls.waves.all(),
             sliced_locals: self.waves.sliced.len(),
             locals_queued: self.cx.queue.locals(),
             folds_queued: self.cx.queue.folds(),

@@ -42,6 +42,14 @@ pub(crate) enum Parent {
 }
 
 impl Parent {
+    /// The parent, if it is another node or a client.
+    pub(crate) fn node(self) -> Option<NodeId> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Top => None,
+        }
+    }
+
     /// True when this node is the parent.
     pub(crate) fn is(self, node: NodeId) -> bool {
         self == Self::Node(node)

@@ -66,9 +66,7 @@ impl<P: Payload> Streams<P> {
         if cx.is_leaving() {
             return Err(StreamError::ShuttingDown);
         }
-        if self.states.len() >= limits.streams_open_max {
-            return Err(StreamError::Full { limit: "streams_open_max".into() });
-        }
+        self.check_room(cx.me.generation, limits.streams_open_max)?;
         let index = cx.sight.view().service(&spec.service);
         let Some(index) = index else {
             return Err(StreamError::UnknownService { service: Arc::clone(&spec.service) });

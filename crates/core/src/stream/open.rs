@@ -58,10 +58,8 @@ impl<P: Payload> Streams<P> {
             Some(StreamError::bad_field("open.tree.node", error.node, "each node once"))
         } else if cx.is_leaving() {
             Some(StreamError::ShuttingDown)
-        } else if self.states.len() >= cx.config.limits.streams_open_max {
-            Some(StreamError::Full { limit: "streams_open_max".into() })
         } else {
-            None
+            self.check_room(open.stream.origin, cx.config.limits.streams_open_max).err()
         };
         if let Some(reason) = refusal {
             return cx.send_stream(from, StreamMessage::Close { stream: open.stream, reason });

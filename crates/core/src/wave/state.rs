@@ -79,8 +79,8 @@ pub(crate) struct Locals {
     pub(crate) open: PartitionSet,
     /// When replicas are asked for the partitions of `own` that are still open then.
     pub(crate) hedge_at: Option<Instant>,
-    /// Futures to drop when the wave ends.
-    pub(crate) futures: SmallVec<[JobId; 2]>,
+    /// Jobs to end when the wave ends.
+    pub(crate) handed_out: SmallVec<[JobId; 2]>,
     /// Increases whenever the wave abandons its jobs, so that their late results are recognised.
     pub(crate) epoch: u64,
     /// Inline jobs that were handed out. They come back before any other input.

@@ -2,7 +2,7 @@
 
 use crate::call::slices::{LocalKey, SlicedLocal};
 use crate::config::NodeConfig;
-use crate::id::Tag;
+use crate::id::{NodeId, Tag};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::push::table::Pushes;
@@ -41,6 +41,13 @@ impl<P: Payload> Waves<P> {
             hedge_budget: RetryBudget::of_hedges(config.tuning.hedge_share),
             ended: Vec::new(),
         }
+    }
+}
+
+impl<P> Waves<P> {
+    /// The nodes and clients that wait for the answers of open waves.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.open.values().filter_map(|wave| wave.seat.parent.node())
     }
 }
 

@@ -166,7 +166,7 @@ impl World {
             Effect::Deliver(Event::Endpoint { stream, endpoint, event }) => {
                 self.tell_endpoint(at, stream, endpoint, event, inline);
             }
-            Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
+            Effect::Abandon { .. } | Effect::Cancel { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }
     }
 

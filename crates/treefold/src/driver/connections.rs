@@ -100,7 +100,8 @@ impl Loop {
             Some(Route::Up(_)) | None => None,
         };
         let outbox = waiting.unwrap_or_else(|| self.empty_outbox());
-        let link = Link::new(peer, end, session, write, outbox);
+        let link = Link::new(peer, end, session, write, outbox, &self.held);
+        link.heard_at.set(self.now());
         peers.links += 1;
         let is_first = match peers.routes.get_mut(&peer) {
             Some(Route::Up(links)) => {
@@ -174,7 +175,7 @@ impl Loop {
     }
 
     async fn welcome(self: &Rc<Self>, stream: TcpStream, from: SocketAddr) {
-        match transport::welcome(stream, &self.identity, || self.is_full()).await {
+        match transport::welcome(stream, &self.identity, |peer| self.admit(peer)).await {
             Ok(greeted) => self.adopt(greeted, End::Welcomed),
             // Connections that close without a greeting, such as health checks and port scans, are not worth
             // a warning.

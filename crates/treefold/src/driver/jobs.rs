@@ -3,13 +3,29 @@
 
 use super::{Done, Loop};
 use crate::job::{Guarded, Yielded, execute};
-use crate::workers::{Finished, Task, TaskId};
+use crate::workers::{Finished, Task, TaskId, Unwanted};
 use bytes::Bytes;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
 use treefold_core::effect::{Job, Place};
+use treefold_core::error::JobError;
 use treefold_core::id::JobId;
 use treefold_core::input::Input;
+
+/// An operator's future that the loop drives.
+pub(super) struct Driven {
+    task: AbortHandle,
+    started: Instant,
+}
+
+impl Driven {
+    /// Drops the future. Returns its cost until now.
+    fn abort(&self) -> Duration {
+        self.task.abort();
+        self.started.elapsed()
+    }
+}
 
 impl Loop {
     pub(super) fn run_job(self: &Rc<Self>, job: Job<Bytes>) {
@@ -51,16 +67,38 @@ impl Loop {
             this.futures.borrow_mut().remove(&id);
             this.job_done(id, result, started.elapsed());
         });
-        self.futures.borrow_mut().insert(id, task.abort_handle());
+        let future = Driven { task: task.abort_handle(), started };
+        self.futures.borrow_mut().insert(id, future);
     }
 
-    pub(super) fn abandon_job(&self, id: JobId, replace_worker: bool) {
-        match self.futures.borrow_mut().remove(&id) {
-            Some(future) => future.abort(),
+    pub(super) fn abandon_job(self: &Rc<Self>, id: JobId, replace_worker: bool) {
+        let future = self.futures.borrow_mut().remove(&id);
+        match future {
+            // Core has handed this job to a worker, which returned a future. Core still waits for its end.
+            Some(future) if replace_worker => self.end_cancelled(id, future.abort()),
+            Some(future) => {
+                future.abort();
+            }
             None => {
                 self.workers.abandon(TaskId::Job(id), replace_worker);
             }
         }
+    }
+
+    /// Ends a job whose result nobody wants, or tells its operator.
+    pub(super) fn cancel_job(self: &Rc<Self>, id: JobId) {
+        let future = self.futures.borrow_mut().remove(&id);
+        if let Some(future) = future {
+            return self.end_cancelled(id, future.abort());
+        }
+        match self.workers.cancel(TaskId::Job(id)) {
+            Unwanted::Removed => self.end_cancelled(id, Duration::ZERO),
+            Unwanted::Told => _ = self.cancelled.borrow_mut().insert(id),
+        }
+    }
+
+    fn end_cancelled(self: &Rc<Self>, id: JobId, cost: Duration) {
+        self.job_done(id, Err(JobError::Failed("cancelled".into())), cost);
     }
 
     /// The task that collects the results of workers.
@@ -70,8 +108,16 @@ impl Loop {
             self.workers.finished(&mut finished).await;
             for Done { finished, cost } in finished.drain(..) {
                 match finished {
-                    Finished::Job(job, Yielded::Ready(result)) => self.job_done(job, result, cost),
+                    // A future that nobody waits for is dropped before it begins.
+                    Finished::Job(job, Yielded::Later(_)) if self.cancelled.borrow_mut().remove(&job) => {
+                        self.end_cancelled(job, cost);
+                    }
+                    Finished::Job(job, Yielded::Ready(result)) => {
+                        self.cancelled.borrow_mut().remove(&job);
+                        self.job_done(job, result, cost);
+                    }
                     Finished::Job(job, Yielded::Slices(result)) => {
+                        self.cancelled.borrow_mut().remove(&job);
                         self.feed(Input::SlicesDone { job, result, cost: cost.into() });
                     }
                     Finished::Job(job, Yielded::Later(future)) => self.drive(job, future, Instant::now()),

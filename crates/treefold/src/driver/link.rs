@@ -6,6 +6,8 @@
 //! sees one loss. A node never dials a peer to which it has a link. A *second* link dialled by the same side
 //! therefore means that this side has given up the first.
 
+use super::eviction::Held;
+use super::holding::{Holding, Progress};
 use crate::channel::WriteEnd;
 use crate::transport::Session;
 use crate::wire::Outbox;
@@ -15,6 +17,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::task::AbortHandle;
 use treefold_core::id::NodeId;
+use treefold_core::time::Instant;
 
 /// One connection as the loop writes to it. Its reader is a separate task.
 pub(crate) struct Link {
@@ -31,11 +34,24 @@ pub(crate) struct Link {
     pub(crate) blocked: Cell<bool>,
     /// False after the link was closed. A reader in the middle of its input then stops.
     pub(crate) open: Cell<bool>,
+    /// Bytes that have arrived of incomplete frames.
+    pub(crate) arriving: Holding,
+    /// Bytes that wait for a client to read them.
+    pub(crate) waiting: Holding,
+    /// When a client's bytes arrived last.
+    pub(crate) heard_at: Cell<Instant>,
     tasks: RefCell<Vec<AbortHandle>>,
 }
 
 impl Link {
-    pub(crate) fn new(peer: NodeId, end: End, session: Session, write: WriteEnd, outbox: Outbox) -> Rc<Self> {
+    pub(crate) fn new(
+        peer: NodeId,
+        end: End,
+        session: Session,
+        write: WriteEnd,
+        outbox: Outbox,
+        held: &Held,
+    ) -> Rc<Self> {
         Rc::new(Self {
             peer,
             end,
@@ -45,6 +61,9 @@ impl Link {
             dirty: Cell::new(false),
             blocked: Cell::new(false),
             open: Cell::new(true),
+            arriving: Holding::new(&held.arriving, Progress::Grows),
+            waiting: Holding::new(&held.waiting, Progress::Shrinks),
+            heard_at: Cell::default(),
             tasks: RefCell::default(),
         })
     }
@@ -59,6 +78,8 @@ impl Link {
     /// Ends the link's tasks. The socket closes when the last of them drops it.
     pub(crate) fn close(&self) {
         self.open.set(false);
+        self.arriving.clear();
+        self.waiting.clear();
         self.tasks.borrow_mut().drain(..).for_each(|task| task.abort());
     }
 }

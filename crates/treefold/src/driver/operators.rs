@@ -25,6 +25,10 @@ use treefold_core::stream::{OperatorId, StreamId, StreamSpec};
 /// of many operators occupies one worker instead of all. Further ones are refused until one is finished.
 const LOADS_OPEN_MAX: usize = 16;
 
+/// The most operators of clients among them. Making the most expensive operator takes seconds, so a client's answer comes within
+/// the time that it waits for it, and an operator that a stream's node has fetched finds room.
+const CLIENT_LOADS_MAX: usize = 2;
+
 /// The answer to a request about operators: the operators that are kept, or why one was not kept.
 pub(crate) type OperatorAnswer = Result<Vec<OperatorStatus>, Arc<str>>;
 
@@ -59,6 +63,27 @@ impl Operators {
     fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
+    }
+
+    /// Why a client's operator is not loaded now.
+    fn refuses_client(&self, client: NodeId) -> Option<String> {
+        let mut askers = self.askers();
+        if askers.any(|asker| asker == client) {
+            return Some(
+                "the node is loading another operator of this client; wait for its answer".to_owned(),
+            );
+        }
+        (self.askers().count() >= CLIENT_LOADS_MAX).then(|| {
+            format!("the node is loading {CLIENT_LOADS_MAX} operators of other clients; try again later")
+        })
+    }
+
+    /// The clients that wait for an answer.
+    pub(super) fn askers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.loading.values().filter_map(|asker| match asker {
+            Asker::Peer(peer, _) => Some(*peer),
+            Asker::Core(_) | Asker::User(_) => None,
+        })
     }
 
     /// The operator that a filter's name refers to; `None` if the name is not that of a sent operator.
@@ -146,6 +171,10 @@ impl Loop {
             ))
         } else if operators.loading.len() >= LOADS_OPEN_MAX {
             Some(format!("the node is loading {LOADS_OPEN_MAX} other operators; try again later"))
+        } else if let Asker::Peer(peer, _) = asker
+            && let Some(problem) = operators.refuses_client(peer)
+        {
+            Some(problem)
         } else if operators.foreign.is_none() {
             Some(NO_FOREIGN.to_owned())
         } else {
@@ -164,6 +193,9 @@ impl Loop {
         operators.loading.insert(ticket, asker);
         if operators.loading.len() == 1 {
             self.workers.submit(Task::Load(loading));
+        } else if expected.is_some() {
+            // A stream waits for it at this node.
+            operators.to_load.push_front(loading);
         } else {
             operators.to_load.push_back(loading);
         }

@@ -6,6 +6,7 @@
 
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
+use super::eviction::Held;
 use super::keys::Keyring;
 use super::meter::Meter;
 use super::operators::Operators;
@@ -252,6 +253,7 @@ impl Loop {
             armed: Cell::new(CoreInstant::START),
             timer_moved: Notify::new(),
             peers: RefCell::default(),
+            held: Held::default(),
             dirty: RefCell::default(),
             run_frames: RefCell::default(),
             flush_wanted: Notify::new(),
@@ -267,6 +269,7 @@ impl Loop {
             ),
             registry,
             futures: RefCell::default(),
+            cancelled: RefCell::default(),
             slowness,
             inline_cost_max,
             meters,

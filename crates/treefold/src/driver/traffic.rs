@@ -30,7 +30,12 @@ impl Loop {
                 let link = &links[0];
                 let pushed = self.push(&mut link.outbox.borrow_mut(), &message);
                 self.mark_dirty(link);
-                pushed
+                let link = to.is_client().then(|| Rc::clone(link));
+                drop(peers);
+                if let (Some(link), Ok(waiting)) = (link, &pushed) {
+                    self.note_waiting(&link, *waiting);
+                }
+                return self.account(to, pushed);
             }
             Some(Route::Dialing(outbox)) => self.push(outbox, &message),
             None => {
@@ -107,14 +112,16 @@ impl Loop {
                 let task = tokio::task::spawn_local(Rc::clone(self).write_when_possible(Rc::clone(link)));
                 link.own_task(task.abort_handle());
             }
-            Err(_) => self.lose(link.peer),
+            Err(_) => return self.lose(link.peer),
         }
+        self.note_waiting(link, link.outbox.borrow().len_bytes());
     }
 
     async fn write_when_possible(self: Rc<Self>, link: Rc<Link>) {
         loop {
             let ready = link.write.writable().await;
             let written = ready.and_then(|()| link.write.write_some(&mut link.outbox.borrow_mut()));
+            self.note_waiting(&link, link.outbox.borrow().len_bytes());
             match written {
                 Ok(true) => return link.blocked.set(false),
                 Ok(false) => {}
@@ -140,11 +147,15 @@ impl Loop {
                 }
                 return;
             }
+            if link.open.get() {
+                self.note_unfinished(&link, inbox.unfinished_bytes());
+            }
             if !link.open.get() {
                 return;
             }
             match read.read_into(&mut inbox).await {
                 Ok(0) | Err(_) => return self.lose(link.peer),
+                Ok(_) if link.peer.is_client() => link.heard_at.set(self.now()),
                 Ok(_) => {}
             }
         }

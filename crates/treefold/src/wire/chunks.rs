@@ -35,8 +35,9 @@ struct ChunkStream {
 /// How a stream's chunks are handled.
 #[derive(Debug)]
 enum Content {
-    /// The chunks are the message's payload. The vector holds the bytes that have arrived.
-    Kept(Message<Bytes>, Vec<u8>),
+    /// The chunks are the message's payload. The vector holds the bytes that have arrived. The number is the length
+    /// of the message's header.
+    Kept(Message<Bytes>, Vec<u8>, usize),
     /// The chunks are dropped. Counts the dropped bytes.
     Drained(u64),
 }
@@ -44,7 +45,7 @@ enum Content {
 impl ChunkStream {
     fn arrived(&self) -> u64 {
         match &self.content {
-            Content::Kept(_, payload) => payload.len() as u64,
+            Content::Kept(_, payload, _) => payload.len() as u64,
             Content::Drained(bytes) => *bytes,
         }
     }
@@ -78,6 +79,15 @@ impl ChunkStreams {
         self.open.is_empty()
     }
 
+    /// Bytes of messages and payloads that wait for the rest of their chunks.
+    pub(super) fn held_bytes(&self) -> usize {
+        let held = |stream: &ChunkStream| match &stream.content {
+            Content::Kept(_, payload, header_bytes) => payload.len() + header_bytes,
+            Content::Drained(_) => 0,
+        };
+        self.open.iter().map(held).sum()
+    }
+
     /// Opens a stream. Its chunks are drained unless [`Self::keep`] follows.
     ///
     /// # Errors
@@ -104,10 +114,10 @@ impl ChunkStreams {
     }
 
     /// Sets the message that owns the payload of the stream opened last.
-    pub(super) fn keep(&mut self, message: Message<Bytes>) {
+    pub(super) fn keep(&mut self, message: Message<Bytes>, header_bytes: usize) {
         let stream = self.open.last_mut().expect("invariant: a stream was opened just before");
         let block = usize::try_from(stream.announced).ok().and_then(|bytes| self.blocks.take(bytes));
-        stream.content = Content::Kept(message, block.unwrap_or_default());
+        stream.content = Content::Kept(message, block.unwrap_or_default(), header_bytes);
     }
 
     /// Begins to receive a chunk of `bytes` bytes, of which none has been taken yet.
@@ -129,7 +139,7 @@ impl ChunkStreams {
     pub(super) fn lacking(&self) -> usize {
         let Some(Chunk { at, ends_at }) = self.chunk else { return 0 };
         match &self.open[at].content {
-            Content::Kept(_, payload) => ends_at as usize - payload.len(),
+            Content::Kept(_, payload, _) => ends_at as usize - payload.len(),
             Content::Drained(_) => 0,
         }
     }
@@ -141,7 +151,7 @@ impl ChunkStreams {
     pub(super) fn room(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
         let lacking = self.lacking();
         let stream = self.chunk.map(|chunk| &mut self.open[chunk.at]);
-        let Some(ChunkStream { announced, content: Content::Kept(_, payload), .. }) = stream else {
+        let Some(ChunkStream { announced, content: Content::Kept(_, payload, _), .. }) = stream else {
             panic!("no chunk is under way");
         };
         make_room(payload, *announced as usize);
@@ -156,7 +166,7 @@ impl ChunkStreams {
         let stream = &mut self.open[at];
         let bytes = (ends_at - stream.arrived()).min(buffer.len() as u64) as usize;
         match &mut stream.content {
-            Content::Kept(_, payload) => {
+            Content::Kept(_, payload, _) => {
                 let mut rest = &buffer[..bytes];
                 while !rest.is_empty() {
                     make_room(payload, stream.announced as usize);
@@ -178,7 +188,7 @@ impl ChunkStreams {
             return None;
         }
         match self.open.swap_remove(at).content {
-            Content::Kept(mut message, payload) => {
+            Content::Kept(mut message, payload, _) => {
                 put_payload(&mut message, self.blocks.lend(payload));
                 Some(message)
             }

@@ -79,6 +79,21 @@ pub enum WireError {
         /// The number of payloads, including the refused one.
         got: u64,
     },
+    /// The node holds too many bytes of incomplete frames, and this connection has made the least progress with its
+    /// own. Fatal.
+    #[error(
+        "incomplete frames hold more than {limit} bytes of this node, and this peer sends the rest of its own slowest"
+    )]
+    Unfinished {
+        /// The largest sum over connections.
+        limit: u64,
+    },
+    /// Too many bytes wait for clients to read them, and this client reads the slowest. Fatal.
+    #[error("more than {limit} bytes wait for clients to read them, and this one reads the slowest")]
+    Unread {
+        /// The largest sum over clients.
+        limit: u64,
+    },
     /// The two sides have no protocol version in common. Fatal.
     #[error("the peer speaks protocol versions {theirs_least} to {theirs}, this node {ours_least} to {ours}")]
     Version {
@@ -117,6 +132,8 @@ impl WireError {
             | Self::BadHello { .. }
             | Self::BadStream { .. }
             | Self::TooManyStreams { .. }
+            | Self::Unfinished { .. }
+            | Self::Unread { .. }
             | Self::Version { .. }
             | Self::Cluster { .. }
             | Self::Token => true,

@@ -430,6 +430,8 @@ pub(super) struct Rejection {
     pub(super) calls_max: u64,
     #[prost(string, tag = "7")]
     pub(super) right: String,
+    #[prost(bool, tag = "8")]
+    pub(super) of_client: bool,
 }
 
 /// A member's card, in `Cards` and `Status`.

@@ -208,6 +208,8 @@ impl From<&WireError> for Fault {
             WireError::OutOfTurn { .. } => (FaultCode::OutOfTurn, "kind", 0),
             WireError::BadStream { .. } => (FaultCode::Streams, "stream", 0),
             WireError::TooManyStreams { limit, .. } => (FaultCode::Streams, "streams_open_max", *limit),
+            WireError::Unfinished { limit } => (FaultCode::TooLarge, "unfinished_bytes_max", *limit),
+            WireError::Unread { limit } => (FaultCode::TooLarge, "clients_outbox_bytes_max", *limit),
             WireError::Version { ours, .. } => (FaultCode::Version, "version", u64::from(*ours)),
             WireError::Token => (FaultCode::Token, "seal", 0),
             WireError::Cluster { .. } => (FaultCode::Cluster, "", 0),

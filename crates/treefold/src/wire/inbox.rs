@@ -114,6 +114,11 @@ impl Inbox {
         (&mut self.buffer as &mut (dyn BufMut + Send)).limit(room.min(most))
     }
 
+    /// Bytes that have arrived of frames and payloads that are still incomplete.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        self.buffer.len() + self.streams.held_bytes()
+    }
+
     /// Adds bytes from the peer that were read elsewhere.
     pub fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
@@ -259,7 +264,7 @@ impl Inbox {
             Kind::StreamRun if is_chunked => return Err(malformed("flags")),
             kind if is_chunked => {
                 let message = self.decoder.message(kind, prefix.tag, header, Some(Bytes::new()))?;
-                self.streams.keep(message);
+                self.streams.keep(message, header.len());
                 Taken::Begun
             }
             kind => {

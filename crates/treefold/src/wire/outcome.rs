@@ -273,6 +273,9 @@ fn rejection(error: &CallError, limits: &Limits) -> Result<Rejection, WireError>
         }
         CallError::UnknownService { service } => Rejection { error: 2, service: text(service), ..none },
         CallError::TooManyCalls { limit } => Rejection { error: 3, calls_max: *limit as u64, ..none },
+        CallError::TooManyCallsOfClient { limit } => {
+            Rejection { error: 3, calls_max: *limit as u64, of_client: true, ..none }
+        }
         CallError::ShuttingDown => Rejection { error: 4, ..none },
         CallError::Denied { right, service } => {
             Rejection { error: 5, right: text(right), service: text(service), ..none }
@@ -282,7 +285,7 @@ fn rejection(error: &CallError, limits: &Limits) -> Result<Rejection, WireError>
 }
 
 fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, WireError> {
-    let Rejection { error, field, given, limit, service, calls_max, right } = rejection;
+    let Rejection { error, field, given, limit, service, calls_max, right, of_client } = rejection;
     for text in [&field, &given, &limit, &service, &right] {
         within("rejection", limits.message_bytes_max, text.len())?;
     }
@@ -290,7 +293,12 @@ fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, Wir
         1 => CallError::BadField { field, given, limit },
         2 => CallError::UnknownService { service },
         3 => {
-            CallError::TooManyCalls { limit: usize::try_from(calls_max).map_err(|_| malformed("rejection"))? }
+            let limit = usize::try_from(calls_max).map_err(|_| malformed("rejection"))?;
+            if of_client {
+                CallError::TooManyCallsOfClient { limit }
+            } else {
+                CallError::TooManyCalls { limit }
+            }
         }
         4 => CallError::ShuttingDown,
         5 => CallError::Denied { right, service },

@@ -25,6 +25,12 @@ impl Aggregation for Obedient {
                 gate.recv()?;
                 Ok("waited".to_string())
             }
+            "ask" => {
+                while !treefold_operators::cancelled() {
+                    thread::yield_now();
+                }
+                Err(OperatorError::cancelled())
+            }
             order => Ok(order.to_string()),
         }
     }
@@ -142,4 +148,21 @@ fn slowness_below_one_is_none() {
     assert_eq!(slowness.delay_after(Duration::from_millis(2)), Some(Duration::from_millis(8)));
     slowness.set(f64::NAN);
     assert_eq!(slowness.delay_after(Duration::from_millis(2)), None);
+}
+
+#[tokio::test]
+async fn cancelled_tasks_leave_the_queue_or_are_told() {
+    let (workers, _open) = workers(1);
+    workers.submit(task(1, "ask"));
+    while workers.shared.lock().running.is_empty() {
+        thread::yield_now();
+    }
+    workers.submit(task(2, "never run"));
+    workers.submit(task(3, "three"));
+    assert_eq!(workers.cancel(TaskId::Job(JobId(2))), Unwanted::Removed);
+    assert_eq!(workers.cancel(TaskId::Job(JobId(1))), Unwanted::Told);
+    let (job, result) = next(&workers).await;
+    assert_eq!(job, 1);
+    assert_eq!(result, Err(JobError::Failed(OperatorError::cancelled().to_string().into())));
+    assert_eq!(next(&workers).await, (3, Ok("three".to_string())), "the next task is not cancelled");
 }

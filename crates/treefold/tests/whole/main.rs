@@ -12,6 +12,7 @@ mod failures;
 mod figures;
 mod operators;
 mod pushes;
+mod quotas;
 mod recording;
 mod restarts;
 mod slices;

@@ -16,7 +16,7 @@ use treefold_core::push::message::PushMessage;
 use treefold_core::stream::StreamError;
 use treefold_core::stream::message::StreamMessage;
 
-async fn node(limits: Limits) -> Node {
+pub(crate) async fn node(limits: Limits) -> Node {
     Node::builder()
         .cluster(ClusterOptions::default().limits(limits))
         .service(service(0..2, 2, &Arc::default()))
@@ -25,30 +25,30 @@ async fn node(limits: Limits) -> Node {
         .unwrap()
 }
 
-async fn works(node: &Node) {
+pub(crate) async fn works(node: &Node) {
     let client = Client::connect(node.addr()).await.unwrap();
     let reply = client.call::<Sum>("figures/sum", &()).deadline(PATIENCE).await.unwrap();
     assert_eq!(reply.value, Some(Sum(total(2))));
 }
 
-fn client_id(generation: u64) -> NodeId {
+pub(crate) fn client_id(generation: u64) -> NodeId {
     NodeId::new(SocketAddr::from(([0, 0, 0, 0], 0)), generation)
 }
 
 /// A peer that sends raw protocol messages.
-struct Stranger {
-    stream: TcpStream,
+pub(crate) struct Stranger {
+    pub(crate) stream: TcpStream,
     inbox: Inbox,
 }
 
 impl Stranger {
-    async fn connect(node: &Node) -> Self {
+    pub(crate) async fn connect(node: &Node) -> Self {
         let stream = TcpStream::connect(node.addr()).await.unwrap();
         Self { stream, inbox: Inbox::new(Limits::default()) }
     }
 
     /// A peer that has completed the handshake.
-    async fn greeted(node: &Node, generation: u64) -> Self {
+    pub(crate) async fn greeted(node: &Node, generation: u64) -> Self {
         let mut stranger = Self::connect(node).await;
         stranger
             .say(|outbox| outbox.push_hello(&Hello::new("treefold", client_id(generation))).unwrap())
@@ -57,7 +57,7 @@ impl Stranger {
         stranger
     }
 
-    async fn say(&mut self, what: impl FnOnce(&mut Outbox)) {
+    pub(crate) async fn say(&mut self, what: impl FnOnce(&mut Outbox)) {
         let mut outbox = Outbox::new(Limits::default());
         what(&mut outbox);
         while !outbox.is_empty() {
@@ -69,7 +69,7 @@ impl Stranger {
     }
 
     /// The next message of the node, except keys; `None` if it has closed the connection.
-    async fn hear(&mut self) -> Option<Incoming> {
+    pub(crate) async fn hear(&mut self) -> Option<Incoming> {
         loop {
             match self.inbox.next().unwrap() {
                 Some(Incoming::Keys(_)) => continue,
@@ -86,7 +86,7 @@ impl Stranger {
     }
 
     /// The fault with which the node closes the connection.
-    async fn hear_fault(&mut self) -> Fault {
+    pub(crate) async fn hear_fault(&mut self) -> Fault {
         loop {
             match self.hear().await {
                 Some(Incoming::Fault(fault)) => {

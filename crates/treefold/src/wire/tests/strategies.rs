@@ -267,6 +267,7 @@ fn verdict() -> impl Strategy<Value = Status> {
         }),
         name().prop_map(|service| CallError::UnknownService { service }),
         any::<usize>().prop_map(|limit| CallError::TooManyCalls { limit }),
+        any::<usize>().prop_map(|limit| CallError::TooManyCallsOfClient { limit }),
         Just(CallError::ShuttingDown),
         (name(), name()).prop_map(|(right, service)| CallError::Denied { right, service }),
     ];

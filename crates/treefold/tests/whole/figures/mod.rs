@@ -49,7 +49,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn pass(&self) {
+    pub fn pass(&self) {
         drop(self.changed.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
     }
 }
