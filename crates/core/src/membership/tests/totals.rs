@@ -3,7 +3,7 @@
 use super::net::{Net, addr, ms};
 use crate::id::NodeId;
 use crate::membership::service::{AgreedTotal, TotalNews};
-use crate::membership::{MemberCard, ServiceCard, View};
+use crate::membership::{MemberCard, Membership, ServiceCard, View};
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -163,7 +163,7 @@ fn totals_among_phantoms(total: Option<u32>, card: impl Fn(u64) -> MemberCard) -
         }
         net.run(ms(100));
         for i in 0..2 {
-            net.input(addr(i), |membership, now| membership.settle_claims(now));
+            net.input(addr(i), Membership::settle_claims);
             seen.insert(net.node(i).view().partitions_total(SERVICE));
         }
     }
