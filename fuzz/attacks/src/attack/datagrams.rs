@@ -86,7 +86,7 @@ fn expel(lab: &Lab) -> Result<Finding, Setback> {
 fn invent(lab: &Lab) -> Result<Finding, Setback> {
     let cluster = Cluster::start(lab, NODES)?;
     let invented = NodeId::new(free_addr()?, 7);
-    let all = [Claimed { name: "micro", total: NODES as u64, partitions: NODES as u64 }];
+    let all = [Claimed::all("micro", NODES as u64)];
     let sent = flood(&cluster, &cluster.places(), |to| {
         let alive = [Claim { node: invented, life: 0, state: State::Alive }];
         vec![gossip(invented, 0, to, &alive, &card_news(invented, &all))]

@@ -69,7 +69,7 @@ fn greets_back(peer: io::Result<Peer>, greeting: &[u8]) -> Result<(), String> {
 }
 
 /// A connection in a TLS session, and the secret to which a greeting is bound.
-fn session(addr: SocketAddr) -> io::Result<(Peer, tls::Secret)> {
+pub(super) fn session(addr: SocketAddr) -> io::Result<(Peer, tls::Secret)> {
     let (stream, secret) = tls::dial(addr, TIMEOUT)?;
     Ok((Peer::over(Box::new(stream)), secret))
 }
