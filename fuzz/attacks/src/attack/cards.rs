@@ -71,6 +71,11 @@ impl Insider {
         Ok(Self { socket, node, key: Key { id, secret }, counter: 0 })
     }
 
+    /// Takes the next generation. Members believe that the last one is down, because it answers nobody.
+    fn return_anew(&mut self) {
+        self.node.generation += 1;
+    }
+
     /// Sends a card in every form, and sealed under the members' key.
     fn send(&mut self, to: NodeId, claimed: &[Claimed<'_>]) -> io::Result<()> {
         let datagram = gossip(self.node, 0, to, &[], &card_news(self.node, claimed));
@@ -89,14 +94,16 @@ fn of_memory(lab: &Lab) -> Result<Finding, Setback> {
     let small = [Claimed::all("other", CLAIMED)];
     let large: Vec<Claimed<'_>> = names.iter().map(|name| Claimed::all(name, CLAIMED)).collect();
     let valid = [Claimed::all("valid", PARTITIONS_MAX.into())];
+    let mut is_believed = false;
     for _ in 0..ROUNDS {
         for card in [&small[..], &large, &valid] {
             insider.send(victim, card).map_err(Setback::doing("send a datagram"))?;
         }
         thread::sleep(PAUSE);
+        let status = cluster.status(0).map_err(Setback::doing("read a node's status"))?;
+        is_believed |= status.members.iter().any(|member| member.card.node == insider.node);
+        insider.return_anew();
     }
-    let status = cluster.status(0).map_err(Setback::doing("read a node's status"))?;
-    let is_believed = status.members.iter().any(|member| member.card.node == insider.node);
     let by_datagrams = meter.read()?.victim_growth_mib;
     let over_connection = match send_largest_cards(&cluster, victim) {
         Ok(()) => "were sent".to_owned(),
@@ -106,7 +113,9 @@ fn of_memory(lab: &Lab) -> Result<Finding, Setback> {
     let (tally, dead, cost) = (cluster.calls(5, &cluster.places()), cluster.dead(), meter.read()?);
     let sizes = [&small[..], &large].map(|card| card_news(insider.node, card).len());
     let seen = format!(
-        "cards of {} and {} bytes by datagrams, also under the members' key, cost {by_datagrams:.1} MiB; their sender {} a member by a valid          card; {LARGEST_CARDS} cards of {PARTITIONS_MAX} partitions over a connection {over_connection}; allowed: {GROWTH_MAX_MIB} MiB in \
+        "cards of {} and {} bytes by datagrams, also under the members' key, cost {by_datagrams:.1} MiB; their \
+        sender {} a member by a valid card; {LARGEST_CARDS} cards of {PARTITIONS_MAX} partitions over a connection \
+        {over_connection}; allowed: {GROWTH_MAX_MIB} MiB in \
          all; {} nodes have died; {}",
         sizes[0],
         sizes[1],
@@ -150,7 +159,8 @@ fn beyond_total(lab: &Lab) -> Result<Finding, Setback> {
     let tally = cluster.calls_for(CARDS_TIME, Duration::from_millis(50), &cluster.places());
     let sent = attacker.join().map_err(|_| Setback::new("the attacker's thread has panicked"))?;
     let seen = format!(
-        "{sent} cards for partition {NODES} of {NODES} in {} s, by datagrams under the members' key and over connections; {}",
+        "{sent} cards for partition {NODES} of {NODES} in {} s, by datagrams under the members' key and over \
+        connections; {}",
         CARDS_TIME.as_secs(),
         tally.text()
     );
@@ -181,6 +191,7 @@ fn send_beyond_total(cluster: &str, mut insider: Insider, to: &[NodeId], end_at:
             sent += usize::from(over_connection.is_ok());
         }
         version += 1;
+        insider.return_anew();
         thread::sleep(PAUSE);
     }
     sent
@@ -204,7 +215,8 @@ fn of_client(lab: &Lab) -> Result<Finding, Setback> {
     let in_sight = cluster.members_most();
     let tally = cluster.calls(CALLS, &cluster.places());
     let seen = format!(
-        "a client with the token sent cards of {INVENTED} nodes that do not exist: a node has {in_sight} members in sight, of {NODES} that          exist; {}",
+        "a client with the token sent cards of {INVENTED} nodes that do not exist: a node has {in_sight} members in \
+        sight, of {NODES} that exist; {}",
         tally.text()
     );
     Ok(Finding::new(tally.is_full() && in_sight == NODES, seen))

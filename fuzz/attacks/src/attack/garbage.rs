@@ -43,7 +43,8 @@ fn throw(lab: &Lab) -> Result<Finding, Setback> {
         attacker.join().map_err(|_| Setback::new("the attacker's thread has panicked"))?;
     let (dead, cost, in_sight) = (cluster.dead().len(), meter.read()?, cluster.members_least());
     let seen = format!(
-        "{connections} connections of noise, {frames} mutated frames and {datagrams} random datagrams (seed {SEED}); {dead} nodes have \
+        "{connections} connections of noise, {frames} mutated frames and {datagrams} random datagrams (seed {SEED}); \
+        {dead} nodes have \
          died, every node has at least {in_sight} of {NODES} members in sight; {}",
         tally.text()
     );
