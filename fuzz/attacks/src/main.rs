@@ -27,7 +27,7 @@ mod relay;
 mod tls;
 mod wire;
 
-use attack::{ATTACKS, Attack, all};
+use attack::{Attack, all};
 use clap::{Parser, ValueEnum};
 use finding::{Finding, Setback};
 use lab::Lab;
@@ -156,6 +156,7 @@ fn as_text(attack: &str, played: &Result<Finding, Setback>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use attack::ATTACKS;
 
     #[test]
     fn names_are_unique_and_in_kebab_case() {

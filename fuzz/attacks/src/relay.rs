@@ -1,8 +1,8 @@
 //! Somebody between two processes: passes bytes and datagrams on, records them, and drops them.
 //!
 //! A node behind a relay listens at one address and advertises the relay's. So everything that others send to it passes the
-//! relay. The dialler of a plain connection is known by its greeting, and the sender of a datagram by its socket; so two nodes can
-//! be cut from each other alone.
+//! relay. The dialler of a plain connection is known by its greeting, and the sender of a datagram by its socket. So two nodes
+//! can be cut from each other alone.
 
 use crate::finding::Setback;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
-use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold::parts::wire::{GroupKey, Hello, Inbox, Incoming, Outbox};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
@@ -83,6 +83,23 @@ impl Peer {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             self.inbox.put(&buffer[..read]);
+        }
+    }
+}
+
+/// Greets as a node that nobody knows, and takes the key of datagrams that members hand each other.
+pub(crate) fn learn_key(addr: SocketAddr, cluster: &str, as_node: NodeId) -> io::Result<GroupKey> {
+    const KEYS: u8 = 5;
+    let (mut peer, _) = Peer::greeted(addr, cluster, as_node)?;
+    // A frame without keys: the prefix alone, of which the length counts 26 bytes.
+    let mut no_keys = [0; 30];
+    (no_keys[0], no_keys[4]) = (26, KEYS);
+    peer.send_bytes(&no_keys)?;
+    loop {
+        if let Incoming::Keys(keys) = peer.next()?
+            && let Some(&newest) = keys.last()
+        {
+            return Ok(newest);
         }
     }
 }

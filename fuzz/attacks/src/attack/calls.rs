@@ -91,7 +91,8 @@ fn take_all_slots(lab: &Lab) -> Result<Finding, Setback> {
     rejected += rejections(&mut greedy);
     let open = cluster.status(0).map(|status| status.open.calls);
     let seen = format!(
-        "one client sent {sent} slow calls, of which {rejected} were answered at once, and {} are open; of the others, {}",
+        "one client sent {sent} slow calls, of which {rejected} were answered at once, and {} are open; of the \
+        others, {}",
         open.map_or("an unknown number".to_owned(), |open| open.to_string()),
         tally.text()
     );
@@ -141,7 +142,8 @@ fn cancel_holds(lab: &Lab) -> Result<Finding, Setback> {
         .map(|at| cluster.status(at).map_or(0, |status| status.open.jobs_running + status.open.jobs_stuck))
         .sum();
     let seen = format!(
-        "{HOLDS} calls of micro/hold were cancelled after half a second; {running} of their locals still run on {NODES} nodes with \
+        "{HOLDS} calls of micro/hold were cancelled after half a second; {running} of their locals still run on \
+        {NODES} nodes with \
          {PROCESSORS} processors each; of another client's calls of micro/hold, {}",
         tally.text()
     );

@@ -1,17 +1,20 @@
 //! Cards of a stranger: partitions without number, and partitions that do not exist.
 
 use super::Attack;
-use crate::cluster::{Cluster, free_addr};
+use super::greetings::session;
+use crate::cluster::Cluster;
 use crate::finding::{Finding, Setback};
-use crate::forge::{Claimed, card_news, gossip, send_all_forms};
+use crate::forge::{Claimed, Key, card_news, gossip, sealed, send_all_forms};
 use crate::lab::Lab;
 use crate::meter::Meter;
-use crate::wire::Peer;
+use crate::wire::{Peer, client_name, hello_bytes, learn_key};
+use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use treefold::{NodeId, PartitionSet};
+use treefold::parts::wire::{GroupKey, Hello, Side};
+use treefold::{NodeId, PartitionSet, Token};
 use treefold_core::membership::card::{MemberCard, PARTITIONS_MAX, ServiceCard};
 use treefold_core::message::Message;
 
@@ -26,39 +29,80 @@ pub(super) const ATTACKS: &[Attack] = &[
         about: "twice a second, a card with a partition that does not exist",
         play: beyond_total,
     },
+    Attack {
+        name: "client-cards",
+        about: "a client with the token that sends cards of nodes that do not exist",
+        play: of_client,
+    },
 ];
 
 const NODES: usize = 3;
-/// Partitions of one service on a forged card: the cards of 67 and of 945 bytes.
+/// Partitions of one service on the cards of 40 and of 900 bytes, and the services of the latter.
 const CLAIMED: u64 = 1 << 24;
 const SERVICES: usize = 60;
-/// Cards at the limit of valid ones, which only a connection carries.
-const LARGEST_CARDS: u16 = 8;
+/// Cards at the limit of valid ones.
+const LARGEST_CARDS: u16 = 64;
 /// The memory that a node may spend on all of it.
 const GROWTH_MAX_MIB: f64 = 64.0;
 const ROUNDS: u64 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Time during which the cards beyond the total come.
 const CARDS_TIME: Duration = Duration::from_secs(10);
+/// Legitimate calls through each node afterwards.
+const CALLS: usize = 5;
+/// Members that a client invents.
+const INVENTED: u16 = 50;
+
+/// A process that greets as a node, takes the key, and gossips under it.
+struct Insider {
+    socket: UdpSocket,
+    node: NodeId,
+    key: Key,
+    counter: u64,
+}
+
+impl Insider {
+    fn of(cluster: &Cluster<'_>) -> Result<Self, Setback> {
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(Setback::doing("open a socket"))?;
+        let addr = socket.local_addr().map_err(Setback::doing("open a socket"))?;
+        let node = NodeId::new(addr, 7);
+        let learnt = learn_key(cluster.nodes[0].addr, &cluster.name, node);
+        let GroupKey { id, secret, .. } = learnt.map_err(Setback::doing("take the key of datagrams"))?;
+        Ok(Self { socket, node, key: Key { id, secret }, counter: 0 })
+    }
+
+    /// Takes the next generation. Members believe that the last one is down, because it answers nobody.
+    fn return_anew(&mut self) {
+        self.node.generation += 1;
+    }
+
+    /// Sends a card in every form, and sealed under the members' key.
+    fn send(&mut self, to: NodeId, claimed: &[Claimed<'_>]) -> io::Result<()> {
+        let datagram = gossip(self.node, 0, to, &[], &card_news(self.node, claimed));
+        self.counter += 1;
+        send_all_forms(&self.socket, to.addr, &datagram, self.counter)?;
+        self.socket.send_to(&sealed(&datagram, self.key, self.counter), to.addr).map(drop)
+    }
+}
 
 fn of_memory(lab: &Lab) -> Result<Finding, Setback> {
     let mut cluster = Cluster::start(lab, NODES)?;
     let meter = Meter::start(cluster.nodes[0].process)?;
     let victim = cluster.id(0)?;
-    let invented = NodeId::new(free_addr()?, 7);
+    let mut insider = Insider::of(&cluster)?;
     let names: Vec<String> = (0..SERVICES).map(|at| format!("s{at:02}")).collect();
-    let claimed = |name: &'static str| Claimed { name, total: CLAIMED, partitions: CLAIMED };
-    let many: Vec<Claimed<'_>> =
-        names.iter().map(|name| Claimed { name, total: CLAIMED, partitions: CLAIMED }).collect();
-    let cards = [card_news(invented, &[claimed("other")]), card_news(invented, &many)];
-    let socket = UdpSocket::bind("127.0.0.1:0").map_err(Setback::doing("open a socket"))?;
-    for round in 0..ROUNDS {
-        for (at, card) in (0..).zip(&cards) {
-            let datagram = gossip(invented, 0, victim, &[], card);
-            send_all_forms(&socket, victim.addr, &datagram, 2 * round + at)
-                .map_err(Setback::doing("send a datagram"))?;
+    let small = [Claimed::all("other", CLAIMED)];
+    let large: Vec<Claimed<'_>> = names.iter().map(|name| Claimed::all(name, CLAIMED)).collect();
+    let valid = [Claimed::all("valid", PARTITIONS_MAX.into())];
+    let mut is_believed = false;
+    for _ in 0..ROUNDS {
+        for card in [&small[..], &large, &valid] {
+            insider.send(victim, card).map_err(Setback::doing("send a datagram"))?;
         }
         thread::sleep(PAUSE);
+        let status = cluster.status(0).map_err(Setback::doing("read a node's status"))?;
+        is_believed |= status.members.iter().any(|member| member.card.node == insider.node);
+        insider.return_anew();
     }
     let by_datagrams = meter.read()?.victim_growth_mib;
     let over_connection = match send_largest_cards(&cluster, victim) {
@@ -67,11 +111,15 @@ fn of_memory(lab: &Lab) -> Result<Finding, Setback> {
     };
     thread::sleep(2 * PAUSE);
     let (tally, dead, cost) = (cluster.calls(5, &cluster.places()), cluster.dead(), meter.read()?);
+    let sizes = [&small[..], &large].map(|card| card_news(insider.node, card).len());
     let seen = format!(
-        "cards of {} and {} bytes by datagrams cost {by_datagrams:.1} MiB; {LARGEST_CARDS} cards of {PARTITIONS_MAX} partitions over a \
-         connection {over_connection}; allowed: {GROWTH_MAX_MIB} MiB in all; {} nodes have died; {}",
-        cards[0].len(),
-        cards[1].len(),
+        "cards of {} and {} bytes by datagrams, also under the members' key, cost {by_datagrams:.1} MiB; their \
+        sender {} a member by a valid card; {LARGEST_CARDS} cards of {PARTITIONS_MAX} partitions over a connection \
+        {over_connection}; allowed: {GROWTH_MAX_MIB} MiB in \
+         all; {} nodes have died; {}",
+        sizes[0],
+        sizes[1],
+        if is_believed { "was" } else { "was not" },
         dead.len(),
         tally.text()
     );
@@ -79,16 +127,23 @@ fn of_memory(lab: &Lab) -> Result<Finding, Setback> {
     Ok(Finding::new(refused, seen).at_cost(cost))
 }
 
+/// A card of a node that does not exist.
+fn invented(at: u16, service: &str, claimed: ServiceCard) -> Arc<MemberCard> {
+    let node = NodeId::new(([127, 0, 0, 1], 10 + at).into(), 7);
+    Arc::new(MemberCard { services: [(service.to_owned(), claimed)].into(), ..MemberCard::new(node) })
+}
+
 /// Greets as a node that nobody knows, and sends cards that are as large as valid ones can be.
-fn send_largest_cards(cluster: &Cluster<'_>, victim: NodeId) -> std::io::Result<()> {
+fn send_largest_cards(cluster: &Cluster<'_>, victim: NodeId) -> io::Result<()> {
     let stranger = NodeId::new(([127, 0, 0, 1], 9).into(), 7);
     let (mut peer, _) = Peer::greeted(victim.addr, &cluster.name, stranger)?;
     let card = |at: u16| {
-        let node = NodeId::new(([127, 0, 0, 1], 10 + at).into(), 7);
         let partitions = PartitionSet::first(PARTITIONS_MAX);
-        let service = ServiceCard { partitions, total: PARTITIONS_MAX, declared: true };
-        let services = [(format!("large-{at}"), service)].into();
-        Arc::new(MemberCard { services, ..MemberCard::new(node) })
+        invented(
+            at,
+            &format!("large-{at}"),
+            ServiceCard { partitions, total: PARTITIONS_MAX, declared: true },
+        )
     };
     peer.send(&Message::Cards((0..LARGEST_CARDS).map(card).collect()))?;
     thread::sleep(PAUSE);
@@ -98,13 +153,14 @@ fn send_largest_cards(cluster: &Cluster<'_>, victim: NodeId) -> std::io::Result<
 fn beyond_total(lab: &Lab) -> Result<Finding, Setback> {
     let cluster = Cluster::start(lab, NODES)?;
     let ids: Vec<NodeId> = cluster.places().into_iter().map(|at| cluster.id(at)).collect::<Result<_, _>>()?;
-    let (name, node) = (cluster.name.clone(), NodeId::new(free_addr()?, 7));
-    let end_at = Instant::now() + CARDS_TIME;
-    let attacker = thread::spawn(move || send_beyond_total(&name, node, &ids, end_at));
+    let insider = Insider::of(&cluster)?;
+    let (name, end_at) = (cluster.name.clone(), Instant::now() + CARDS_TIME);
+    let attacker = thread::spawn(move || send_beyond_total(&name, insider, &ids, end_at));
     let tally = cluster.calls_for(CARDS_TIME, Duration::from_millis(50), &cluster.places());
     let sent = attacker.join().map_err(|_| Setback::new("the attacker's thread has panicked"))?;
     let seen = format!(
-        "{sent} cards for partition {NODES} of {NODES} in {} s; {}",
+        "{sent} cards for partition {NODES} of {NODES} in {} s, by datagrams under the members' key and over \
+        connections; {}",
         CARDS_TIME.as_secs(),
         tally.text()
     );
@@ -112,30 +168,56 @@ fn beyond_total(lab: &Lab) -> Result<Finding, Setback> {
 }
 
 /// Sends cards with one partition too many to all nodes until `end_at`. Returns the number of cards sent.
-fn send_beyond_total(cluster: &str, node: NodeId, to: &[NodeId], end_at: Instant) -> usize {
-    let total = NODES as u32 + 1;
-    let claims = [Claimed { name: "micro", total: total.into(), partitions: total.into() }];
-    let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else { return 0 };
+fn send_beyond_total(cluster: &str, mut insider: Insider, to: &[NodeId], end_at: Instant) -> usize {
+    let (first, total) = (NODES as u32, NODES as u32 + 1);
     let (mut sent, mut version) = (0, 1);
     while Instant::now() < end_at {
         for &victim in to {
-            let datagram = gossip(node, 0, victim, &[], &card_news(node, &claims));
-            if send_all_forms(&socket, victim.addr, &datagram, version).is_ok() {
-                sent += 1;
+            for declared in [false, true] {
+                let claims = [Claimed {
+                    name: "micro",
+                    total: total.into(),
+                    declared,
+                    first: first.into(),
+                    partitions: 1,
+                }];
+                sent += usize::from(insider.send(victim, &claims).is_ok());
             }
-            let partitions = PartitionSet::from_range(NODES as u32..total);
-            let service = ServiceCard { partitions, total, declared: false };
-            let card = MemberCard {
-                version,
-                services: [("micro".to_owned(), service)].into(),
-                ..MemberCard::new(node)
-            };
-            let over_connection = Peer::greeted(victim.addr, cluster, node)
+            let partitions = PartitionSet::from_range(first..total);
+            let services = [("micro".to_owned(), ServiceCard { partitions, total, declared: false })].into();
+            let card = MemberCard { version, services, ..MemberCard::new(insider.node) };
+            let over_connection = Peer::greeted(victim.addr, cluster, insider.node)
                 .and_then(|(mut peer, _)| peer.send(&Message::Cards(vec![Arc::new(card)])));
             sent += usize::from(over_connection.is_ok());
         }
         version += 1;
+        insider.return_anew();
         thread::sleep(PAUSE);
     }
     sent
+}
+
+fn of_client(lab: &Lab) -> Result<Finding, Setback> {
+    let cluster = Cluster::start_with_token(lab, NODES)?;
+    let total = NODES as u32;
+    let card = |at| {
+        invented(at, "micro", ServiceCard { partitions: PartitionSet::first(total), total, declared: true })
+    };
+    let cards = Message::Cards((0..INVENTED).map(card).collect());
+    let token = cluster.token.clone().and_then(Token::new);
+    let (mut peer, secret) = session(cluster.nodes[0].addr).map_err(Setback::doing("make a session"))?;
+    let hello = Hello::new(&cluster.name, client_name(7)).sealed(token.as_ref(), Side::Dials, &secret);
+    peer.send_bytes(&hello_bytes(&hello))
+        .and_then(|()| peer.next())
+        .and_then(|_| peer.send(&cards))
+        .map_err(Setback::doing("greet as a client with the token"))?;
+    thread::sleep(PAUSE);
+    let in_sight = cluster.members_most();
+    let tally = cluster.calls(CALLS, &cluster.places());
+    let seen = format!(
+        "a client with the token sent cards of {INVENTED} nodes that do not exist: a node has {in_sight} members in \
+        sight, of {NODES} that exist; {}",
+        tally.text()
+    );
+    Ok(Finding::new(tally.is_full() && in_sight == NODES, seen))
 }

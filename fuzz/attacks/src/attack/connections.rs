@@ -164,7 +164,8 @@ fn never_finish(lab: &Lab) -> Result<Finding, Setback> {
     let (cost, in_sight) = (meter.read()?, cluster.members_least());
     drop(held);
     let seen = format!(
-        "{UNFINISHED} connections sent {} MiB each of unfinished frames, of which {failed} were stopped; allowed: {UNFINISHED_GROWTH_MAX_MIB} \
+        "{UNFINISHED} connections sent {} MiB each of unfinished frames, of which {failed} were stopped; allowed: \
+        {UNFINISHED_GROWTH_MAX_MIB} \
          MiB; {in_sight} of {NODES} nodes are in sight; {}",
         UNFINISHED_BYTES >> 20,
         arrivals.text()

@@ -13,7 +13,8 @@ use treefold::NodeId;
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "expel-by-datagram",
-        about: "datagrams in a member's name and last life, and rumours that it is down, bare and sealed under an invented key",
+        about: "datagrams in a member's name and last life, and rumours that it is down, bare and sealed under an \
+        invented key",
         play: expel,
     },
     Attack {
@@ -75,7 +76,8 @@ fn expel(lab: &Lab) -> Result<Finding, Setback> {
     cluster.restart(VICTIM)?;
     let is_back = cluster.ready().is_ok();
     let seen = format!(
-        "after {sent} datagrams every node has at least {in_sight} of {NODES} members in sight; {}; the victim, started again, is \
+        "after {sent} datagrams every node has at least {in_sight} of {NODES} members in sight; {}; the victim, \
+        started again, is \
          {}",
         tally.text(),
         if is_back { "a member" } else { "no member" }
@@ -86,7 +88,7 @@ fn expel(lab: &Lab) -> Result<Finding, Setback> {
 fn invent(lab: &Lab) -> Result<Finding, Setback> {
     let cluster = Cluster::start(lab, NODES)?;
     let invented = NodeId::new(free_addr()?, 7);
-    let all = [Claimed { name: "micro", total: NODES as u64, partitions: NODES as u64 }];
+    let all = [Claimed::all("micro", NODES as u64)];
     let sent = flood(&cluster, &cluster.places(), |to| {
         let alive = [Claim { node: invented, life: 0, state: State::Alive }];
         vec![gossip(invented, 0, to, &alive, &card_news(invented, &all))]

@@ -26,7 +26,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "secrets",
-        about: "looks for the token in logs, recordings, command lines and error texts, and for the cluster's name in refusals",
+        about: "looks for the token in logs, recordings, command lines and error texts, and for the cluster's name \
+        in refusals",
         play: look_for_secrets,
     },
 ];
@@ -80,7 +81,8 @@ fn join_nowhere(lab: &Lab) -> Result<Finding, Setback> {
         }
     }
     let seen = format!(
-        "{refused} of {} addresses that can never be reached were refused with exit code 2; {said} of 3 useless seeds were named in the \
+        "{refused} of {} addresses that can never be reached were refused with exit code 2; {said} of 3 useless \
+        seeds were named in the \
          node's log{}",
         never.len(),
         if silent.is_empty() { String::new() } else { format!(" (not: {})", silent.join(", ")) }
@@ -138,7 +140,8 @@ fn look_for_secrets(lab: &Lab) -> Result<Finding, Setback> {
         leaks.push("an error text".to_owned());
     }
     let seen = format!(
-        "the token was found in {}; {} of {} recordings are not for their owner alone{}; {name_told} of 2 refusals told a stranger the \
+        "the token was found in {}; {} of {} recordings are not for their owner alone{}; {name_told} of 2 refusals \
+        told a stranger the \
          cluster's name; {}",
         if leaks.is_empty() {
             "no log, recording, command line or error text".to_owned()

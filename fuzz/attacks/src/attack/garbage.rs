@@ -9,13 +9,10 @@ use crate::wire::{Peer, client_name, connect, message_bytes};
 use bytes::Bytes;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use treefold::{NodeId, PartitionSet};
 use treefold_core::call::CallOptions;
 use treefold_core::id::{Tag, WaveId};
-use treefold_core::membership::card::{MemberCard, ServiceCard};
 use treefold_core::message::{Message, Request};
 use treefold_core::random::Random;
 
@@ -46,7 +43,8 @@ fn throw(lab: &Lab) -> Result<Finding, Setback> {
         attacker.join().map_err(|_| Setback::new("the attacker's thread has panicked"))?;
     let (dead, cost, in_sight) = (cluster.dead().len(), meter.read()?, cluster.members_least());
     let seen = format!(
-        "{connections} connections of noise, {frames} mutated frames and {datagrams} random datagrams (seed {SEED}); {dead} nodes have \
+        "{connections} connections of noise, {frames} mutated frames and {datagrams} random datagrams (seed {SEED}); \
+        {dead} nodes have \
          died, every node has at least {in_sight} of {NODES} members in sight; {}",
         tally.text()
     );
@@ -101,12 +99,9 @@ fn send_mutated(addr: SocketAddr, cluster: &str, random: &mut Random) -> usize {
     sent
 }
 
-/// Frames of several kinds. Cards come from no node that exists.
+/// Frames of several kinds.
 fn samples() -> Vec<Vec<u8>> {
-    let node = NodeId::new(([127, 0, 0, 1], 9).into(), 7);
     let tag = Tag { wave: WaveId { origin: 7, sequence: 1 }, branch: 0 };
-    let service = ServiceCard { partitions: PartitionSet::first(4), total: 4, declared: true };
-    let card = MemberCard { services: [("other".to_owned(), service)].into(), ..MemberCard::new(node) };
     let request = Request {
         id: 1,
         name: "micro/sum".into(),
@@ -116,7 +111,7 @@ fn samples() -> Vec<Vec<u8>> {
     let messages: [Message<Bytes>; 8] = [
         Message::Request(Box::new(request)),
         Message::CancelRequest { id: 1 },
-        Message::Cards(vec![Arc::new(card)]),
+        Message::Grant { tag },
         Message::WantCards,
         Message::StatusRequest { id: 1 },
         Message::SharesRequest { id: 1, settings: Vec::new() },

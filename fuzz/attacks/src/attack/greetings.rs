@@ -69,7 +69,7 @@ fn greets_back(peer: io::Result<Peer>, greeting: &[u8]) -> Result<(), String> {
 }
 
 /// A connection in a TLS session, and the secret to which a greeting is bound.
-fn session(addr: SocketAddr) -> io::Result<(Peer, tls::Secret)> {
+pub(super) fn session(addr: SocketAddr) -> io::Result<(Peer, tls::Secret)> {
     let (stream, secret) = tls::dial(addr, TIMEOUT)?;
     Ok((Peer::over(Box::new(stream)), secret))
 }
@@ -130,7 +130,8 @@ fn replay_hello(lab: &Lab) -> Result<Finding, Setback> {
     let [(clients, why), (nodes, _)] = [&of_client, &of_node].map(|greeting| taken(&cluster, greeting));
     let tally = cluster.calls(CALLS, &cluster.places());
     let seen = format!(
-        "a client's greeting, learnt by a false server, was taken by {clients} of {NODES} nodes, and a node's by {nodes} ({why}); the \
+        "a client's greeting, learnt by a false server, was taken by {clients} of {NODES} nodes, and a node's by \
+        {nodes} ({why}); the \
          client learnt: {}; {}",
         client.map_or("nothing, it is connected".to_owned(), |error| error.to_string()),
         tally.text()
@@ -168,7 +169,8 @@ fn replay_sniffed(lab: &Lab) -> Result<Finding, Setback> {
     let again = calls_started(&cluster)? - before;
     let tally = cluster.calls(CALLS, &cluster.places());
     let seen = format!(
-        "{} recorded connections of {} bytes were sent again, {replayed} times in all: {open} connections stayed open, and {again} calls \
+        "{} recorded connections of {} bytes were sent again, {replayed} times in all: {open} connections stayed \
+        open, and {again} calls \
          were made again; {}",
         recorded.len(),
         recorded.iter().map(Vec::len).sum::<usize>(),
@@ -246,7 +248,8 @@ fn stand_between(lab: &Lab) -> Result<Finding, Setback> {
     let passed: Vec<usize> = passed.try_iter().collect();
     let tally = cluster.calls(CALLS, &cluster.places());
     let seen = format!(
-        "{} sessions were ended in the middle, and {} bytes came back through them; {through} of {CALLS} calls of a client went \
+        "{} sessions were ended in the middle, and {} bytes came back through them; {through} of {CALLS} calls of a \
+        client went \
          through; it {client}; a node that joins through the relay {}, and logs {:?}; {}",
         passed.len(),
         passed.iter().sum::<usize>(),
@@ -292,7 +295,8 @@ fn use_wrong_token(lab: &Lab) -> Result<Finding, Setback> {
     let (members, tally) = (cluster.members_most(), cluster.calls(CALLS, &cluster.places()));
     let is_client_refused = client.is_err();
     let seen = format!(
-        "{taken} of 4 forged greetings were taken (refused with {:?}); the client learns: {}; the node {}, and logs {:?}; {}",
+        "{taken} of 4 forged greetings were taken (refused with {:?}); the client learns: {}; the node {}, and logs \
+        {:?}; {}",
         reasons.first().map_or("", String::as_str),
         client.err().map_or("nothing, it is connected".to_owned(), |error| error.to_string()),
         if members > NODES { "is a member" } else { "is no member" },
@@ -326,7 +330,8 @@ fn speak_plainly(lab: &Lab) -> Result<Finding, Setback> {
     let refused =
         taken == 0 && client.is_some() && other_way.is_some() && members == NODES && tally.is_full();
     let seen = format!(
-        "{taken} of 2 plain greetings were taken ({reason}); the client without a token learns: {}; the client with a token at a \
+        "{taken} of 2 plain greetings were taken ({reason}); the client without a token learns: {}; the client with \
+        a token at a \
          cluster without one learns: {}; the node {}, and logs {:?}; {}",
         said(client),
         said(other_way),

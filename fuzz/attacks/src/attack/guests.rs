@@ -56,7 +56,8 @@ fn push_costly(lab: &Lab) -> Result<Finding, Setback> {
     }
     let cost = meter.read()?;
     let seen = format!(
-        "a module of {bytes} bytes with {} functions: {} after {:.1} s; allowed: {PROCESSOR_MAX_S} s of processor time and {GROWTH_MAX_MIB} \
+        "a module of {bytes} bytes with {} functions: {} after {:.1} s; allowed: {PROCESSOR_MAX_S} s of processor \
+        time and {GROWTH_MAX_MIB} \
          MiB; meanwhile {}",
         functions(MODULE_BYTES),
         match pushed {

@@ -59,8 +59,10 @@ fn replay(lab: &Lab) -> Result<Finding, Setback> {
     tally.add(cluster.calls(CALLS, &cluster.places()));
     in_sight = in_sight.min(cluster.members_least());
     let seen = format!(
-        "{} recorded datagrams were sent again {sent} times, and as often after the node's restart; the node logged {repeated} refusals \
-         of repeated ones, of which it logs one a second; every node has at least {in_sight} of {NODES} members in sight; {}",
+        "{} recorded datagrams were sent again {sent} times, and as often after the node's restart; the node logged \
+        {repeated} refusals \
+         of repeated ones, of which it logs one a second; every node has at least {in_sight} of {NODES} members in \
+         sight; {}",
         recorded.len(),
         tally.text()
     );
