@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 47] = [
+const KEPT: [(&str, &str); 48] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -163,6 +163,10 @@ const KEPT: [(&str, &str); 47] = [
     (
         "answer_that_crossed_a_later_ask",
         "a node took the answer to an earlier ask for that to a later one, and neither waited for the later one nor cancelled it",
+    ),
+    (
+        "held_under_former_rules",
+        "a new origin with other rules sent an event again that a held one had replaced, behind a newer event of its key",
     ),
 ];
 
