@@ -403,6 +403,40 @@ fn a_new_endpoint_gets_no_packets_that_waited_in_the_filter() {
     assert_eq!(given.collect::<Vec<_>>(), [(1, 1), (1, 2), (2, 2)]);
 }
 
+/// While the node was away, its endpoint may have been at another node and have answered them there.
+#[test]
+fn endpoint_that_begins_anew_gets_no_packets_from_before_its_place() {
+    for lag_bytes_max in [None, Some(64 << 10)] {
+        let mut lone = Lone::new(Synchronisation::DoNotWait, "", Limits::DEFAULT);
+        lone.spec = Arc::new(StreamSpec { lag_bytes_max, ..(*lone.spec).clone() });
+        lone.begin(&[1], &[]);
+        let down = |sequence| {
+            let payload = Some(packet(10));
+            StreamMessage::Down(StreamDown {
+                stream: STREAM,
+                sequence,
+                tag: 5,
+                to: None,
+                payload,
+                more: false,
+            })
+        };
+        lone.hear(1, down(1));
+        let open = StreamOpen { packets_before: 3, ..lone.asked_anew(inner(ME, &[1], &[]), &[ME]) };
+        lone.hear(1, StreamMessage::Open(open));
+        // The parent has kept packets 2 and 3, and the node says that it has received packet 1 only.
+        (2..=4).for_each(|sequence| lone.hear(1, down(sequence)));
+        let given = lone.told.iter().filter_map(|(_, event)| match event {
+            EndpointEvent::Packet { sequence, .. } => Some((*sequence, *sequence)),
+            EndpointEvent::Missed { first, last } => Some((*first, *last)),
+            _ => None,
+        });
+        let told = lag_bytes_max.map(|_| (2, 3));
+        let expected: Vec<(u64, u64)> = [Some((1, 1)), told, Some((4, 4))].into_iter().flatten().collect();
+        assert_eq!(given.collect::<Vec<_>>(), expected);
+    }
+}
+
 #[test]
 fn news_from_before_a_new_beginning_is_no_answer() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
