@@ -13,6 +13,7 @@ use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamUp,
 };
 use treefold_core::stream::spec::EndpointEvent;
+use treefold_core::stream::tags::TagRuns;
 use treefold_core::stream::{StreamError, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::{Seat, Tree};
@@ -473,6 +474,29 @@ fn an_orphans_packets_count_despite_a_later_open() {
     assert!(lone.news().is_none_or(|news| news.away.iter().any(|loss| loss.partitions.contains(5))));
     lone.hear_news(&below, &[(&[5], 1)]);
     assert_eq!(lone.news().expect("the newcomer is there").away, []);
+}
+
+/// The settlement went to the child below which the endpoint was then, and was lost with its connection.
+#[test]
+fn settled_packet_is_settled_again_below_another_child() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
+    lone.hear_alone(20, 3, 1);
+    lone.settle(4, 1, 1);
+    lone.input(Input::Lost { peer: peer(20) });
+    let below = inner(21, &[4], &[leaf(20, &[3])]);
+    let open = lone.asked_anew(inner(ME, &[1], std::slice::from_ref(&below)), &[20]);
+    lone.hear(1, StreamMessage::Open(open));
+    lone.hear_news(&below, &[(&[3, 4], 1)]);
+    lone.said.clear();
+    lone.hear_alone(21, 3, 1);
+    let settled = |(to, message): &(NodeId, StreamMessage<Ink>)| match message {
+        StreamMessage::Settled(settled) if *to == peer(21) => Some(settled.lanes.clone()),
+        _ => None,
+    };
+    let mut expected = TagRuns::new();
+    expected.insert(1);
+    assert_eq!(lone.said.iter().filter_map(settled).collect::<Vec<_>>(), [[(4, expected)]]);
+    assert_eq!(lone.waves(), [], "the front-end's user has it");
 }
 
 #[test]
