@@ -6,14 +6,16 @@
 //!
 //! **Sources repeat events from the first one that is not acknowledged.** Among them are events that were mirrored,
 //! and events that a mirrored one had taken up. If the origin sent these again, an old value would follow a newer
-//! one. So it drops a repeated event if the same number, or a later event of the same key and type, was mirrored. Two
-//! kinds of events differ:
+//! one. So it drops a repeated event if the same number, or a later event of the same key, was mirrored. Before that
+//! one was sent, the held events of its key were sent too. So the repeated event was sent, dropped by a rule, or replaced
+//! by one that was held later. If the last origin could not send the later one, the source repeats it.
 //!
-//! - An event of a type with an overwrite rule is dropped if a later event of its key, of any type, was mirrored. Before
-//!   that one was sent, the held events of its key were sent too, so this event had been replaced by one that was held
-//!   later. If the last origin could not send the later one, the source repeats it.
-//! - A part of a tuple waits while later events of its key pass. It is dropped only if it was mirrored itself, or as part
-//!   of the event that the tuple forms.
+//! A part of a tuple differs, because later events of its key pass while it waits. It is dropped only if it was mirrored
+//! itself, or as part of the event that the tuple forms.
+//!
+//! The new origin may have other rules than the last one, and does not know those. If the last one had a tuple that the
+//! new one does not have, parts that waited when it died are dropped like other events: order within a key holds, and a
+//! tuple does not promise that values are kept.
 //!
 //! The last origin's rules also had a state. Sequences that had begun within the journal's events begin again; runs
 //! and tuples begin anew.
@@ -204,14 +206,8 @@ impl Mirrored {
             RuleKind::Tuple(tuple) if tuple.part_of(event).is_some() => Some(&tuple.becomes),
             _ => None,
         });
-        let kind = forms.unwrap_or(&event.kind);
-        let is_held_in_order = forms.is_none()
-            && rules.rules.iter().any(|rule| match &rule.kind {
-                RuleKind::Overwrite(overwrite) => overwrite.kind == event.kind,
-                _ => false,
-            });
         mirrored.iter().any(|(number, of)| {
-            *number == event.number || (*number > event.number && (is_held_in_order || of == kind))
+            *number == event.number || (*number > event.number && forms.is_none_or(|kind| of == kind))
         })
     }
 

@@ -189,8 +189,9 @@ impl<P: Payload> StreamState<P> {
 
     fn call_own_back(&mut self, cx: &mut Context<P>, at: usize, passed: Passed) {
         let first_tag = self.next_tag();
-        let (first, last) = (passed.after.saturating_add(1), self.down.reach.sent_upto);
         let own = &mut self.own[at];
+        let (first, last) =
+            (passed.after.saturating_add(1), self.down.reach.sent_upto.max(own.to_take.gone_upto()));
         own.next_tag = own.next_tag.max(first_tag);
         let endpoint = own.endpoint;
         if passed.has_missed {

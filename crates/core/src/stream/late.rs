@@ -7,7 +7,7 @@
 use super::error::StreamError;
 use super::gather::{Address, make_ready};
 use super::lane::{GATHERED, Lane, Piece};
-use super::message::{StreamMessage, StreamUp};
+use super::message::{StreamMessage, StreamSettled, StreamUp};
 use super::settle::settle_again;
 use super::spec::{Source, Synchronisation};
 use super::state::StreamState;
@@ -76,6 +76,7 @@ impl<P: Payload> StreamState<P> {
         let Some(Part { payload: piece, .. }) = part else { return };
         if past == Past::Settled {
             settle_again(self, address.lane, address.key);
+            self.settle_again_for(cx, piece.source, address);
         }
         match piece.source {
             Source::Endpoint(_) if past == Past::Settled => {
@@ -95,6 +96,23 @@ impl<P: Payload> StreamState<P> {
                     self.row.carried.push(piece);
                 }
             }
+        }
+    }
+
+    /// Settles a packet once more for the child that sent it.
+    ///
+    /// If the packet's endpoint has moved below the child, the child was not told, and would keep the packet in its window
+    /// for ever. All nodes are told of the waves of all endpoints.
+    fn settle_again_for(&self, cx: &mut Context<P>, source: Source, address: Address) {
+        let Source::Child(number) = source else { return };
+        if address.lane == GATHERED || self.front.is_some() {
+            return;
+        }
+        if let Some(at) = self.child_of(number) {
+            let mut runs = TagRuns::new();
+            runs.insert(address.key);
+            let settled = StreamSettled { stream: self.terms.id, lanes: alloc::vec![(address.lane, runs)] };
+            cx.send_stream(self.seat.children[at].node, StreamMessage::Settled(settled));
         }
     }
 

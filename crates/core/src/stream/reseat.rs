@@ -231,7 +231,7 @@ impl<P: Payload> StreamState<P> {
         }
         self.forget_endpoints(desk, &gone);
         if !self.gathers() {
-            return;
+            return self.skip_packets_before(desk.cx);
         }
         let first_tag = self.next_tag();
         self.roll.cohorts.clear();
@@ -260,6 +260,24 @@ impl<P: Payload> StreamState<P> {
             }
         }
         self.reopen_filter(desk.cx);
+    }
+
+    /// Lets the endpoints here skip the packets that went down before this node got its place. Meanwhile they may have
+    /// been at another node and have answered these packets there, and no wave waits for an answer.
+    fn skip_packets_before(&mut self, cx: &mut Context<P>) {
+        let last = self.down.before_layout;
+        let are_told = self.terms.spec.lag_bytes_max.is_some();
+        for own in &mut self.own {
+            let first = own.to_take.gone_upto().saturating_add(1);
+            if first > last {
+                continue;
+            }
+            own.to_take.miss(last);
+            // An endpoint over which packets pass is told of all that it missed when it is called back.
+            if !own.to_take.passes() && are_told {
+                cx.tell_endpoint(self.terms.id, own.endpoint, EndpointEvent::Missed { first, last });
+            }
+        }
     }
 }
 

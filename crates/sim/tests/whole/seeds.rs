@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 47] = [
+const KEPT: [(&str, &str); 51] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -163,6 +163,22 @@ const KEPT: [(&str, &str); 47] = [
     (
         "answer_that_crossed_a_later_ask",
         "a node took the answer to an earlier ask for that to a later one, and neither waited for the later one nor cancelled it",
+    ),
+    (
+        "held_under_former_rules",
+        "a new origin with other rules sent an event again that a held one had replaced, behind a newer event of its key",
+    ),
+    (
+        "twin_at_the_time_of_a_piece",
+        "the explorer started a worker's program again at the time of a piece, and let it push the pieces without that one",
+    ),
+    (
+        "answered_elsewhere_meanwhile",
+        "an endpoint whose node came back got packets that the endpoint had answered at another node meanwhile",
+    ),
+    (
+        "settled_before_it_moved",
+        "a packet that was settled before its endpoint moved below another child filled the window there for ever",
     ),
 ];
 

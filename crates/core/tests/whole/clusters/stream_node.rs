@@ -13,6 +13,7 @@ use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamUp,
 };
 use treefold_core::stream::spec::EndpointEvent;
+use treefold_core::stream::tags::TagRuns;
 use treefold_core::stream::{StreamError, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::{Seat, Tree};
@@ -403,6 +404,40 @@ fn a_new_endpoint_gets_no_packets_that_waited_in_the_filter() {
     assert_eq!(given.collect::<Vec<_>>(), [(1, 1), (1, 2), (2, 2)]);
 }
 
+/// While the node was away, its endpoint may have been at another node and have answered them there.
+#[test]
+fn endpoint_that_begins_anew_gets_no_packets_from_before_its_place() {
+    for lag_bytes_max in [None, Some(64 << 10)] {
+        let mut lone = Lone::new(Synchronisation::DoNotWait, "", Limits::DEFAULT);
+        lone.spec = Arc::new(StreamSpec { lag_bytes_max, ..(*lone.spec).clone() });
+        lone.begin(&[1], &[]);
+        let down = |sequence| {
+            let payload = Some(packet(10));
+            StreamMessage::Down(StreamDown {
+                stream: STREAM,
+                sequence,
+                tag: 5,
+                to: None,
+                payload,
+                more: false,
+            })
+        };
+        lone.hear(1, down(1));
+        let open = StreamOpen { packets_before: 3, ..lone.asked_anew(inner(ME, &[1], &[]), &[ME]) };
+        lone.hear(1, StreamMessage::Open(open));
+        // The parent has kept packets 2 and 3, and the node says that it has received packet 1 only.
+        (2..=4).for_each(|sequence| lone.hear(1, down(sequence)));
+        let given = lone.told.iter().filter_map(|(_, event)| match event {
+            EndpointEvent::Packet { sequence, .. } => Some((*sequence, *sequence)),
+            EndpointEvent::Missed { first, last } => Some((*first, *last)),
+            _ => None,
+        });
+        let told = lag_bytes_max.map(|_| (2, 3));
+        let expected: Vec<(u64, u64)> = [Some((1, 1)), told, Some((4, 4))].into_iter().flatten().collect();
+        assert_eq!(given.collect::<Vec<_>>(), expected);
+    }
+}
+
 #[test]
 fn news_from_before_a_new_beginning_is_no_answer() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
@@ -439,6 +474,29 @@ fn an_orphans_packets_count_despite_a_later_open() {
     assert!(lone.news().is_none_or(|news| news.away.iter().any(|loss| loss.partitions.contains(5))));
     lone.hear_news(&below, &[(&[5], 1)]);
     assert_eq!(lone.news().expect("the newcomer is there").away, []);
+}
+
+/// The settlement went to the child below which the endpoint was then, and was lost with its connection.
+#[test]
+fn settled_packet_is_settled_again_below_another_child() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
+    lone.hear_alone(20, 3, 1);
+    lone.settle(4, 1, 1);
+    lone.input(Input::Lost { peer: peer(20) });
+    let below = inner(21, &[4], &[leaf(20, &[3])]);
+    let open = lone.asked_anew(inner(ME, &[1], std::slice::from_ref(&below)), &[20]);
+    lone.hear(1, StreamMessage::Open(open));
+    lone.hear_news(&below, &[(&[3, 4], 1)]);
+    lone.said.clear();
+    lone.hear_alone(21, 3, 1);
+    let settled = |(to, message): &(NodeId, StreamMessage<Ink>)| match message {
+        StreamMessage::Settled(settled) if *to == peer(21) => Some(settled.lanes.clone()),
+        _ => None,
+    };
+    let mut expected = TagRuns::new();
+    expected.insert(1);
+    assert_eq!(lone.said.iter().filter_map(settled).collect::<Vec<_>>(), [[(4, expected)]]);
+    assert_eq!(lone.waves(), [], "the front-end's user has it");
 }
 
 #[test]

@@ -143,7 +143,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Starts a program with the number of `worker`. It pushes all pieces that were ready until now.
+    /// Starts a program with the number of `worker`. It pushes all pieces that were ready until now. Of a piece and a
+    /// mishap at the same time, the piece comes first: `add_pushes` plans it first.
     fn begin_again(&mut self, worker: usize, turned: usize) -> bool {
         let mut spec = self.world.workers()[worker].spec().clone();
         let homes = spec.way.len();
@@ -154,7 +155,7 @@ impl Stage<'_> {
         for result in self.pushing().results.iter().filter(|result| result.worker == number) {
             let there = (0..result.pieces.len()).map(|piece| (result.piece_at_us(piece), piece));
             due.extend(
-                there.filter(|&(at_us, _)| at_us < now_us).map(|(at, piece)| (at, result.clone(), piece)),
+                there.filter(|&(at_us, _)| at_us <= now_us).map(|(at, piece)| (at, result.clone(), piece)),
             );
         }
         due.sort_by_key(|(at_us, ..)| *at_us);
