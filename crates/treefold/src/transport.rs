@@ -30,6 +30,10 @@ use treefold_certificates::Refusal;
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 
+mod dials;
+
+use dials::Dials;
+
 /// Time limit for a dial, greeting included.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for the greeting of a process that connects here.
@@ -48,6 +52,10 @@ pub(crate) struct Identity {
     pub(crate) limits: Limits,
     /// See [`Hello::by_launcher`].
     pub(crate) by_launcher: bool,
+    /// The connections that this process is making.
+    pub(crate) dials: Dials,
+    /// See [`Hello::asks`].
+    pub(crate) asks: u64,
     /// The shared memory blocks of large payloads.
     pub(crate) blocks: Blocks,
 }
@@ -56,7 +64,8 @@ impl Identity {
     /// The identity of `node` in a cluster; `by_launcher` is true if a launcher keeps its network.
     pub(crate) fn new(node: NodeId, cluster: ClusterOptions, by_launcher: bool) -> Self {
         let ClusterOptions { name, trust, insecure: _, limits } = cluster;
-        Self { node, cluster: name, trust, limits, by_launcher, blocks: Blocks::default() }
+        let (dials, blocks) = Default::default();
+        Self { node, cluster: name, trust, limits, by_launcher, dials, asks: 0, blocks }
     }
 
     fn token(&self) -> Option<&Token> {
@@ -120,8 +129,12 @@ pub(crate) enum GreetError {
     OtherKind,
     #[error("the other side's certificate is not accepted: {0}")]
     Certificate(#[from] Refusal),
-    #[error("it greets as {0}, but the process at that address is another one, or does not answer")]
+    #[error(
+        "it greets as {0}, but the process at that address does not make this connection, or does not answer"
+    )]
     Name(NodeId),
+    #[error("it asks about a connection that this process does not make; somebody else has its name")]
+    NotMine,
     #[error("the process at that address greets with this process's own name; check the address")]
     Echo,
     #[error("the limit of {limit} connections is reached ({name})")]
@@ -140,23 +153,29 @@ impl Identity {
         Ok(())
     }
 
-    /// Checks that the node of this name is the one that listens at its address, if its greeting proves nothing: connects to
-    /// the address as a client. A process that takes the name of a node that lives is found out.
-    async fn confirm(&self, name: NodeId) -> Result<(), GreetError> {
+    /// Checks a name in a greeting that proves nothing: connects to the address in it as a client. A process of this name must
+    /// listen there, and must be making the connection with the number `dial`, if that is not 0.
+    async fn confirm(&self, name: NodeId, dial: u64) -> Result<(), GreetError> {
         if name.is_client() || !matches!(self.trust, Trust::Open) {
             return Ok(());
         }
-        let caller = Self { node: client_id(), blocks: Blocks::default(), ..self.clone() };
+        let caller = Self { node: client_id(), asks: dial, blocks: Blocks::default(), ..self.clone() };
         match reach(name.addr, &caller).await {
             Ok(greeted) if greeted.peer == name => Ok(()),
             Ok(_) | Err(_) => Err(GreetError::Name(name)),
         }
     }
 
-    async fn greet(&self, write: &WriteEnd, side: Side, session: &Session) -> Result<(), GreetError> {
+    async fn greet(
+        &self,
+        write: &WriteEnd,
+        side: Side,
+        session: &Session,
+        dial: u64,
+    ) -> Result<(), GreetError> {
         let mut outbox = Outbox::new(self.limits.clone());
         let mut hello = Hello::new(self.cluster.as_str(), self.node);
-        hello.by_launcher = self.by_launcher;
+        (hello.by_launcher, hello.dial, hello.asks) = (self.by_launcher, dial, self.asks);
         outbox.push_hello(&hello.sealed(self.token(), side, &session.secret))?;
         Ok(write.write_all(&mut outbox).await?)
     }
@@ -213,7 +232,7 @@ async fn handshake(
 pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetError> {
     let greeted = reach(addr, identity).await?;
     if greeted.peer.addr != addr {
-        identity.confirm(greeted.peer).await?;
+        identity.confirm(greeted.peer, 0).await?;
     }
     Ok(greeted)
 }
@@ -225,11 +244,12 @@ async fn reach(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetEr
     }
     let connect = async { Ok(split(TcpStream::connect(addr).await?)?) };
     let until = Instant::now() + CONNECT_TIMEOUT;
+    let making = identity.dials.begin();
     let (mut read, mut write) = within(until, connect).await?;
     let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
     let greet = async {
         let session = identity.begin_session(&mut read, &mut write, Side::Dials).await?;
-        identity.greet(&write, Side::Dials, &session).await?;
+        identity.greet(&write, Side::Dials, &session, making.number).await?;
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Listens, &session)?;
         if hello.node == identity.node {
@@ -265,9 +285,12 @@ pub(crate) async fn welcome(
         let session = identity.begin_session(&mut read, &mut write, Side::Listens).await?;
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Dials, &session)?;
-        identity.confirm(hello.node).await?;
+        if hello.asks != 0 && !identity.dials.has(hello.asks) {
+            return Err(GreetError::NotMine);
+        }
+        identity.confirm(hello.node, hello.dial.max(1)).await?;
         admit(hello.node)?;
-        identity.greet(&write, Side::Listens, &session).await?;
+        identity.greet(&write, Side::Listens, &session, 0).await?;
         Ok((hello, session))
     };
     match within(Instant::now() + HELLO_TIMEOUT, greet).await {
@@ -293,7 +316,7 @@ impl GreetError {
                 Some(Fault { field: refusal.word().to_owned(), ..Fault::new(FaultCode::Certificate) })
             }
             Self::Plain | Self::Encrypted => Some(Fault::new(FaultCode::Encryption)),
-            Self::Name(_) => Some(Fault::new(FaultCode::Name)),
+            Self::Name(_) | Self::NotMine => Some(Fault::new(FaultCode::Name)),
             Self::Wire(error) => Some(error.into()),
             &Self::Full { name, limit } => Some(Fault {
                 limit: limit as u64,

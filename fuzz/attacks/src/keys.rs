@@ -1,11 +1,13 @@
 //! Keys of a cluster, and keys that its authority would not issue.
 
 use crate::finding::Setback;
-use std::fs;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use treefold::Right;
-use treefold_certificates::{Authority, Grant, KeyFile, Role, Services};
+use treefold_certificates::{Authority, Grant, KeyFile, PRIVATE_FILE_MODE, Role, Services};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The address that certificates of legitimate nodes allow.
@@ -62,7 +64,10 @@ impl Keys {
     pub(crate) fn file(&self, name: &str, may: &[Right], at: Option<&str>) -> Result<PathBuf, Setback> {
         let path = self.directory.join(format!("{name}.pem"));
         let text = self.issue(name, may, at, Valid::Now)?.to_pem();
-        fs::write(&path, text).map_err(Setback::doing(format_args!("write {}", path.display())))?;
+        let file =
+            File::options().create(true).write(true).truncate(true).mode(PRIVATE_FILE_MODE).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(Setback::doing(format_args!("write {}", path.display())))?;
         Ok(path)
     }
 

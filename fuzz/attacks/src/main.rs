@@ -23,6 +23,7 @@ mod forge;
 mod keys;
 mod lab;
 mod meter;
+mod presence;
 mod relay;
 mod tls;
 mod wire;

@@ -15,7 +15,7 @@ use treefold_core::limits::Limits;
 use treefold_core::time::Duration;
 
 /// A client that has sent nothing for so long, and for which nothing is open, is idle.
-const IDLE_AFTER: Duration = Duration::from_secs(5);
+const IDLE_AFTER: Duration = Duration::from_millis(500);
 
 /// The most connections of clients.
 fn clients_max(limits: &Limits) -> usize {

@@ -72,7 +72,7 @@ impl PostError {
             GreetError::Fault(fault) => fault.code,
             GreetError::Plain | GreetError::Encrypted | GreetError::OtherKind => FaultCode::Encryption,
             GreetError::Certificate(_) => FaultCode::Certificate,
-            GreetError::Name(_) => FaultCode::Name,
+            GreetError::Name(_) | GreetError::NotMine => FaultCode::Name,
             GreetError::Wire(_) | GreetError::Full { .. } | GreetError::Echo | GreetError::Tls(_) => {
                 FaultCode::Malformed
             }

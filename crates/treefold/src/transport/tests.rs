@@ -17,8 +17,7 @@ const PAYLOAD_BYTES: usize = 48 << 20;
 
 fn identity(addr: SocketAddr, generation: u64) -> Identity {
     let node = NodeId::new(addr, generation);
-    let (limits, blocks) = (Limits::DEFAULT, Blocks::default());
-    Identity { node, cluster: "test".to_string(), trust: Trust::Open, limits, by_launcher: false, blocks }
+    Identity::new(node, ClusterOptions::new("test"), false)
 }
 
 fn packet_up() -> Message<Bytes> {
@@ -112,6 +111,29 @@ async fn without_certificates_the_address_of_a_name_is_called_back() {
     let (dialled, listened) = meet_as(nobody, Trust::Open, Trust::Open).await;
     assert!(matches!(listened, Err(GreetError::Name(name)) if name == nobody));
     assert!(told(dialled).contains("another process has the name of this one"));
+}
+
+/// A node that answers greetings at its address.
+async fn listening() -> (Identity, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
+    let node = identity(listener.local_addr().expect("the listener is bound"), 3);
+    let own = node.clone();
+    let answers = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let _ = welcome(stream, &own, |_| Ok(())).await;
+        }
+    });
+    (node, answers)
+}
+
+#[tokio::test]
+async fn nobody_takes_the_name_of_a_node_that_lives() {
+    let ((victim, victims), (host, hosts)) = (listening().await, listening().await);
+    assert!(dial(host.node.addr, &victim).await.is_ok(), "the node itself is confirmed");
+    let stranger = identity(victim.node.addr, victim.node.generation);
+    assert!(told(dial(host.node.addr, &stranger).await).contains("another process has the name of this one"));
+    victims.abort();
+    hosts.abort();
 }
 
 #[tokio::test]

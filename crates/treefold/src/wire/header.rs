@@ -22,6 +22,10 @@ pub(super) struct HelloHeader {
     pub(super) seal: Vec<u8>,
     #[prost(bool, tag = "6")]
     pub(super) by_launcher: bool,
+    #[prost(fixed64, tag = "7")]
+    pub(super) dial: u64,
+    #[prost(fixed64, tag = "8")]
+    pub(super) asks: u64,
 }
 
 /// `Fault`. Its form is the same in every version.

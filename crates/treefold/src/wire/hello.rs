@@ -30,6 +30,12 @@ pub struct Hello {
     /// True if the sender belongs to a network that a launcher started. To join such a network, a process
     /// attaches to it ([`Launch`](crate::wire::Launch)), because its processes do not gossip.
     pub by_launcher: bool,
+    /// The number of the connection, from a node that makes it in a cluster without a token and without certificates; 0 if there
+    /// is none.
+    pub dial: u64,
+    /// The number of a connection that the receiver is asked about: if it does not make that connection now, it answers with a
+    /// fault. 0: it is asked about none.
+    pub asks: u64,
 }
 
 impl Hello {
@@ -42,6 +48,8 @@ impl Hello {
             node,
             seal: Vec::new(),
             by_launcher: false,
+            dial: 0,
+            asks: 0,
         }
     }
 
@@ -88,9 +96,9 @@ impl Hello {
         within("cluster", NAME_BYTES_MAX, self.cluster.len())?;
         let mut node = Vec::new();
         put_node(&mut node, self.node);
-        let Self { version, version_least, by_launcher, .. } = *self;
+        let Self { version, version_least, by_launcher, dial, asks, .. } = *self;
         let (cluster, seal) = (self.cluster.clone(), self.seal.clone());
-        Ok(HelloHeader { version, version_least, cluster, node, seal, by_launcher })
+        Ok(HelloHeader { version, version_least, cluster, node, seal, by_launcher, dial, asks })
     }
 
     pub(super) fn of(header: HelloHeader) -> Result<Self, WireError> {
@@ -105,6 +113,8 @@ impl Hello {
             node: node_alone(&header.node, "node")?,
             seal: header.seal,
             by_launcher: header.by_launcher,
+            dial: header.dial,
+            asks: header.asks,
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::finding::{Finding, Setback};
 use crate::forge::{Claimed, Key, card_news, gossip, sealed, send_all_forms};
 use crate::lab::Lab;
 use crate::meter::Meter;
+use crate::presence::Presence;
 use crate::wire::{Peer, client_name, hello_bytes, learn_key};
 use std::io;
 use std::net::UdpSocket;
@@ -59,6 +60,8 @@ struct Insider {
     node: NodeId,
     key: Key,
     counter: u64,
+    /// A node confirms the name in a greeting at its address.
+    _presence: Presence,
 }
 
 impl Insider {
@@ -66,9 +69,10 @@ impl Insider {
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(Setback::doing("open a socket"))?;
         let addr = socket.local_addr().map_err(Setback::doing("open a socket"))?;
         let node = NodeId::new(addr, 7);
+        let presence = Presence::of(node, &cluster.name)?;
         let learnt = learn_key(cluster.nodes[0].addr, &cluster.name, node);
         let GroupKey { id, secret, .. } = learnt.map_err(Setback::doing("take the key of datagrams"))?;
-        Ok(Self { socket, node, key: Key { id, secret }, counter: 0 })
+        Ok(Self { socket, node, key: Key { id, secret }, counter: 0, _presence: presence })
     }
 
     /// Takes the next generation. Members believe that the last one is down, because it answers nobody.

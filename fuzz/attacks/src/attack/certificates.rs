@@ -12,6 +12,7 @@ use crate::wire::{Peer, client_name, hello_bytes};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 use treefold::operators::merge::Sum;
 use treefold::parts::wire::{Hello, Incoming};
@@ -59,6 +60,8 @@ const NODES: usize = 3;
 const CALLS: usize = 5;
 /// Time that a node has to join.
 const JOIN_TIME: Duration = Duration::from_secs(3);
+/// Longer than the time between two refusals in a node's log.
+const LOG_EVERY: Duration = Duration::from_millis(1_200);
 /// Time for an answer to an attack.
 const ANSWER_TIME: Duration = Duration::from_secs(3);
 
@@ -153,8 +156,9 @@ fn use_another_authority(lab: &Lab) -> Result<Finding, Setback> {
     let is_noted = cluster.log(0).contains("no trusted authority has signed the certificate");
     let (is_well, after) = aftermath(&cluster);
     let seen = format!(
-        "{}; the log of such a node says why: {is_told}, that of the attacked node too: {is_noted}; {after}",
-        refusals.text()
+        "{}; the log of such a node says why: {is_told} ({:?}), that of the attacked node too: {is_noted}; {after}",
+        refusals.text(),
+        run.stderr.lines().next().unwrap_or_default()
     );
     Ok(Finding::new(refusals.are_right() && is_told && is_noted && is_well, seen))
 }
@@ -173,6 +177,8 @@ fn be_out_of_time(lab: &Lab) -> Result<Finding, Setback> {
             refusals.note(greet(at.addr, &cluster.name, name, Some(file)), sentence);
         }
         is_noted &= cluster.log(0).contains(sentence);
+        // A node logs one refusal a second.
+        thread::sleep(LOG_EVERY);
     }
     let (is_well, after) = aftermath(&cluster);
     let seen = format!("{}; the log of the node says so: {is_noted}; {after}", refusals.text());
