@@ -10,7 +10,7 @@ const FILES_NEEDED: u64 = 5_000;
 pub(crate) struct Lab {
     /// The executable of the nodes.
     pub(crate) treefold: PathBuf,
-    /// Runs legitimate clients, whatever blocks the thread of the attack.
+    /// Runs legitimate clients, also while the thread of the attack is blocked.
     pub(crate) runtime: Runtime,
 }
 

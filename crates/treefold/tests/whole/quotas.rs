@@ -1,4 +1,4 @@
-//! What one client, or many together, may take of a node: bytes of unfinished frames, connections, calls, streams.
+//! The part of a node that one client, or many together, may take: bytes of unfinished frames, connections, calls, streams.
 //! The others find the node as they left it.
 
 use crate::figures::{Gate, PATIENCE, Trick, Tricks, eventually, service, total};
