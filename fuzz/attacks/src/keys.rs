@@ -42,7 +42,7 @@ impl Keys {
         at: Option<&str>,
         valid: Valid,
     ) -> Result<KeyFile, Setback> {
-        let at = at.map(|place| place.parse()).transpose().map_err(Setback::doing("read a place"))?;
+        let at = at.map(str::parse).transpose().map_err(Setback::doing("read a place"))?;
         let grant = Grant {
             cluster: self.authority.cluster().to_owned(),
             role: if at.is_some() { Role::Node } else { Role::Client },
