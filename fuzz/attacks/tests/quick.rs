@@ -34,6 +34,14 @@ refused! {
     nodes_without_a_token_do_not_listen_beyond_the_machine = "exposed-listener",
     useless_seeds_are_refused_or_named = "useless-seeds",
     secrets_are_in_no_file = "secrets",
+    nobody_takes_the_name_of_a_member = "impersonate",
+    a_client_invents_no_members = "client-cards",
+    a_clients_certificate_does_not_join = "client-joins",
+    certificates_of_another_authority_open_nothing = "wrong-authority",
+    certificates_out_of_time_open_nothing = "certificate-out-of-time",
+    processes_without_certificates_are_refused = "no-certificate",
+    certificates_bound_what_a_client_does = "without-the-right",
+    a_certificate_is_for_the_addresses_in_it = "name-of-another",
 }
 
 /// The exit code and standard output of a command line.

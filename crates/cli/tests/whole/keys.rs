@@ -26,6 +26,21 @@ impl Keys {
         run_args(&[&["keys"], words, &["--dir", dir.to_str().unwrap()]].concat())
     }
 
+    fn rotate(&self, words: &[&str]) {
+        let rotated = self.run(&[&["rotate"], words].concat());
+        assert_eq!(rotated.code, 0, "{}", rotated.stderr);
+    }
+
+    /// A folder with the same files.
+    fn copy(&self) -> Self {
+        let copy = Self { dir: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(copy.dir.path().join("keys")).unwrap();
+        for name in ["authority", "n1", "web", "lost"] {
+            std::fs::copy(self.path(name), copy.path(name)).unwrap();
+        }
+        copy
+    }
+
     fn issue(&self, words: &[&str]) {
         let issued = self.run(&[&["issue"], words].concat());
         assert_eq!(issued.code, 0, "{}", issued.stderr);
@@ -76,14 +91,17 @@ fn a_rotation_reaches_running_nodes() {
     let node =
         NodeProcess::start(&["--keys", keys.path("n1").to_str().unwrap(), "--serve", "micro:partitions=0/1"]);
     assert_eq!(keys.run(&["rotate", "--finish"]).code, 2, "no rotation has begun");
-    for step in [&["rotate"][..], &["rotate", "--finish"]] {
-        let rotated = keys.run(step);
-        assert_eq!(rotated.code, 0, "{}", rotated.stderr);
-        assert_eq!(call(&node, Some(&keys.path("web"))).0, Some(0), "{step:?}");
-        if step.len() == 1 {
-            assert_eq!(call(&node, Some(&lost)).0, Some(0), "the old authority is trusted until the end");
-        }
+    keys.rotate(&[]);
+    for name in ["web", "lost"] {
+        assert_eq!(call(&node, Some(&keys.path(name))).0, Some(0), "a new file, before the node has its own");
     }
+    assert_eq!(call(&node, Some(&lost)).0, Some(0), "the old authority is trusted until the end");
+    // The files of a further folder are one step ahead, and show whether the node has read its new file.
+    let ahead = keys.copy();
+    ahead.rotate(&["--finish"]);
+    wait_until("the node has its new file", || call(&node, Some(&ahead.path("web"))).0 == Some(0));
+    keys.rotate(&["--finish"]);
+    assert_eq!(call(&node, Some(&keys.path("web"))).0, Some(0));
     wait_until("the old authority is forgotten", || call(&node, Some(&lost)).0 == Some(5));
     assert_eq!(call(&node, Some(&keys.path("web"))).0, Some(0));
     let shown = keys.run(&["show", "-o", "json"]).json();
