@@ -18,7 +18,7 @@
 //! indexed. If no member declares a total, the highest that was ever proven in this view is kept, so that the
 //! total does not shrink when a member dies. Cards carry it, so that newcomers learn it.
 //!
-//! A claim counts from the moment it is proven: [`claims`](super::claims) has the rules.
+//! A claim counts from the moment it is proven: `claims.rs` has the rules.
 
 use super::card::{MemberCard, ServiceCard};
 use super::claims::{Fresh, Opening, Proof, Tally};
