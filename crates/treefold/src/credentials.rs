@@ -101,10 +101,6 @@ impl Credentials {
         let path = path.as_ref().to_owned();
         let stamp = stamp_of(&path);
         let held = Arc::new(Held::load(&path)?);
-        let refused = held.prove(&held.chain, Usage::Connect).err();
-        if let Some(refusal) = refused {
-            return Err(CredentialsError::Refused { path, refusal });
-        }
         let state = Mutex::new(State { held, stamp, looked: Instant::now(), warned: None });
         Ok(Self(Arc::new(Shared { path, state })))
     }
@@ -137,20 +133,19 @@ impl Credentials {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the file again if it has changed, and warns of an expiry. Returns true if there is a new certificate. If the new
-    /// file is not usable, the old one stays, and the log says why.
-    pub(crate) fn refresh(&self) -> bool {
+    /// Reads the file again if it has changed, and warns of an expiry. If the new file is not usable, or for another cluster, the
+    /// old one stays, and the log says why.
+    pub(crate) fn refresh(&self) {
         let mut state = self.lock();
         if state.looked.elapsed() < REFRESH_EVERY {
-            return false;
+            return;
         }
         state.looked = Instant::now();
         let path = &self.0.path;
         let stamp = stamp_of(path);
-        let has_changed = stamp != state.stamp && stamp.is_some();
-        if has_changed {
+        if stamp != state.stamp && stamp.is_some() {
             state.stamp = stamp;
-            match Held::load(path) {
+            match state.held.next(path) {
                 Ok(held) => {
                     let Certificate { serial, not_after, .. } = &held.certificate;
                     tracing::info!(path = %path.display(), %serial, ?not_after, "a new certificate");
@@ -158,12 +153,10 @@ impl Credentials {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the changed file of keys can't be used; keeping the old ones");
-                    return false;
                 }
             }
         }
         warn_of_expiry(&mut state, path);
-        has_changed
     }
 }
 
@@ -192,7 +185,20 @@ fn stamp_of(path: &Path) -> Stamp {
 impl Held {
     fn load(path: &Path) -> Result<Self, CredentialsError> {
         warn_of_readers(path);
-        Self::of(KeyFile::load(path)?, path)
+        let held = Self::of(KeyFile::load(path)?, path)?;
+        match held.prove(&held.chain, Usage::Connect) {
+            Ok(_) => Ok(held),
+            Err(refusal) => Err(CredentialsError::Refused { path: path.to_owned(), refusal }),
+        }
+    }
+
+    /// Reads the file that replaces this one's.
+    fn next(&self, path: &Path) -> Result<Self, CredentialsError> {
+        let held = Self::load(path)?;
+        if held.certificate.grant.cluster != self.certificate.grant.cluster {
+            return Err(CredentialsError::Refused { path: path.to_owned(), refusal: Refusal::Cluster });
+        }
+        Ok(held)
     }
 
     fn of(file: KeyFile, path: &Path) -> Result<Self, CredentialsError> {

@@ -166,6 +166,11 @@ impl Identity {
         }
     }
 
+    /// True for a node whose greeting does not prove its name.
+    fn proves_nothing(&self) -> bool {
+        matches!(self.trust, Trust::Open) && !self.node.is_client()
+    }
+
     async fn greet(
         &self,
         write: &WriteEnd,
@@ -244,12 +249,13 @@ async fn reach(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetEr
     }
     let connect = async { Ok(split(TcpStream::connect(addr).await?)?) };
     let until = Instant::now() + CONNECT_TIMEOUT;
-    let making = identity.dials.begin();
+    let making = identity.proves_nothing().then(|| identity.dials.begin());
+    let number = making.as_ref().map_or(0, |making| making.number);
     let (mut read, mut write) = within(until, connect).await?;
     let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
     let greet = async {
         let session = identity.begin_session(&mut read, &mut write, Side::Dials).await?;
-        identity.greet(&write, Side::Dials, &session, making.number).await?;
+        identity.greet(&write, Side::Dials, &session, number).await?;
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Listens, &session)?;
         if hello.node == identity.node {

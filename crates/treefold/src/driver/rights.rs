@@ -88,13 +88,13 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
     if peer.may_join() {
         return None;
     }
-    let lacks = |right, service: Option<&Arc<str>>| {
-        let allowed = peer.allows(right, service.map(|name| &**name));
+    let lacks = |right, service: Option<&str>| {
+        let allowed = peer.allows(right, service);
         (!allowed).then(|| denial(peer, right, service))
     };
     match message {
-        Message::Call(call) => lacks(Right::Call, Some(&service_of(&call.name))),
-        Message::Request(request) => lacks(Right::Call, Some(&service_of(&request.name))),
+        Message::Call(call) => lacks(Right::Call, Some(service_of(&call.name))),
+        Message::Request(request) => lacks(Right::Call, Some(service_of(&request.name))),
         Message::Stream(message) => match &mut **message {
             StreamMessage::Open(open) => may_not_open(peer, &mut open.spec),
             _ => None,
@@ -115,8 +115,8 @@ fn is_for_members<P>(message: &Message<P>) -> bool {
     matches!(message, Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_))
 }
 
-fn denial(peer: &Proven, right: Right, service: Option<&Arc<str>>) -> Denial {
-    Denial { right, service: service.cloned(), name: peer.name().to_owned() }
+fn denial(peer: &Proven, right: Right, service: Option<&str>) -> Denial {
+    Denial { right, service: service.map(Arc::from), name: peer.name().to_owned() }
 }
 
 fn may_not_open(peer: &Proven, spec: &mut Arc<StreamSpec<Bytes>>) -> Option<Denial> {
@@ -137,8 +137,8 @@ fn may_not_open(peer: &Proven, spec: &mut Arc<StreamSpec<Bytes>>) -> Option<Deni
 }
 
 /// The service in a call's name, `service/aggregation`.
-fn service_of(name: &str) -> Arc<str> {
-    name.split_once('/').map_or(name, |(service, _)| service).into()
+fn service_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(service, _)| service)
 }
 
 impl Loop {

@@ -33,7 +33,7 @@ pub(super) fn configurations(file: &KeyFile) -> Result<(ClientConfig, ServerConf
     Ok((client, server))
 }
 
-/// Accepts any chain for now. The signature by the certificate's key is checked.
+/// Checks the signature by the certificate's key, and leaves the chain to `Credentials`, directly after the handshake.
 struct VerifiedLater(Arc<CryptoProvider>);
 
 impl VerifiedLater {

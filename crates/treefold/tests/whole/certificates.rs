@@ -202,6 +202,28 @@ async fn strangers_learn_why_they_are_refused() {
 }
 
 #[tokio::test]
+async fn useless_files_do_not_replace_the_keys() {
+    let keys = Keys::new();
+    let [first, _second] = nodes(&keys).await;
+    let caller = keys.issue(Role::Client, "caller", &[Right::Call], &[]);
+    let client = client(&first, caller, false).await;
+    let grant = treefold_certificates::Certificate::read(&KeyFile::load(&keys.path("n1")).unwrap().chain[0]);
+    let grant = grant.unwrap().grant;
+    let now = SystemTime::now();
+    let expired = keys.authority.issue_from(&grant, now - 2 * DAY, now - DAY).unwrap();
+    let elsewhere = Grant { cluster: "test".into(), ..grant };
+    let elsewhere = Authority::new("test").unwrap().issue(&elsewhere, DAY).unwrap();
+    for useless in [expired.to_pem(), elsewhere.to_pem(), String::new()] {
+        std::fs::write(keys.path("n1"), useless).unwrap();
+        // Longer than the time between two looks at the file.
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        assert_eq!(sum(&client).await.unwrap(), Some(total(4)));
+        let another = keys.issue(Role::Client, "another", &[Right::Call], &[]);
+        assert_eq!(sum(&self::client(&first, another, false).await).await.unwrap(), Some(total(4)));
+    }
+}
+
+#[tokio::test]
 async fn keys_are_replaced_while_calls_go_on() {
     let mut keys = Keys::new();
     let [first, second] = nodes(&keys).await;
