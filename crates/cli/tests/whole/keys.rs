@@ -110,6 +110,19 @@ fn a_rotation_reaches_running_nodes() {
 }
 
 #[test]
+fn a_rotation_that_fails_leaves_everything_as_it_was() {
+    let keys = Keys::new();
+    keys.issue(&["client", "web"]);
+    let before = std::fs::read(keys.path("web")).unwrap();
+    std::fs::write(keys.path("zero"), "not a file of keys").unwrap();
+    assert_eq!(keys.run(&["rotate"]).code, 1);
+    assert_eq!(std::fs::read(keys.path("web")).unwrap(), before);
+    std::fs::remove_file(keys.path("zero")).unwrap();
+    assert_eq!(keys.run(&["show", "-o", "json"]).json()["authority"]["rotating"], false);
+    keys.rotate(&[]);
+}
+
+#[test]
 fn useless_keys_are_refused() {
     let keys = Keys::new();
     for (words, problem) in [

@@ -73,18 +73,23 @@ pub(super) fn refused(error: &AuthorityError) -> Failure {
     }
 }
 
-/// Issues the certificates of these files again, and writes them.
-pub(super) fn issue_again(
+/// Issues the certificates of these files again. Returns their new texts, so that a file that cannot be renewed leaves the
+/// others as they were.
+pub(super) fn issued_again(
     authority: &Authority,
     files: &[PathBuf],
     valid: std::time::Duration,
-) -> Result<(), Failure> {
-    // All are made before the first is written, so a file that cannot be renewed leaves the others as they were.
-    let mut made = Vec::with_capacity(files.len());
-    for path in files {
+) -> Result<Vec<String>, Failure> {
+    let again = |path: &PathBuf| {
         let again = authority.issue_again(&read(path)?, valid);
-        let again = again.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-        made.push((path, again.to_pem()));
-    }
-    made.iter().try_for_each(|(path, text)| write(path, text))
+        again
+            .map(|file| file.to_pem())
+            .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    };
+    files.iter().map(again).collect()
+}
+
+/// Writes these texts to their files.
+pub(super) fn write_all(files: &[PathBuf], texts: &[String]) -> Result<(), Failure> {
+    files.iter().zip(texts).try_for_each(|(path, text)| write(path, text))
 }

@@ -1,6 +1,6 @@
 //! `treefold keys renew`: issues certificates again.
 
-use super::files::{authority, issue_again, process_files};
+use super::files::{authority, issued_again, process_files, write_all};
 use super::{Folder, Validity};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -40,7 +40,8 @@ impl Renew {
                 self.folder.dir.display()
             )));
         }
-        issue_again(&authority, &files, self.validity.duration())?;
+        let texts = issued_again(&authority, &files, self.validity.duration())?;
+        write_all(&files, &texts)?;
         let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
         match format {
             Format::Text => print(format_args!(

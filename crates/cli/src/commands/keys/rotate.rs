@@ -1,6 +1,6 @@
 //! `treefold keys rotate`: replaces the authority while the cluster runs.
 
-use super::files::{authority, authority_path, issue_again, process_files, refused, write};
+use super::files::{authority, authority_path, issued_again, process_files, refused, write, write_all};
 use super::{Folder, Validity};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -39,9 +39,10 @@ impl Rotate {
         let new = if self.finish { old.finish() } else { old.rotate() };
         let new = new.map_err(|error| refused(&error))?;
         let files = process_files(dir)?;
-        // The authority goes first: files of an authority that is lost could not be renewed.
+        // Nothing is written before all is made. Then the authority goes first: files of a lost one could not be renewed.
+        let texts = issued_again(&new, &files, self.validity.duration())?;
         write(&authority_path(dir), &new.to_pem())?;
-        issue_again(&new, &files, self.validity.duration())?;
+        write_all(&files, &texts)?;
         let (count, names) = (files.len(), files.iter().map(|path| path.display().to_string()).collect());
         match format {
             Format::Text if self.finish => print(format_args!(
