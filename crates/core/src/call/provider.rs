@@ -20,7 +20,7 @@ use crate::id::{NodeId, Tag};
 use crate::message::{Call, Message, Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::seat::{Parent, Patience};
+use crate::seat::{Parent, Patience, Seat};
 use crate::time::Instant;
 use crate::timer::Wake;
 use crate::tree::Tree;
@@ -449,7 +449,8 @@ impl<P: Payload> Wave<P> {
         from: NodeId,
         call: &Call<P>,
     ) {
-        if !self.seat.parent.is(from) {
+        let has_moved = !self.seat.parent.is(from);
+        if has_moved {
             self.seat.parent = Parent::Node(from);
             self.parts.take_back();
         }
@@ -464,6 +465,9 @@ impl<P: Payload> Wave<P> {
         let branch = self.tag.branch;
         let wanted: BTreeSet<NodeId> = call.tree.children().map(|tree| tree.root().node).collect();
         let goes = |child: &Child| child.is_open() && child.branch == branch && !wanted.contains(&child.node);
+        if has_moved {
+            self.depose(goes);
+        }
         self.forget_children(desk.cx, goes);
         self.drop_foreign(desk.cx);
         let is_fresh = |tree: &Tree| {
@@ -476,6 +480,16 @@ impl<P: Payload> Wave<P> {
         self.start_locals(desk, now, &extra);
         self.await_returned(desk, now);
         self.decide(desk, now);
+    }
+
+    /// Remembers children that the call of a new parent leaves out. The new parent asks the children that it knows, but it does
+    /// not know those that the former parent gave this node: they hear of the end of this wave. A child that has another parent
+    /// by then ignores this. What workers push to a child may be asked for again, so it keeps an announced call until its end.
+    fn depose(&mut self, goes: impl Fn(&Child) -> bool) {
+        if self.ask.push.is_none() {
+            let Seat { children, deposed, .. } = &mut self.seat;
+            deposed.extend(children.iter().filter(|&child| goes(child)).map(Child::name));
+        }
     }
 
     /// Drops retries of partitions for which this node must no longer answer. They are up to its new parent.

@@ -177,8 +177,8 @@ pub(crate) struct Seat<X> {
     pub(crate) parent: Parent,
     pub(crate) children: Children<X>,
     /// Nodes that must be notified of the wave's end, although nothing more is expected of them: former roots
-    /// that were replaced by a promoted node, and children that have answered but whose workers keep the data
-    /// that they pushed.
+    /// that were replaced by a promoted node, children that a new parent did not name, and children that have
+    /// answered but whose workers keep the data that they pushed.
     pub(crate) deposed: SmallVec<[(NodeId, u32); 1]>,
 }
 

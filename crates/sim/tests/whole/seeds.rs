@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 51] = [
+const KEPT: [(&str, &str); 52] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -179,6 +179,10 @@ const KEPT: [(&str, &str); 51] = [
     (
         "settled_before_it_moved",
         "a packet that was settled before its endpoint moved below another child filled the window there for ever",
+    ),
+    (
+        "told_alone_by_a_deposed_root",
+        "a promoted root that the former root asked for itself alone never told its children that the call was cancelled",
     ),
 ];
 
