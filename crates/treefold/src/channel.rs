@@ -153,6 +153,12 @@ impl ReadEnd {
         }
     }
 
+    /// True if the connection ends within this time, with nothing unread before its end.
+    pub(crate) async fn ends_within(&mut self, time: Duration) -> bool {
+        let came = tokio::time::timeout(time, self.half.peek(&mut [0])).await;
+        matches!(came, Ok(Ok(0) | Err(_)))
+    }
+
     /// Reads and drops up to `bytes_max` bytes, to the connection's end.
     pub(crate) async fn drain(mut self, bytes_max: usize) -> io::Result<()> {
         let (mut scrap, mut left) = ([0; 4096], bytes_max);

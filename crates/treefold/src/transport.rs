@@ -42,6 +42,8 @@ pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 const FAREWELL_BYTES_MAX: usize = 1 << 20;
 /// Time limit for reading these bytes.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long the end of a connection may take to arrive after a process at its address did not confirm it.
+const GOODBYE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// This process's identity for its peers, and the limits of its connections.
 #[derive(Clone, Debug)]
@@ -291,10 +293,16 @@ pub(crate) async fn welcome(
         let session = identity.begin_session(&mut read, &mut write, Side::Listens).await?;
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Dials, &session)?;
-        if hello.asks != 0 && !identity.dials.has(hello.asks) {
-            return Err(GreetError::NotMine);
+        identity.dials.check(hello.asks)?;
+        if let Err(error) = identity.confirm(hello.node, hello.dial.max(1)).await {
+            // A process that has ended, or has given up, confirms nothing: nobody is left to be refused.
+            let is_gone = read.ends_within(GOODBYE_PATIENCE).await;
+            return Err(if is_gone {
+                io::Error::from(io::ErrorKind::ConnectionAborted).into()
+            } else {
+                error
+            });
         }
-        identity.confirm(hello.node, hello.dial.max(1)).await?;
         admit(hello.node)?;
         identity.greet(&write, Side::Listens, &session, 0).await?;
         Ok((hello, session))

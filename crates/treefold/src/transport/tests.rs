@@ -113,6 +113,35 @@ async fn without_certificates_the_address_of_a_name_is_called_back() {
     assert!(told(dialled).contains("another process has the name of this one"));
 }
 
+#[tokio::test]
+async fn a_process_that_ends_while_it_is_called_back_is_no_impostor() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
+    let addr = listener.local_addr().expect("the listener is bound");
+    let (host, gone) = (identity(addr, 2), identity(([127, 0, 0, 1], 1).into(), 1));
+    let greets_and_ends = async {
+        let (_read, write) =
+            split(TcpStream::connect(addr).await.expect("it listens")).expect("a connection");
+        gone.greet(&write, Side::Dials, &Session::default(), 7).await.expect("it is connected");
+    };
+    let accept = async {
+        let (stream, _) = listener.accept().await.expect("the other side dials");
+        welcome(stream, &host, |_| Ok(())).await
+    };
+    let ((), listened) = tokio::join!(greets_and_ends, accept);
+    assert!(matches!(listened, Err(GreetError::Io(_))));
+}
+
+#[test]
+fn numbers_of_connections_that_were_given_up_are_remembered() {
+    let dials = dials::Dials::default();
+    let dial = dials.begin();
+    let number = dial.number;
+    assert!(dials.check(number).is_ok() && dials.check(0).is_ok());
+    drop(dial);
+    assert!(matches!(dials.check(number), Err(GreetError::Io(_))));
+    assert!(matches!(dials.check(number ^ (1 << 63)), Err(GreetError::NotMine)));
+}
+
 /// A node that answers greetings at its address.
 async fn listening() -> (Identity, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
