@@ -108,6 +108,13 @@ impl<P: Payload> StreamState<P> {
         }
     }
 
+    /// True if packets of this node are taken. Once the connection to the parent has broken, packets may be lost that the
+    /// parent sent over it, and the parent may not know yet: later ones are taken when the parent has asked this node anew,
+    /// and sends again what it lacks.
+    fn takes_from(&self, from: NodeId) -> bool {
+        self.seat.parent == Parent::Node(from) && self.order.orphan_since.is_none()
+    }
+
     /// Takes a run of packets from the parent.
     pub(crate) fn take_run(
         &mut self,
@@ -115,10 +122,7 @@ impl<P: Payload> StreamState<P> {
         from: NodeId,
         run: Arc<StreamRun<P>>,
     ) -> Result<(), StreamError> {
-        if self.seat.parent != Parent::Node(from)
-            || run.packets.is_empty()
-            || run.last() <= self.down.received
-        {
+        if !self.takes_from(from) || run.packets.is_empty() || run.last() <= self.down.received {
             return Ok(());
         }
         if run.first.checked_add(run.packets.len() as u64).is_none() {
@@ -162,7 +166,7 @@ impl<P: Payload> StreamState<P> {
         mut packet: StreamDown<P>,
     ) -> Result<(), StreamError> {
         // A new parent sends again the packets that the old parent may have sent.
-        if self.seat.parent != Parent::Node(from) || packet.sequence <= self.down.received {
+        if !self.takes_from(from) || packet.sequence <= self.down.received {
             return Ok(());
         }
         let down = &mut self.down;
