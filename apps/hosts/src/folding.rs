@@ -23,8 +23,7 @@ pub fn folding() -> Folding<HostsFold> {
 
 impl HostsFold {
     fn open(params: &Bytes) -> Result<Self> {
-        let ask =
-            Option::<Ask>::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))?;
+        let ask = Option::<Ask>::decode(params).map_err(OperatorError::invalid_params)?;
         Ok(Self { top: Ask::top(ask)? })
     }
 }

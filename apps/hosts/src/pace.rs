@@ -35,9 +35,7 @@ impl Pace {
     /// # Errors
     /// If they are not a pace, or one outside its limits. The error names the field.
     pub fn read(params: &Bytes) -> Result<Self> {
-        let pace = Option::<Self>::decode(params)
-            .map_err(|error| OperatorError::caused_by("parameters", error))?
-            .unwrap_or_default();
+        let pace = Option::<Self>::decode(params).map_err(OperatorError::invalid_params)?.unwrap_or_default();
         if (INTERVAL_MS_MIN..=INTERVAL_MS_MAX).contains(&pace.interval_ms) {
             return Ok(pace);
         }

@@ -158,7 +158,7 @@ impl Operator for Emulated {
 }
 
 fn params_of(params: &Bytes) -> Result<Emulation> {
-    Emulation::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))
+    Emulation::decode(params).map_err(OperatorError::invalid_params)
 }
 
 fn partial_of(partial: &Bytes) -> Result<Timed> {

@@ -11,7 +11,7 @@ use tantivy::schema::{Field, STORED, Schema, TEXT};
 
 /// Increase this whenever indexes written before cannot be used any more: if the fields, the tokenizer, the
 /// definition of a title, the assignment of paths to partitions, or the index library's format changes.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// Weight of a match in the title, which says more about its document than any one line of the body.
 pub(crate) const TITLE_BOOST: f32 = 2.0;
@@ -50,18 +50,39 @@ pub(crate) fn schema() -> (Schema, Fields) {
     (builder.build(), fields)
 }
 
-/// A file's title: Markdown's first heading, else the first meaningful line without its comment marks, else
-/// the file's name.
+/// A file's title: Markdown's first heading, or the title element of HTML; else the first meaningful line without its
+/// comment marks, else the file's name.
 fn title_of(path: &str, body: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let is_markdown =
-        [".md", ".markdown", ".mdx"].iter().any(|ending| name.to_ascii_lowercase().ends_with(ending));
+    let ends_with = |endings: &[&str]| {
+        let name = name.to_ascii_lowercase();
+        endings.iter().any(|ending| name.ends_with(ending))
+    };
+    if ends_with(&[".html", ".htm", ".xhtml"]) {
+        let title = title_element(body).filter(|title| !title.is_empty());
+        return title.unwrap_or_else(|| name.to_owned()).chars().take(TITLE_CHARS_MAX).collect();
+    }
+    let is_markdown = ends_with(&[".md", ".markdown", ".mdx"]);
     let lines = || body.lines().take(TITLE_LINES_MAX);
     let heading =
         lines().filter(|_| is_markdown).filter(|line| is_heading(line)).map(bare).find(|t| !t.is_empty());
     let first = || lines().map(bare).find(|title| !title.is_empty());
     let title = heading.or_else(first).unwrap_or(name);
     title.chars().take(TITLE_CHARS_MAX).collect()
+}
+
+/// The text of the first title element, with single spaces and without character references.
+fn title_element(body: &str) -> Option<String> {
+    let head: String = body.lines().take(TITLE_LINES_MAX).flat_map(|line| [line, " "]).collect();
+    // Lower case of ASCII keeps the places of all characters.
+    let lower = head.to_ascii_lowercase();
+    let tag = lower.find("<title")?;
+    let begin = tag + lower[tag..].find('>')? + 1;
+    let end = begin + lower[begin..].find('<')?;
+    let text = head[begin..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    let references =
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
+    Some(references.iter().fold(text, |text, (reference, character)| text.replace(reference, character)))
 }
 
 fn is_heading(line: &str) -> bool {
@@ -86,6 +107,9 @@ mod tests {
         assert_eq!(title_of("src/lib.rs", "\n#![no_std]\n//! Trees."), "no_std");
         assert_eq!(title_of("src/lib.rs", "\n//!\n//! Trees, and waves.\n"), "Trees, and waves.");
         assert_eq!(title_of("a.c", "/* One line. */\nint main;"), "One line.");
+        let html = "<!DOCTYPE html>\n<HTML><head>\n<Title id=a>Heaps\n &amp; Queues</title></head><body>x";
+        assert_eq!(title_of("docs/a.html", html), "Heaps & Queues");
+        assert_eq!(title_of("docs/a.htm", "<html><body>no title"), "a.htm");
         assert_eq!(title_of("src/empty.txt", " \n---\n"), "empty.txt");
         assert_eq!(title_of("x", &"é".repeat(500)).chars().count(), TITLE_CHARS_MAX);
     }

@@ -173,7 +173,7 @@ impl Bed {
     pub(crate) fn words(&self) -> Result<Vec<String>, String> {
         let params = WordsParams { bytes_max: Some(WORDS_BYTES_MAX), ..WordsParams::default() };
         let counts: Run = self.ask(0, async |client: &Client| {
-            let call = client.aggregate(&Words, "search/words", &params).deadline(ASK_DEADLINE);
+            let call = client.aggregate("search/words", &Words, &params).deadline(ASK_DEADLINE);
             let reply = call.await.map_err(|error| error.to_string())?;
             reply.value.ok_or_else(|| format!("no word count: {:?}", reply.missing))
         })?;

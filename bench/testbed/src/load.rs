@@ -210,7 +210,7 @@ impl Load {
                     seed,
                     ..SampleParams::new(query)
                 };
-                let call = client.aggregate(&Sample, "search/sample", &params);
+                let call = client.aggregate("search/sample", &Sample, &params);
                 let call = call.shape(self.shape).partitions(partitions.clone()).deadline(DEADLINE);
                 let reply = call.await.map_err(|error| error.to_string())?;
                 (reply.status, reply.value.map(|value| value.given_bytes))
@@ -218,7 +218,7 @@ impl Load {
             Work::Categorise => {
                 let params =
                     CategoriseParams { k: DOCUMENTS, text_bytes: TEXT_BYTES, ..CategoriseParams::new(query) };
-                let call = client.aggregate(&Categorise, "search/categorise", &params);
+                let call = client.aggregate("search/categorise", &Categorise, &params);
                 let call = call.shape(self.shape).partitions(partitions.clone()).deadline(DEADLINE);
                 let reply = call.await.map_err(|error| error.to_string())?;
                 (reply.status, reply.value.map(|value| value.given_bytes))

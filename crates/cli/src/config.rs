@@ -80,7 +80,8 @@ impl NodeFile {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let refuse = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::failed(format!("can't read {}: {error}", path.display())))?;
         Self::parse(&text).map_err(refuse)
     }
 

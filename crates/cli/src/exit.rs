@@ -7,7 +7,7 @@
 //! | 2 | invalid arguments, or the call was rejected before any node was asked |
 //! | 3 | a partial answer, at or above the minimum coverage |
 //! | 4 | less than the minimum coverage: no answer |
-//! | 5 | no node could be reached |
+//! | 5 | no node could be reached, or no node in sight provides the service |
 //!
 //! Codes are part of the interface, because scripts branch on them. A partial answer never has code 0.
 
@@ -143,8 +143,9 @@ impl Failure {
 
     fn code(&self) -> Code {
         match self {
+            // The name may be mistyped, but all of the service's nodes may also be down.
+            Self::Unreachable(_) | Self::Rejected(CallError::UnknownService { .. }) => Verdict::UNREACHABLE,
             Self::Usage(_) | Self::Rejected(_) => Verdict::USAGE,
-            Self::Unreachable(_) => Verdict::UNREACHABLE,
             Self::Failed(_) | Self::Told(_) => Verdict::FAILED,
         }
     }

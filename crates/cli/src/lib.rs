@@ -116,7 +116,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let wanted = Format::asked_for_in(std::env::args().skip(1));
     match Failure::from_arguments(error) {
         Some(failure) => failure.report(wanted),
-        None if wanted == Format::Json => Failure::usage(first_line(error)).report(wanted),
+        None if wanted == Format::Json => Failure::usage(first_paragraph(error)).report(wanted),
         None => {
             // This includes usage and suggestions, because a mistyped flag needs more than one line. If
             // standard error is closed, the message can't be printed, and the exit code is enough.
@@ -126,9 +126,11 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn first_line(error: &clap::Error) -> String {
+/// The first paragraph of clap's message, which may list arguments on lines of their own, as one line.
+fn first_paragraph(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
 }
 
 fn log_to_stderr() {

@@ -5,6 +5,7 @@
 //! values.
 
 use std::fmt::Display;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +105,27 @@ pub fn words(text: &str) -> Result<Words> {
     })
 }
 
+/// Checks that an address has a host and a port, as in `localhost:7700` and `[::1]:7700`. The host is resolved later.
+pub fn address(text: &str) -> Result<String> {
+    let is_host = |host: &str| match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inside) => inside.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains([':', '/']),
+    };
+    let parts = text.rsplit_once(':').filter(|(host, port)| is_host(host) && port.parse::<u16>().is_ok());
+    parts
+        .map(|_| text.to_owned())
+        .ok_or_else(|| CallError::bad_field("address", text, "HOST:PORT, as in 127.0.0.1:7700 or [::1]:7700"))
+}
+
+/// Parses a number of slices, of which there is at least one. Nodes have their own limit.
+pub fn slices(text: &str) -> Result<u32> {
+    let slices = text.parse::<u32>().ok().filter(|&slices| slices > 0);
+    slices.ok_or_else(|| {
+        let max = Limits::DEFAULT.slices_max;
+        CallError::bad_field("slices", text, format_args!("1 to a node's slices_max (default {max})"))
+    })
+}
+
 /// Parses partition ids: `0-3,7`.
 pub fn partitions(text: &str) -> Result<PartitionSet> {
     let max = Limits::DEFAULT.partitions_max;
@@ -145,7 +167,8 @@ pub fn shape(text: &str) -> Result<Shape> {
         "shape",
         text,
         format_args!(
-            "adaptive, earliest-ready, binomial, kary:K (K from 1 to {TREE_NODES_MAX}), chain, flat, base"
+            "auto, adaptive, on-path, on-path:T, earliest-ready, binomial, kary:K, chain, flat, base \
+             (K and T from 1 to {TREE_NODES_MAX})"
         ),
     )
 }

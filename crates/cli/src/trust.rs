@@ -53,7 +53,7 @@ impl Trust {
     }
 
     fn of_keys(path: &Path) -> Result<Self, Failure> {
-        Credentials::load(path).map(Self::Keys).map_err(|error| Failure::usage(error.to_string()))
+        Credentials::load(path).map(Self::Keys).map_err(|error| Failure::failed(error.to_string()))
     }
 
     /// The options of the cluster with this name. Keys name their cluster, so with them the default name is replaced.
@@ -109,7 +109,7 @@ fn token_in(path: &Path) -> Result<String, Failure> {
     match read {
         Ok(_) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
         Err(error) => {
-            Err(Failure::usage(format!("{TOKEN_FILE_VARIABLE}: can't read {}: {error}", path.display())))
+            Err(Failure::failed(format!("{TOKEN_FILE_VARIABLE}: can't read {}: {error}", path.display())))
         }
     }
 }

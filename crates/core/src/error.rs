@@ -117,6 +117,8 @@ pub enum Reason {
     LocalFailed(Arc<str>),
     /// The local panicked.
     LocalPanicked(Arc<str>),
+    /// The aggregation does not accept the call's parameters. The text says why.
+    InvalidParams(Arc<str>),
     /// A reduce that included the partition's partial failed or panicked.
     ReduceFailed(Arc<str>),
     /// A stream's filter that included the endpoint's packet failed, panicked, or took too long.
@@ -152,6 +154,7 @@ impl Reason {
             Self::NotHosted => "not_hosted",
             Self::LocalFailed(_) => "local_failed",
             Self::LocalPanicked(_) => "local_panicked",
+            Self::InvalidParams(_) => "invalid_params",
             Self::ReduceFailed(_) => "reduce_failed",
             Self::FilterFailed(_) => "filter_failed",
             Self::Overlap => "overlap",
@@ -168,6 +171,7 @@ impl Reason {
             Self::Full(text)
             | Self::LocalFailed(text)
             | Self::LocalPanicked(text)
+            | Self::InvalidParams(text)
             | Self::ReduceFailed(text)
             | Self::FilterFailed(text)
             | Self::Other { detail: text, .. } => Some(text),
@@ -190,6 +194,7 @@ impl Reason {
             | Self::LocalPanicked(_)
             | Self::ShuttingDown => true,
             Self::NoReplica
+            | Self::InvalidParams(_)
             | Self::ReduceFailed(_)
             | Self::FilterFailed(_)
             | Self::Overlap
@@ -204,6 +209,7 @@ impl Reason {
         !matches!(
             self,
             Self::LocalFailed(_)
+                | Self::InvalidParams(_)
                 | Self::ReduceFailed(_)
                 | Self::FilterFailed(_)
                 | Self::Cancelled
@@ -227,4 +233,15 @@ pub enum JobError {
     Failed(Arc<str>),
     /// The operator panicked; the driver caught it.
     Panicked(Arc<str>),
+    /// The operator does not accept the parameters.
+    InvalidParams(Arc<str>),
+}
+
+impl JobError {
+    /// The operator's text.
+    pub fn into_text(self) -> Arc<str> {
+        match self {
+            Self::Failed(text) | Self::Panicked(text) | Self::InvalidParams(text) => text,
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 use crate::codec::{Body, Codec};
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
+use std::any::{TypeId, type_name};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -92,6 +93,16 @@ pub trait Operator: Send + Sync {
 
     /// Returns the codecs of its parameters and of its partial, in this order.
     fn codecs(&self) -> (Codec, Codec);
+
+    /// Returns the types of its parameters and of its partial, in this order, with their names; `None` if it has an
+    /// encoding of its own.
+    fn types(&self) -> Option<[(TypeId, &'static str); 2]> {
+        None
+    }
+}
+
+fn types_of<P: 'static, T: 'static>() -> Option<[(TypeId, &'static str); 2]> {
+    Some([(TypeId::of::<P>(), type_name::<P>()), (TypeId::of::<T>(), type_name::<T>())])
 }
 
 /// An [`Aggregation`] as an [`Operator`].
@@ -114,7 +125,7 @@ pub fn erase_async(aggregation: impl AsyncAggregation) -> Arc<dyn Operator> {
 }
 
 pub(crate) fn params_of<P: Body>(params: &Bytes) -> Result<P> {
-    P::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))
+    P::decode(params).map_err(OperatorError::invalid_params)
 }
 
 /// Decodes a partial and drops its bytes. A partial that shares them may then own them alone and be folded in
@@ -173,6 +184,10 @@ impl<A: Aggregation> Operator for Erased<A> {
     fn codecs(&self) -> (Codec, Codec) {
         (A::Params::CODEC, A::Partial::CODEC)
     }
+
+    fn types(&self) -> Option<[(TypeId, &'static str); 2]> {
+        types_of::<A::Params, A::Partial>()
+    }
 }
 
 impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
@@ -207,6 +222,10 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
 
     fn codecs(&self) -> (Codec, Codec) {
         (A::Params::CODEC, A::Partial::CODEC)
+    }
+
+    fn types(&self) -> Option<[(TypeId, &'static str); 2]> {
+        types_of::<A::Params, A::Partial>()
     }
 }
 

@@ -34,17 +34,37 @@ pub struct OperatorError(Box<Reason>); // boxed, so that it adds only one pointe
 struct Reason {
     message: Cow<'static, str>,
     cause: Option<Cause>,
+    is_of_params: bool,
+}
+
+impl Reason {
+    fn new(message: Cow<'static, str>, cause: Option<Cause>) -> Self {
+        Self { message, cause, is_of_params: false }
+    }
 }
 
 impl OperatorError {
     /// Creates an error with this message.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Reason { message: message.into(), cause: None }))
+        Self(Box::new(Reason::new(message.into(), None)))
     }
 
     /// Creates an error whose text is `message` followed by `cause`.
     pub fn caused_by(message: impl Into<Cow<'static, str>>, cause: impl Into<Cause>) -> Self {
-        Self(Box::new(Reason { message: message.into(), cause: Some(cause.into()) }))
+        Self(Box::new(Reason::new(message.into(), Some(cause.into()))))
+    }
+
+    /// The error of an operator that does not accept the parameters of a call. The caller gets an error, and no reply
+    /// that lacks every partition.
+    pub fn invalid_params(cause: impl Into<Cause>) -> Self {
+        let mut error = Self::caused_by("parameters", cause);
+        error.0.is_of_params = true;
+        error
+    }
+
+    /// True if the operator does not accept the parameters.
+    pub fn is_of_params(&self) -> bool {
+        self.0.is_of_params
     }
 
     /// The error of an operator that found that nobody waits for its result ([`cancelled`](crate::cancelled)).
@@ -72,7 +92,7 @@ impl OperatorError {
 impl<E: Error + Send + Sync + 'static> From<E> for OperatorError {
     #[cold]
     fn from(error: E) -> Self {
-        Self(Box::new(Reason { message: Cow::Borrowed(""), cause: Some(Box::new(error)) }))
+        Self(Box::new(Reason::new(Cow::Borrowed(""), Some(Box::new(error)))))
     }
 }
 

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::call::{CallOptions, Outcome, Status, coverage};
-use treefold_core::error::Missing;
+use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
@@ -154,8 +154,14 @@ impl<'a, T: Body> CallBuilder<'a, T> {
     }
 
     async fn make(self) -> Result<Reply<T>, Error> {
-        let outcome = self.client.outcome(self.kind, self.params?, self.options).await?;
-        Reply::of(outcome, self.finish)
+        if self.options.slices == 0 {
+            return Err(CallError::bad_field("slices", 0, "1 to the front's slices_max").into());
+        }
+        let outcome = self.client.outcome(Arc::clone(&self.kind), self.params?, self.options).await?;
+        match mistake(&self.kind, &outcome) {
+            Some(mistake) => Err(mistake),
+            None => Reply::of(outcome, self.finish),
+        }
     }
 }
 
@@ -172,6 +178,20 @@ impl<T> fmt::Debug for CallBuilder<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallBuilder").field("kind", &self.kind).field("options", &self.options).finish()
     }
+}
+
+/// The caller's mistake that left a call without any partition, if nodes found one.
+fn mistake(kind: &Arc<str>, outcome: &Outcome<Bytes>) -> Option<Error> {
+    if outcome.status != Status::Insufficient || !outcome.contributed.is_empty() {
+        return None;
+    }
+    outcome.missing.iter().find_map(|missing| match (&missing.reason, missing.node) {
+        (Reason::UnknownAggregation, Some(node)) => {
+            Some(Error::UnknownAggregation { kind: Arc::clone(kind), node })
+        }
+        (Reason::InvalidParams(problem), _) => Some(Error::InvalidParams { problem: Arc::clone(problem) }),
+        _ => None,
+    })
 }
 
 /// The outcome of a call. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
@@ -216,6 +236,15 @@ impl<T> Reply<T> {
     /// Contributed ÷ asked partitions; 1 if none were asked.
     pub fn coverage(&self) -> f64 {
         coverage(self.contributed.len(), self.asked.len())
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// [`Error::NoValue`] if coverage is below the minimum.
+    pub fn into_value(self) -> Result<T, Error> {
+        let coverage = self.coverage();
+        self.value.ok_or(Error::NoValue { coverage, missing: self.missing })
     }
 
     /// The tree, with times per node, if [`explain`](CallBuilder::explain) asked for it.

@@ -251,8 +251,8 @@ impl Client {
     /// answer.
     pub fn aggregate<'a, A: Aggregation>(
         &self,
-        aggregation: &'a A,
         kind: &str,
+        aggregation: &'a A,
         params: &'a A::Params,
     ) -> CallBuilder<'a, A::Partial> {
         CallBuilder::new(self.clone(), kind, params.encode())

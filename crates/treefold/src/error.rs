@@ -7,7 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use treefold_core::error::CallError;
+use treefold_core::error::{CallError, Missing};
+use treefold_core::id::NodeId;
 use treefold_core::membership::card::CardError;
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::stream::StreamError;
@@ -46,6 +47,28 @@ pub enum Error {
     /// The front turned the call away. No partition was asked.
     #[error(transparent)]
     Rejected(#[from] CallError),
+    /// The call has no answer, because a node that provides the service does not have the aggregation.
+    #[error("{node} has the service, but not the aggregation {kind:?}")]
+    UnknownAggregation {
+        /// The service and the aggregation.
+        kind: Arc<str>,
+        /// That node.
+        node: NodeId,
+    },
+    /// The call has no answer, because the aggregation does not accept its parameters.
+    #[error("the aggregation does not accept these parameters: {problem}")]
+    InvalidParams {
+        /// The reason that a node gave.
+        problem: Arc<str>,
+    },
+    /// The reply has no value, because coverage is below the minimum.
+    #[error("coverage is {coverage:.3}, below the minimum{}", first_of(missing))]
+    NoValue {
+        /// Contributed ÷ asked partitions.
+        coverage: f64,
+        /// The missing partitions, with reasons.
+        missing: Vec<Missing>,
+    },
     /// Two parts of the front's reply contradict each other, for instance a full status beside missing
     /// partitions. The call was carried out, but the reply cannot be trusted.
     #[error("the front's reply contradicts itself: {problem}")]
@@ -209,6 +232,14 @@ pub enum StartError {
         /// How long they had to find each other.
         waited: Duration,
     },
+}
+
+/// The first loss, as the end of a sentence.
+fn first_of(missing: &[Missing]) -> String {
+    let first = |Missing { partitions, reason, .. }: &Missing| {
+        format!(": partitions {partitions} are missing ({reason})")
+    };
+    missing.first().map(first).unwrap_or_default()
 }
 
 /// Copies `error` for another caller that waits for it.

@@ -127,7 +127,8 @@ impl Future for Guarded {
 
 /// Converts an operator's error.
 pub(crate) fn failed(error: &OperatorError, bytes_max: usize) -> JobError {
-    JobError::Failed(cut(&error.to_string(), bytes_max))
+    let text = cut(&error.to_string(), bytes_max);
+    if error.is_of_params() { JobError::InvalidParams(text) } else { JobError::Failed(text) }
 }
 
 /// Converts an operator's panic.

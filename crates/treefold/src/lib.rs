@@ -49,7 +49,7 @@
 //!
 //! - [`Service`]: the aggregations and partitions that a node provides. [`Node`]: a member of a cluster.
 //!   [`Cluster`]: many nodes in one process, for tests.
-//! - [`Client`], [`CallBuilder`] and [`Reply`]: calls. [`Stream`] and [`endpoint`]: streams. [`push`]: applications
+//! - [`Client`], [`CallBuilder`] and [`Reply`]: calls. [`CallHandle`]: an aggregation's name and types, checked once. [`Stream`] and [`endpoint`]: streams. [`push`]: applications
 //!   whose workers push the results that the tree folds.
 //! - [`operators`]: locals, reduces and filters. [`foreign`]: operators that are sent to running nodes.
 //! - [`shares`]: how services divide a node. [`replay`]: a recorded node, played again. [`memory`]: how freed memory
@@ -72,6 +72,7 @@ mod error;
 mod filter;
 pub mod foreign;
 mod group_keys;
+mod handle;
 mod job;
 pub mod memory;
 mod node;
@@ -101,6 +102,7 @@ pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use credentials::{Credentials, CredentialsError};
 pub use error::{Error, StartError};
+pub use handle::{CallHandle, HandleError};
 pub use node::{CLUSTER_DEFAULT, Node, NodeBuilder};
 pub use options::ClusterOptions;
 pub use service::Service;

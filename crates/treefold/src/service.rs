@@ -161,6 +161,17 @@ impl Service {
         self
     }
 
+    /// The aggregation's operator.
+    pub(crate) fn operator_of(&self, aggregation: &str) -> Option<&dyn Operator> {
+        let named = self.operators.iter().find(|named| named.name == aggregation)?;
+        Some(&*named.operator)
+    }
+
+    /// The names of the aggregations.
+    pub fn aggregations(&self) -> impl Iterator<Item = &str> {
+        self.operators.iter().map(|named| &*named.name)
+    }
+
     /// The service's name.
     pub fn name(&self) -> &str {
         &self.name

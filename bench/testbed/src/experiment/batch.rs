@@ -132,7 +132,7 @@ fn job(bed: &Bed, params: &WordsParams, series: &Series) -> Result<(Run, f64, Us
     let before = Moment::of(bed).map_err(|error| error.to_string())?;
     let (run, took) = bed.ask(0, async |client: &Client| {
         let began = Instant::now();
-        let call = client.aggregate(&Words, "search/words", params).deadline(DEADLINE);
+        let call = client.aggregate("search/words", &Words, params).deadline(DEADLINE);
         let reply =
             call.shape(series.shape).slices(series.slices).await.map_err(|error| error.to_string())?;
         match (reply.status, reply.value) {

@@ -27,7 +27,7 @@ pub struct Call {
     kind: String,
 
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Parameters: JSON, @FILE to read them from a file, or - to read standard input [default: none]
@@ -42,7 +42,7 @@ pub struct Call {
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse::min_coverage, allow_hyphen_values = true)]
     min_coverage: f64,
 
-    /// Shape of the tree: auto (over relays if there are any, else adaptive), adaptive, on-path,
+    /// Shape of the tree: auto (over relays if there are any, else adaptive), adaptive, on-path:T,
     /// earliest-ready, binomial, kary:K, chain, flat, base
     #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
@@ -64,7 +64,7 @@ pub struct Call {
 
     /// Number of slices into which every partial is cut by key, each with its own tree; for large partials of
     /// aggregations that can be cut
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::slices, allow_hyphen_values = true)]
     slices: u32,
 
     /// Partitions to ask, as in 0-3,7 [default: all of the service]
@@ -86,7 +86,7 @@ pub struct Call {
 
 const EXAMPLES: &str = "\
 Exit codes:
-  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 no node reached, 2 rejected
+  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 no node reached or no provider in sight, 2 rejected
 
 Examples:
   treefold call search/topk --at 127.0.0.1:7700 --params '{\"query\": \"binary heap\", \"k\": 5}'
@@ -131,12 +131,14 @@ pub fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |source: &str, error: &dyn std::fmt::Display| {
         Failure::usage(format!("{option} {source}: {error}; give JSON, @FILE, or - for standard input"))
     };
+    let unreadable =
+        |error: std::io::Error| Failure::failed(format!("{option} {given}: can't read it: {error}"));
     let (source, text) = if given == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| refuse("-", &error))?;
+        std::io::stdin().read_to_string(&mut text).map_err(unreadable)?;
         ("-", text)
     } else if let Some(path) = given.strip_prefix('@') {
-        (given, std::fs::read_to_string(path).map_err(|error| refuse(given, &error))?)
+        (given, std::fs::read_to_string(path).map_err(unreadable)?)
     } else {
         (given, given.to_owned())
     };

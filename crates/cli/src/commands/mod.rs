@@ -44,6 +44,7 @@ pub fn failure_of(error: Error) -> Failure {
         Error::FrontSilent { .. } | Error::Lost | Error::Closed => {
             Failure::unreachable(format!("{error}; give another node with --at"))
         }
+        Error::UnknownAggregation { .. } | Error::InvalidParams { .. } => Failure::usage(error.to_string()),
         Error::Stream(error) => failure_of_stream(error),
         error => Failure::failed(error.to_string()),
     }

@@ -52,7 +52,7 @@ pub(crate) struct NodeArgs {
     advertise: Option<String>,
 
     /// Addresses of nodes of the cluster to join; leave it out for the first node
-    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse::address)]
     join: Vec<String>,
 
     /// Rack of the node; trees keep traffic inside racks

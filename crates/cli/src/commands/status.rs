@@ -5,9 +5,10 @@ use crate::exit::{Failure, Verdict};
 use crate::output::json::{StatusView, hosted, load_ms_per_processor, role_names};
 use crate::output::style::Style;
 use crate::output::table::{Align, Table};
-use crate::output::{Format, print, print_json};
+use crate::output::{Format, print, print_json, short};
 use clap::Args;
 use std::sync::Arc;
+use std::time::Duration;
 use treefold::NodeStatus;
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::MemberCard;
@@ -21,7 +22,7 @@ use treefold_core::status::{OpenWork, TotalStatus};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
     at: Vec<String>,
 
     /// Name of the cluster; nodes of another cluster do not answer
@@ -117,7 +118,9 @@ fn members(status: &NodeStatus) -> Table {
     };
     row(&status.card, status.load, "itself".to_owned());
     for member in &status.members {
-        let heard = member.load_age_ms.map_or_else(|| "never".to_owned(), |age| format!("{age} ms ago"));
+        let heard = member
+            .load_age_ms
+            .map_or_else(|| "never".to_owned(), |age| format!("{} ago", short(Duration::from_millis(age))));
         row(&member.card, member.load, heard);
     }
     table

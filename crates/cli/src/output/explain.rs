@@ -6,6 +6,7 @@
 
 use super::style::Style;
 use super::table::{Align, Table};
+use treefold_core::id::NodeId;
 use treefold_core::message::Report;
 use treefold_core::time::Duration;
 
@@ -20,6 +21,11 @@ const LEGEND: &str = "· queued  █ local  ▓ reduce  ░ waiting for children
 
 /// Draws the tree, without a newline at its end.
 pub fn draw(report: &Report, style: Style) -> String {
+    draw_named(report, style, |node| node.to_string())
+}
+
+/// The same with a name for each node.
+pub fn draw_named(report: &Report, style: Style, name: impl Fn(NodeId) -> String) -> String {
     let right = Align::Right;
     let mut table = Table::new(&[
         ("node", Align::Left),
@@ -37,7 +43,7 @@ pub fn draw(report: &Report, style: Style) -> String {
     // Depth first with the next child on top of the stack, so that the order is that of a drawing, without
     // recursion.
     while let Some((report, branch, below)) = open.pop() {
-        table.row(row(report, &branch, scale.into()));
+        table.row(row(report, format!("{branch}{}", name(report.node)), scale.into()));
         let last = report.children.len().saturating_sub(1);
         for (at, child) in report.children.iter().enumerate().rev() {
             let (elbow, rail) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -67,10 +73,10 @@ pub fn nodes(report: &Report) -> usize {
     count
 }
 
-fn row(report: &Report, branch: &str, scale: Duration) -> Vec<String> {
+fn row(report: &Report, name: String, scale: Duration) -> Vec<String> {
     let ms = |duration: Duration| format!("{:.2}", duration.as_millis_f64());
     vec![
-        format!("{branch}{}", report.node),
+        name,
         report.rack.clone(),
         if report.partitions.is_empty() { "relay".to_owned() } else { cut(report.partitions.to_string()) },
         ms(report.queue.into()),
@@ -109,7 +115,6 @@ fn bar(report: &Report, scale: Duration) -> String {
 mod tests {
     use super::*;
     use treefold::PartitionSet;
-    use treefold_core::id::NodeId;
 
     fn report(port: u16, partition: u32, total_ms: u64, children: Vec<Report>) -> Report {
         let total = Duration::from_millis(total_ms);

@@ -77,7 +77,9 @@ pub fn short(duration: Duration) -> String {
     let (figure, unit) = match seconds {
         s if s < 1e-3 => (s * 1e6, "µs"),
         s if s < 1.0 => (s * 1e3, "ms"),
-        s => (s, "s"),
+        s if s < 120.0 => (s, "s"),
+        s if s < 7_200.0 => (s / 60.0, "min"),
+        s => (s / 3_600.0, "h"),
     };
     match figure {
         f if f >= 100.0 => format!("{f:.0} {unit}"),
@@ -109,5 +111,7 @@ mod tests {
         assert_eq!(short(Duration::from_micros(1_234)), "1.23 ms");
         assert_eq!(short(Duration::from_millis(250)), "250 ms");
         assert_eq!(short(Duration::from_secs(12)), "12.0 s");
+        assert_eq!(short(Duration::from_millis(999_851)), "16.7 min");
+        assert_eq!(short(Duration::from_secs(36_000)), "10.0 h");
     }
 }

@@ -103,15 +103,19 @@ fn parameters_come_from_a_file_or_from_standard_input() {
 }
 
 #[test]
-fn calls_rejected_by_the_front_exit_with_code_2() {
+fn mistakes_in_a_call_exit_with_code_2_and_a_service_that_nobody_has_with_5() {
     let node = &micro_cluster(1, 1)[0];
     let unknown = call("faces/topk", &node.addr, "null", "");
-    assert_eq!(unknown.code, 2, "{}", unknown.stdout);
+    assert_eq!(unknown.code, 5, "its nodes may be down: {}", unknown.stdout);
     assert_eq!(unknown.json()["error"]["kind"], "unknown_service");
     assert!(unknown.stderr.contains("\"faces\""), "{}", unknown.stderr);
     let too_long = call("micro/sum", &node.addr, "null", "--deadline 100h");
     assert_eq!(too_long.code, 2);
     assert_eq!(too_long.json()["error"]["field"], "deadline");
+    let mistyped = call("micro/spim", &node.addr, "null", "");
+    assert_eq!((mistyped.code, mistyped.stdout.contains("micro/spim")), (2, true), "{}", mistyped.stderr);
+    let wrong = call("micro/spin", &node.addr, "7", "");
+    assert_eq!((wrong.code, wrong.stdout.contains("does not accept")), (2, true), "{}", wrong.stderr);
 }
 
 #[test]

@@ -46,10 +46,60 @@ fn shapes_policies_and_partitions_are_checked() {
         ("--waiting", "forever", "waiting"),
         ("--waiting", "slope:0.5,0.1", "waiting"),
         ("--partitions", "3-1", "partitions"),
+        ("--slices", "0", "slices"),
     ] {
         let refused = run(&format!("{CALL} {flag} {value} -o json"));
         assert_eq!(refused.code, 2, "{flag} {value}");
         assert_eq!(refused.json()["error"]["field"], field, "{flag} {value}");
+    }
+}
+
+#[test]
+fn every_shape_is_listed_to_a_wrong_one() {
+    let refused = run(&format!("{CALL} --shape round"));
+    for shape in
+        ["auto", "adaptive", "on-path:T", "earliest-ready", "binomial", "kary:K", "chain", "flat", "base"]
+    {
+        assert!(refused.stderr.contains(shape), "{shape} is not in {}", refused.stderr);
+    }
+}
+
+#[test]
+fn missing_arguments_are_named_in_json() {
+    let refused = run("call -o json");
+    assert_eq!(refused.code, 2);
+    let message = refused.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("--at <ADDR>") && message.contains("<SERVICE/AGGREGATION>"), "{message}");
+}
+
+#[test]
+fn addresses_need_a_port() {
+    for address in
+        ["localhost", "127.0.0.1", "::1", "[::1]", ":7700", "localhost:port", "http://localhost:7700"]
+    {
+        let refused = run(&format!("status --at {address} -o json"));
+        assert_eq!(refused.code, 2, "{address}");
+        assert_eq!(refused.json()["error"]["field"], "at", "{address}");
+        assert!(refused.stderr.contains("HOST:PORT"), "{}", refused.stderr);
+    }
+    assert_eq!(run("status --at [::1]:1").code, 5, "an address of IPv6 is taken");
+}
+
+#[test]
+fn files_that_cannot_be_read_give_the_same_code_everywhere() {
+    for line in [
+        "call micro/sum --at 127.0.0.1:1 --params @/nowhere",
+        "demo --path /nowhere",
+        "node --config /nowhere",
+        "node --keys /nowhere",
+        "replay /nowhere",
+        "stream micro --at 127.0.0.1:1 --send @/nowhere",
+        "mirror check /nowhere",
+        "topology check /nowhere",
+    ] {
+        let failed = run(line);
+        assert_eq!(failed.code, 1, "{line}: {}", failed.stderr);
+        assert!(failed.stderr.contains("/nowhere"), "{line}: {}", failed.stderr);
     }
 }
 
@@ -167,7 +217,9 @@ fn token_comes_from_a_file() {
 
 #[test]
 fn seed_that_can_never_be_reached_is_refused() {
-    for (seed, problem) in [("127.0.0.1", "no port"), ("127.0.0.1:99999", "1 to 65535")] {
+    for (seed, problem) in
+        [("127.0.0.1", "HOST:PORT"), ("127.0.0.1:99999", "HOST:PORT"), ("127.0.0.1:0", "1 to 65535")]
+    {
         let refused = run(&format!("node --listen 127.0.0.1:0 --join {seed}"));
         assert_eq!(refused.code, 2);
         assert!(refused.stderr.contains(problem), "{}", refused.stderr);

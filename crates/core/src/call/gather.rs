@@ -167,8 +167,8 @@ impl<P: Payload> Calls<P> {
         cx.timers.rearm(&mut call.armed, None, Wake::Polls(first));
         match result {
             Ok(value) => self.end_sliced(cx, now, call, Some(value)),
-            Err(JobError::Failed(text) | JobError::Panicked(text)) => {
-                self.end_unjoined(cx, now, call, Reason::ReduceFailed(text));
+            Err(error) => {
+                self.end_unjoined(cx, now, call, Reason::ReduceFailed(error.into_text()));
             }
         }
     }

@@ -221,18 +221,20 @@ impl<P: Payload> Wave<P> {
         *time += took;
         match (job.what, result) {
             (What::Chain(worker), Ok(payload)) => self.put_chained(desk, now, worker, payload),
-            (What::Chain(worker), Err(JobError::Failed(text) | JobError::Panicked(text))) => {
-                self.lose_own(desk.cx, PartitionSet::alone(worker), Reason::ReduceFailed(text));
+            (What::Chain(worker), Err(error)) => {
+                let reason = Reason::ReduceFailed(error.into_text());
+                self.lose_own(desk.cx, PartitionSet::alone(worker), reason);
             }
             (What::Fold(number), Ok(payload)) => {
                 if self.parts.put_folded(number, payload) {
                     self.free_folded(desk);
                 }
             }
-            (What::Fold(number), Err(JobError::Failed(text) | JobError::Panicked(text))) => {
+            (What::Fold(number), Err(error)) => {
                 let Some(partitions) = self.parts.forget_folded(number) else { return };
                 self.losses.look_again(&partitions);
-                let loss = Missing { partitions, node: Some(desk.cx.me), reason: Reason::ReduceFailed(text) };
+                let reason = Reason::ReduceFailed(error.into_text());
+                let loss = Missing { partitions, node: Some(desk.cx.me), reason };
                 self.losses.note(loss, desk.cx.config.limits.missing_max);
             }
             (What::Local(partition) | What::Slices(partition), Ok(payload)) => {

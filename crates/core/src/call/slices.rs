@@ -220,5 +220,6 @@ pub(crate) fn reason_of(error: JobError) -> Reason {
     match error {
         JobError::Failed(text) => Reason::LocalFailed(text),
         JobError::Panicked(text) => Reason::LocalPanicked(text),
+        JobError::InvalidParams(text) => Reason::InvalidParams(text),
     }
 }

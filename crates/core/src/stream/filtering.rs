@@ -112,10 +112,7 @@ impl<P: Payload> StreamState<P> {
     }
 
     fn take_filtered(&mut self, cx: &mut Context<P>, what: AtWork<P>, result: Result<Filtered<P>, JobError>) {
-        let result = result.map_err(|error| {
-            let (JobError::Failed(text) | JobError::Panicked(text)) = error;
-            Reason::FilterFailed(text)
-        });
+        let result = result.map_err(|error| Reason::FilterFailed(error.into_text()));
         match (what, result) {
             (AtWork::Wave(lane, slot), Ok(filtered)) => {
                 self.row.holds_from = filtered.holds_from;

@@ -292,7 +292,9 @@ impl<P: Payload> StreamState<P> {
     fn note_operator_missing(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId) -> Result<(), StreamError> {
         let Parent::Node(parent) = self.seat.parent else {
             return Err(StreamError::Filter {
-                problem: alloc::format!("no node of the stream has the operator {id}").into(),
+                problem: alloc::format!(
+                    "no node of the stream has the operator {id}; push it to one that hosts endpoints of the stream"
+                ).into(),
             });
         };
         let key = (self.terms.id, id);

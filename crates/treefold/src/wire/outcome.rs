@@ -101,7 +101,7 @@ pub(super) fn given_up_of(names: &mut Vec<Vec<u8>>, limits: &Limits) -> Result<V
 }
 
 /// The number of the last reason that this version knows.
-const LAST_REASON: u32 = 15;
+const LAST_REASON: u32 = 16;
 
 fn reason_number(reason: &Reason) -> Result<u32, WireError> {
     Ok(match reason {
@@ -120,6 +120,7 @@ fn reason_number(reason: &Reason) -> Result<u32, WireError> {
         Reason::ShuttingDown => 13,
         Reason::FilterFailed(_) => 14,
         Reason::Lagging => 15,
+        Reason::InvalidParams(_) => 16,
         Reason::Other { code, .. } if *code > LAST_REASON => *code,
         _ => return Err(WireError::Inexpressible { field: "missing.reason" }),
     })
@@ -143,6 +144,7 @@ fn reason_of(number: u32, detail: String) -> Result<Reason, WireError> {
         13 => Reason::ShuttingDown,
         14 => Reason::FilterFailed(detail),
         15 => Reason::Lagging,
+        16 => Reason::InvalidParams(detail),
         // a newer peer's: its partitions are missing all the same
         code if code > LAST_REASON => Reason::Other { code, detail },
         _ => return Err(malformed("missing.reason")),

@@ -5,7 +5,7 @@ use crate::figures::{Gate, PATIENCE, Tricks, Tricky, cluster, figure, total};
 use std::sync::Arc;
 use std::time::Duration;
 use treefold::operators::merge::Sum;
-use treefold::{CallError, Client, Error, PartitionSet, Raw, Reason, Shape, Status, Waiting};
+use treefold::{CallError, Client, Error, PartitionSet, Raw, Shape, Status, Waiting};
 
 const NODES: usize = 7;
 
@@ -97,7 +97,7 @@ async fn finish_is_applied_once_at_the_caller() {
     let cluster = cluster(3, 1, &Arc::default()).start().await.unwrap();
     let client = cluster.connect().await.unwrap();
     let reply =
-        client.aggregate(&Tricky, "figures/tricky", &Tricks::default()).deadline(PATIENCE).await.unwrap();
+        client.aggregate("figures/tricky", &Tricky, &Tricks::default()).deadline(PATIENCE).await.unwrap();
     assert_eq!(reply.value, Some(-total(3)));
     let unfinished =
         client.call::<i64>("figures/tricky", &Tricks::default()).deadline(PATIENCE).await.unwrap();
@@ -114,11 +114,15 @@ async fn invalid_call_is_refused_with_reason() {
         assert!(matches!(beyond, Error::Rejected(CallError::BadField { .. })), "{way}: {beyond}");
         let reply = client.call::<String>("figures/sum", &()).deadline(PATIENCE).await.unwrap_err();
         assert!(matches!(reply, Error::Body(_)), "{way}: {reply}");
-        let no_operator = client.call::<i64>("figures/median", &()).deadline(PATIENCE).await.unwrap();
-        assert_eq!(no_operator.status, Status::Insufficient, "{way}");
-        // One lost partition is enough to rule out full coverage, so the other may be cancelled.
-        let mut reasons = no_operator.missing.iter().map(|missing| &missing.reason);
-        assert!(reasons.any(|reason| *reason == Reason::UnknownAggregation), "{way}: {no_operator:?}");
+        let no_operator = client.call::<i64>("figures/median", &()).deadline(PATIENCE).await.unwrap_err();
+        let is_unknown =
+            matches!(&no_operator, Error::UnknownAggregation { kind, .. } if &**kind == "figures/median");
+        assert!(is_unknown, "{way}: {no_operator}");
+        let wrong =
+            client.call::<i64>("figures/sum", &"two".to_string()).deadline(PATIENCE).await.unwrap_err();
+        assert!(matches!(wrong, Error::InvalidParams { .. }), "{way}: {wrong}");
+        let no_slice = client.call::<i64>("figures/sum", &()).slices(0).await.unwrap_err();
+        assert!(matches!(no_slice, Error::Rejected(CallError::BadField { .. })), "{way}: {no_slice}");
     }
 }
 

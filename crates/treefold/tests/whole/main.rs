@@ -8,6 +8,7 @@
 mod batches;
 mod calls;
 mod certificates;
+mod examples;
 mod failures;
 mod figures;
 mod operators;

@@ -23,6 +23,6 @@ pub(super) fn default_folder() -> Result<PathBuf, Failure> {
     let holds_something = |path: &&PathBuf| path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     candidates.iter().find(holds_something).cloned().ok_or_else(|| {
         let tried: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
-        Failure::usage(format!("no files to search in {}; give a folder with --path", tried.join(" or ")))
+        Failure::failed(format!("no files to search in {}; give a folder with --path", tried.join(" or ")))
     })
 }

@@ -127,7 +127,7 @@ impl Demo {
     fn folder(&self) -> Result<PathBuf, Failure> {
         match &self.path {
             Some(path) if path.is_dir() => Ok(path.clone()),
-            Some(path) => Err(Failure::usage(format!(
+            Some(path) => Err(Failure::failed(format!(
                 "--path {}: no such folder; give an existing one",
                 path.display()
             ))),

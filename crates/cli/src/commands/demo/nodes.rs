@@ -73,6 +73,12 @@ impl Nodes {
         )
     }
 
+    /// The number that commands such as `:kill` take, and the address.
+    pub(super) fn name_of(&self, id: NodeId) -> String {
+        let number = self.cluster.nodes().iter().position(|node| node.addr() == id.addr);
+        number.map_or_else(|| id.to_string(), |number| format!("{number}={}", id.addr))
+    }
+
     /// Number of nodes, including ended ones.
     pub(super) fn len(&self) -> usize {
         self.cluster.nodes().len()

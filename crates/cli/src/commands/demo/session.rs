@@ -134,7 +134,7 @@ impl Session {
 
     fn tree(&self) -> String {
         match &self.last_tree {
-            Some(report) => explain::draw(report, self.settings.style),
+            Some(report) => explain::draw_named(report, self.settings.style, |node| self.nodes.name_of(node)),
             None => "there is no answer yet; type a query first".to_owned(),
         }
     }

@@ -46,7 +46,7 @@ pub(crate) struct Feed {
     sources: Vec<String>,
 
     /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Address at which this process answers `mirror set` and `mirror status`

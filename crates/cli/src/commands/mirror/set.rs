@@ -31,7 +31,7 @@ pub(crate) struct Set {
     feed: String,
 
     /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// File of rules in place of the present rules; - for standard input

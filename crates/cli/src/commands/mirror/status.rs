@@ -27,7 +27,7 @@ pub(crate) struct Status {
     feed: String,
 
     /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
     at: Vec<String>,
 
     /// Name of the cluster; nodes of another cluster do not answer

@@ -27,7 +27,7 @@ pub(crate) struct Watch {
     feed: String,
 
     /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Key to follow; may be repeated [default: all keys]

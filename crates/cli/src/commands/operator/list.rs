@@ -15,7 +15,7 @@ use treefold::foreign::OperatorStatus;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
     at: Vec<String>,
 
     /// Name of the cluster; nodes of another cluster do not answer

@@ -21,7 +21,7 @@ pub(crate) struct Push {
     file: PathBuf,
 
     /// Address of the node to send it to; give several, separated by commas, to use the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
     at: Vec<String>,
 
     /// Name of the cluster; nodes of another cluster do not answer

@@ -26,7 +26,7 @@ pub(crate) struct Master {
     kind: String,
 
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Number of the request, by which workers push; use each number only once

@@ -27,7 +27,7 @@ pub(crate) struct Worker {
     application: String,
 
     /// Addresses of nodes to attach to, separated by commas, tried in turn
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Number of this worker in the application, from 0

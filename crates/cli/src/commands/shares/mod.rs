@@ -35,7 +35,7 @@ enum What {
 #[derive(Debug, Args)]
 struct Where {
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
     at: Vec<String>,
 
     /// Ask every node of its cluster that it sees, instead of that node alone

@@ -52,7 +52,7 @@ pub(crate) struct StreamArgs {
     service: Option<String>,
 
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required_unless_present = "list_filters", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required_unless_present = "list_filters", value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Filter that folds waves on their way up [default: none, packets come unchanged]
@@ -86,7 +86,8 @@ pub(crate) struct StreamArgs {
     endpoints: Option<PartitionSet>,
 
     /// Packet to send down: a text, JSON (a typed packet if it has `format` and `values`, else a MessagePack
-    /// value), @FILE for a file's bytes, or - for each line of standard input
+    /// value), @FILE for a file's bytes, or - for each line of standard input (a line that is not UTF-8 is sent as
+    /// it is)
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     send: Option<String>,
 

@@ -5,11 +5,11 @@ use crate::exit::Failure;
 use crate::output::packet::packet_of_json;
 use crate::output::value::to_message_pack;
 use bytes::Bytes;
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use treefold::StreamSender;
+use treefold::{Limits, StreamSender};
 
 /// Largest number of lines read ahead of the stream.
 const LINES_WAITING_MAX: usize = 64;
@@ -34,7 +34,7 @@ impl Sends {
             Some("-") => Ok(Self::Lines),
             Some(given) => match given.strip_prefix('@') {
                 Some(path) => std::fs::read(path).map(Bytes::from).map(Self::Packet).map_err(|error| {
-                    Failure::usage(format!("--send {given}: {error}; give a readable file as @FILE"))
+                    Failure::failed(format!("--send {given}: {error}; give a readable file as @FILE"))
                 }),
                 None => payload_of(given).map(Self::Packet),
             },
@@ -67,7 +67,7 @@ impl Sends {
             if let Some(pace) = &mut pace {
                 pace.tick().await;
             }
-            sender.send(payload_of(&line)?).await.map_err(failure_of)?;
+            sender.send(payload_of_line(line)?).await.map_err(failure_of)?;
             sent += 1;
         }
         Ok(sent)
@@ -101,12 +101,20 @@ fn payload_of(given: &str) -> Result<Bytes, Failure> {
     }
 }
 
+/// Parses a line of standard input as [`payload_of`] does; a line that is no text is sent as it is.
+fn payload_of_line(line: Vec<u8>) -> Result<Bytes, Failure> {
+    match std::str::from_utf8(&line) {
+        Ok(text) => payload_of(text),
+        Err(_) => Ok(line.into()),
+    }
+}
+
 /// Reads lines on a separate thread, which blocks in a read until the process ends.
-fn lines() -> mpsc::Receiver<String> {
+fn lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(LINES_WAITING_MAX);
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
+        let mut input = std::io::stdin().lock();
+        while let Ok(Some(line)) = next_line(&mut input) {
             if sender.blocking_send(line).is_err() {
                 return;
             }
@@ -115,10 +123,34 @@ fn lines() -> mpsc::Receiver<String> {
     lines
 }
 
+/// Reads a line without its end. A longer line than a packet may be is cut, so that it is refused when it is sent.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let bytes_max = Limits::DEFAULT.payload_bytes_max as u64 + 1;
+    if input.take(bytes_max + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        line.pop_if(|byte| *byte == b'\r');
+    }
+    Ok(Some(line))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::output::packet::payload_line;
+
+    #[test]
+    fn lines_that_are_no_text_are_sent_as_they_are() {
+        let mut input = io::Cursor::new(b"7\r\n\xff\xfe\x00\nlast".to_vec());
+        let mut next = || next_line(&mut input).unwrap().map(|line| payload_of_line(line).unwrap());
+        assert_eq!(next().as_deref(), Some(&[7][..]), "a number in MessagePack");
+        assert_eq!(next().as_deref(), Some(&b"\xff\xfe\x00"[..]));
+        assert_eq!(next().as_deref(), Some(&b"last"[..]));
+        assert_eq!(next(), None);
+    }
 
     fn sent(given: &str) -> String {
         match Sends::of(Some(given), None).unwrap() {

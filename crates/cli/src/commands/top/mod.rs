@@ -58,7 +58,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(60);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
     /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
     at: Vec<String>,
 
     /// Time between two looks, with its unit: from 200ms to 1m

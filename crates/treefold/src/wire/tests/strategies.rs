@@ -117,7 +117,8 @@ fn reason() -> impl Strategy<Value = Reason> {
         Just(Reason::ShuttingDown),
         shared_text().prop_map(Reason::FilterFailed),
         Just(Reason::Lagging),
-        (16_u32.., shared_text()).prop_map(|(code, detail)| Reason::Other { code, detail }),
+        shared_text().prop_map(Reason::InvalidParams),
+        (17_u32.., shared_text()).prop_map(|(code, detail)| Reason::Other { code, detail }),
     ]
 }
 
