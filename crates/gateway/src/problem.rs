@@ -48,6 +48,7 @@ kinds! {
     Browser = "browser", FORBIDDEN, "A page in a browser makes the request";
     UnknownPath = "unknown_path", NOT_FOUND, "There is no such path";
     UnknownService = "unknown_service", NOT_FOUND, "No node in sight provides the service";
+    UnknownAggregation = "unknown_aggregation", NOT_FOUND, "The service has no such aggregation";
     Method = "method", METHOD_NOT_ALLOWED, "The path has another method";
     NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No form of the answer is acceptable";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
@@ -63,9 +64,12 @@ kinds! {
     Silent = "silent", GATEWAY_TIMEOUT, "The node gave no answer in time";
 }
 
-/// A refusal of a request.
+/// A refusal of a request. It is boxed, because most functions return none.
 #[derive(Debug)]
-pub(crate) struct Problem {
+pub(crate) struct Problem(Box<Content>);
+
+#[derive(Debug)]
+struct Content {
     kind: Kind,
     detail: String,
     field: Option<String>,
@@ -73,7 +77,7 @@ pub(crate) struct Problem {
     limit: Option<String>,
     retry_after: Option<Duration>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    account: Option<Box<Account>>,
+    account: Option<Account>,
 }
 
 /// The document of a problem.
@@ -95,7 +99,7 @@ struct Document<'a> {
 
 impl Problem {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Content {
             kind,
             detail: detail.into(),
             field: None,
@@ -104,28 +108,32 @@ impl Problem {
             retry_after: None,
             headers: Vec::new(),
             account: None,
-        }
+        }))
     }
 
-    pub(crate) fn about(self, field: impl Into<String>) -> Self {
-        Self { field: Some(field.into()), ..self }
+    pub(crate) fn about(mut self, field: impl Into<String>) -> Self {
+        self.0.field = Some(field.into());
+        self
     }
 
-    pub(crate) fn given(self, given: impl Into<String>) -> Self {
-        Self { given: Some(given.into()), ..self }
+    pub(crate) fn given(mut self, given: impl Into<String>) -> Self {
+        self.0.given = Some(given.into());
+        self
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "numbers and texts are given alike")]
-    pub(crate) fn limit(self, limit: impl ToString) -> Self {
-        Self { limit: Some(limit.to_string()), ..self }
+    pub(crate) fn limit(mut self, limit: impl ToString) -> Self {
+        self.0.limit = Some(limit.to_string());
+        self
     }
 
-    pub(crate) fn again_after(self, retry_after: Duration) -> Self {
-        Self { retry_after: Some(retry_after), ..self }
+    pub(crate) fn again_after(mut self, retry_after: Duration) -> Self {
+        self.0.retry_after = Some(retry_after);
+        self
     }
 
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.push((name, value));
+        self.0.headers.push((name, value));
         self
     }
 
@@ -147,26 +155,29 @@ impl Problem {
         let (contributed, asked) = (reply.contributed.len(), reply.asked.len());
         let detail =
             format!("{contributed} of {asked} partitions contributed, fewer than min_coverage asks for");
-        let problem = Self::new(Kind::Coverage, detail).about("min_coverage");
-        Self { headers, account: Some(Box::new(Account::of(reply))), ..problem }
+        let mut problem = Self::new(Kind::Coverage, detail).about("min_coverage");
+        problem.0.headers = headers;
+        problem.0.account = Some(Account::of(reply));
+        problem
     }
 
     /// The name of the kind.
     #[cfg(test)]
     pub(crate) fn name(&self) -> &'static str {
-        self.kind.name()
+        self.0.kind.name()
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
+        let Content { kind, detail, field, given, limit, account, .. } = self.0.as_ref();
         let document = Document {
-            r#type: format!("{TYPE_PREFIX}{}", self.kind.name()),
-            title: self.kind.title(),
-            status: self.kind.status().as_u16(),
-            detail: &self.detail,
-            field: self.field.as_deref(),
-            given: self.given.as_deref(),
-            limit: self.limit.as_deref(),
-            account: self.account.as_deref(),
+            r#type: format!("{TYPE_PREFIX}{}", kind.name()),
+            title: kind.title(),
+            status: kind.status().as_u16(),
+            detail,
+            field: field.as_deref(),
+            given: given.as_deref(),
+            limit: limit.as_deref(),
+            account: account.as_ref(),
         };
         let mut out = serde_json::to_vec(&document).expect("invariant: problems can be written to a vector");
         out.push(b'\n');
@@ -215,18 +226,19 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.kind.status(), self.to_json()).into_response();
+        let mut response = (self.0.kind.status(), self.to_json()).into_response();
+        let Content { kind, retry_after, headers: more, .. } = *self.0;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
-        if let Some(after) = self.retry_after {
+        if let Some(after) = retry_after {
             // A part of a second counts as one, or the client would come too early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }
-        if self.kind == Kind::NoToken {
+        if kind == Kind::NoToken {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        headers.extend(self.headers);
+        headers.extend(more);
         response
     }
 }

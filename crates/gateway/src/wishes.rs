@@ -1,8 +1,9 @@
 //! The options of a call, from its query and its headers.
 //!
-//! Each option has a name in the query (`deadline=500ms`) and a header (`Treefold-Deadline: 500ms`). They are read by the
-//! same parsers as those of `treefold call`. An option that is given twice, or that does not exist, is refused: a call
-//! with a misspelt deadline would wait too long without a word.
+//! Each option has a name in the query (`deadline=500ms`) and a header (`Treefold-Deadline: 500ms`). The query outranks
+//! the header, which a proxy may set for all. Both are read by the same parsers as the options of `treefold call`. An option
+//! that is given twice in one place, or that does not exist, is refused: a call with a misspelt deadline would wait too
+//! long without a word.
 
 use crate::limits::Limits;
 use crate::problem::{Kind, Problem};
@@ -20,6 +21,7 @@ pub(crate) fn header_of(option: &str) -> String {
 }
 
 /// Options with their texts, each at most once.
+#[derive(Debug)]
 pub(crate) struct Wishes(Vec<(&'static str, String)>);
 
 impl Wishes {
@@ -29,12 +31,19 @@ impl Wishes {
         for (name, text) in query {
             wishes.add(&name, text)?;
         }
+        let mut defaults = Self(Vec::new());
         for option in OPTIONS {
             for value in headers.get_all(header_of(option)) {
-                wishes.add(option, String::from_utf8_lossy(value.as_bytes()).into_owned())?;
+                defaults.add(option, String::from_utf8_lossy(value.as_bytes()).into_owned())?;
             }
         }
+        defaults.0.retain(|(option, _)| !wishes.has(option));
+        wishes.0.append(&mut defaults.0);
         Ok(wishes)
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.0.iter().any(|(given, _)| *given == option)
     }
 
     fn add(&mut self, name: &str, text: String) -> Result<(), Problem> {
@@ -42,7 +51,7 @@ impl Wishes {
             let detail = format!("there is no option {name:?}; there are {}", OPTIONS.join(", "));
             return Err(Problem::new(Kind::UnknownField, detail).about(name).limit(OPTIONS.join(", ")));
         };
-        if self.0.iter().any(|(given, _)| *given == option) {
+        if self.has(option) {
             let twice = CallError::bad_field(option, format_args!("{text}, and given before"), "once");
             return Err(twice.into());
         }
@@ -71,12 +80,13 @@ fn apply_one(
 ) -> Result<CallBuilder<'static, Raw>, CallError> {
     Ok(match option {
         "deadline" => {
-            let (deadline, max) = (parse::deadline(text)?, limits.deadline_max);
-            if deadline > max {
-                let allowed = format!("above 0, up to {max:?} (deadline_max)");
-                return Err(CallError::bad_field(option, text, allowed));
-            }
-            call.deadline(deadline)
+            let max = limits.deadline_max;
+            let deadline = parse::deadline(text).ok().filter(|deadline| *deadline <= max);
+            call.deadline(deadline.ok_or_else(|| {
+                let allowed =
+                    format!("above 0, up to {max:?} (deadline_max), with its unit, as in 200ms, 1.5s");
+                CallError::bad_field(option, text, allowed)
+            })?)
         }
         "min_coverage" => call.min_coverage(parse::min_coverage(text)?),
         "shape" => call.shape(parse::shape(text)?),
@@ -106,20 +116,23 @@ mod tests {
 
     fn wishes(query: &[(&str, &str)], headers: &[(&'static str, &'static str)]) -> Result<Wishes, Problem> {
         let query = query.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
-        let headers = headers
-            .iter()
-            .map(|&(name, text)| (HeaderName::from_static(name), HeaderValue::from_static(text)));
-        Wishes::of(query, &headers.collect())
+        let mut given = HeaderMap::new();
+        for &(name, text) in headers {
+            given.append(HeaderName::from_static(name), HeaderValue::from_static(text));
+        }
+        Wishes::of(query, &given)
     }
 
     #[test]
     fn options_come_by_query_or_header_and_once() {
-        let both =
-            wishes(&[("explain", "")], &[("treefold-min-coverage", "0.5")]).unwrap_or_else(|_| panic!());
-        assert_eq!(both.0, [("explain", String::new()), ("min_coverage", "0.5".to_owned())]);
+        let headers = [("treefold-min-coverage", "0.5"), ("treefold-deadline", "2s")];
+        let all = wishes(&[("explain", ""), ("deadline", "1s")], &headers).unwrap();
+        let texts: Vec<(&str, &str)> = all.0.iter().map(|(option, text)| (*option, text.as_str())).collect();
+        assert_eq!(texts, [("explain", ""), ("deadline", "1s"), ("min_coverage", "0.5")]);
         let refused = |query, headers| wishes(query, headers).err().map(|problem| problem.name());
         assert_eq!(refused(&[("deadline", "1s"), ("deadline", "2s")], &[]), Some("bad_field"));
-        assert_eq!(refused(&[("deadline", "1s")], &[("treefold-deadline", "2s")]), Some("bad_field"));
+        let twice = [("treefold-deadline", "2s"), ("treefold-deadline", "3s")];
+        assert_eq!(refused(&[], &twice), Some("bad_field"));
         assert_eq!(refused(&[("timeout", "1s")], &[]), Some("unknown_field"));
     }
 

@@ -119,7 +119,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
 
-    /// Listen beyond this machine without keys and without a token: any program that reaches the node may do everything
+    /// Listen beyond this machine without keys and without a token, also with the gateway: any program that reaches the node
+    /// may do everything
     #[arg(long)]
     insecure: bool,
 
@@ -127,7 +128,7 @@ pub(crate) struct NodeArgs {
     attached: attached::AttachArgs,
 
     #[command(flatten)]
-    gateway: gateway::GatewayArgs,
+    gateway: Box<gateway::GatewayArgs>,
 
     /// Time that open work may take to finish after the first signal
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::duration)]

@@ -47,6 +47,7 @@ async fn every_wrong_request_has_its_problem() {
         ("GET", SUM, &[], b"", 405, "method"),
         ("POST", "/v1/status", &[], b"", 405, "method"),
         ("POST", "/v1/call/faces/topk", &[], b"", 404, "unknown_service"),
+        ("POST", "/v1/call/sums/product", &[], b"", 404, "unknown_aggregation"),
         ("POST", "/v1/call/sums%2Fsum/x", &[], b"", 404, "unknown_service"),
         ("POST", SUM, &[JSON], b"{fail", 400, "bad_body"),
         ("POST", SUM, &[MESSAGE_PACK], b"\xc1", 400, "bad_body"),
