@@ -4,6 +4,7 @@ use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
+use crate::commands::gateway::GatewayCommand;
 use crate::commands::keys::KeysArgs;
 use crate::commands::mirror::MirrorArgs;
 use crate::commands::node::NodeArgs;
@@ -128,6 +129,7 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     Topology(TopologyArgs),
     Keys(KeysArgs),
+    Gateway(GatewayCommand),
     Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),

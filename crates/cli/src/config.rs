@@ -10,6 +10,9 @@
 //! search = 3.0
 //! nightly = "1:batch"
 //!
+//! [gateway]                    # the front door for HTTP; its table `limits` takes any of the gateway's limits
+//! listen = "127.0.0.1:8080"
+//!
 //! [limits]                     # any of treefold-core's `Limits`, by name
 //! payload_bytes_max = 8388608
 //!
@@ -20,6 +23,7 @@
 //! A flag overrides the file. An unknown key is refused by name, because a node that ignores a misspelt limit
 //! is worse than a node that does not start.
 
+use crate::commands::node::GatewayFile;
 use crate::exit::Failure;
 use crate::parse::share_and_class;
 use serde::Deserialize;
@@ -48,6 +52,7 @@ pub(crate) struct NodeFile {
     pub(crate) cluster: Option<String>,
     pub(crate) keys: Option<PathBuf>,
     pub(crate) insecure: bool,
+    pub(crate) gateway: GatewayFile,
     pub(crate) limits: Option<Limits>,
     pub(crate) tuning: Option<Tuning>,
 }

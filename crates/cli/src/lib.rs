@@ -25,11 +25,12 @@ pub mod exit;
 #[cfg(feature = "wasm")]
 pub mod foreign;
 pub mod output;
-pub mod parse;
 mod screen;
 pub mod serve;
 mod text;
 mod trust;
+
+pub use treefold_forms::parse;
 
 use args::{Cli, Command, Output};
 use clap::error::ErrorKind;
@@ -72,6 +73,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         // These need no runtime.
         Command::Tree(tree) => tree.run(format),
         Command::Keys(keys) => keys.run(format),
+        Command::Gateway(gateway) => gateway.run(format),
         Command::Topology(topology) => topology.run(format),
         Command::Completions(completions) => completions.run(),
         Command::Mirror(mirror) => mirror.run(format),

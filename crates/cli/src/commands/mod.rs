@@ -4,6 +4,7 @@ pub mod bench;
 pub mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod gateway;
 pub(crate) mod keys;
 pub(crate) mod mirror;
 pub(crate) mod node;

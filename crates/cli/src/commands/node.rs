@@ -8,6 +8,7 @@ use crate::serve::{Opened, Serve, known_as, known_service, known_services};
 use crate::trust::{KEYS_VARIABLE, Trust};
 use attached::Attached;
 use clap::Args;
+pub(crate) use gateway::GatewayFile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,10 +18,12 @@ use treefold::push::application;
 use treefold::shares::{ServiceShare, ShareSetting};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service, StartError};
 use treefold_feed::{HttpListener, Mirror};
+use treefold_gateway::Gateway;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
 mod files;
+mod gateway;
 
 /// Default address to listen at.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
@@ -116,12 +119,16 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
 
-    /// Listen beyond this machine without keys and without a token: any program that reaches the node may do everything
+    /// Listen beyond this machine without keys and without a token, also with the gateway: any program that reaches the node
+    /// may do everything
     #[arg(long)]
     insecure: bool,
 
     #[command(flatten)]
     attached: attached::AttachArgs,
+
+    #[command(flatten)]
+    gateway: Box<gateway::GatewayArgs>,
 
     /// Time that open work may take to finish after the first signal
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::duration)]
@@ -151,6 +158,7 @@ Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
   treefold node --config /etc/treefold.toml --rack r2
+  treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --gateway 127.0.0.1:8080
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2 --accept words";
 
@@ -179,6 +187,7 @@ impl Settings {
 impl NodeArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let settings = self.settings()?;
+        let gateway = settings.file.gateway.clone().options(settings.file.insecure).await?;
         // Both signals are caught from here on, so that a signal during the indexing of a folder ends the
         // process.
         let mut signals = Signals::catch()?;
@@ -208,7 +217,14 @@ impl NodeArgs {
             }
             running.push(mirror);
         }
-        announce(&node, &listeners, format);
+        let gateway = match gateway {
+            Some(options) => {
+                files::warn(files, options.limits.connections_max);
+                Some(gateway::start(&node, options).await?)
+            }
+            None => None,
+        };
+        announce(&node, &listeners, gateway.as_ref(), format);
         match &settings.attached {
             Some(attached) => {
                 if attached.live(&node, settings.trust.token(), signals.next()).await? {
@@ -222,8 +238,14 @@ impl NodeArgs {
                 listener.shutdown(READERS_GRACE).await;
             }
         };
+        let gateway_ends = async {
+            if let Some(gateway) = gateway {
+                gateway.drain(settings.grace).await;
+            }
+        };
         let end = async {
-            readers_end.await;
+            // The node takes the gateway's calls until the last one has ended.
+            tokio::join!(readers_end, gateway_ends);
             node.shutdown(settings.grace).await;
         };
         tokio::select! {
@@ -254,6 +276,7 @@ impl NodeArgs {
             record: self.record.or(file.record),
             cluster: self.cluster.or(file.cluster),
             insecure: self.insecure || file.insecure,
+            gateway: self.gateway.over(file.gateway),
             ..file
         };
         let trust = Trust::given(self.keys.or(file.keys.clone()), self.token)?;
@@ -357,7 +380,7 @@ pub(crate) fn not_started(error: &StartError) -> Failure {
     }
 }
 
-fn announce(node: &Node, listeners: &[(String, HttpListener)], format: Format) {
+fn announce(node: &Node, listeners: &[(String, HttpListener)], gateway: Option<&Gateway>, format: Format) {
     #[derive(Serialize)]
     struct Ready {
         listening: String,
@@ -365,11 +388,17 @@ fn announce(node: &Node, listeners: &[(String, HttpListener)], format: Format) {
         /// Addresses for readers over HTTP, by feed.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         readers: BTreeMap<String, String>,
+        /// The beginning of the gateway's addresses.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        gateway: Option<String>,
     }
     let addr = node.addr();
     match format {
         Format::Text => {
             print(format_args!("listening on {addr}"));
+            if let Some(gateway) = gateway {
+                print(format_args!("gateway at {}", gateway.url()));
+            }
             for (feed, listener) in listeners {
                 print(format_args!("readers of {feed} at http://{}/v1/feeds/{feed}/events", listener.addr()));
             }
@@ -378,7 +407,8 @@ fn announce(node: &Node, listeners: &[(String, HttpListener)], format: Format) {
             let readers =
                 listeners.iter().map(|(feed, listener)| (feed.clone(), listener.addr().to_string()));
             let process = std::process::id();
-            print_json(&Ready { listening: addr.to_string(), process, readers: readers.collect() });
+            let gateway = gateway.map(Gateway::url);
+            print_json(&Ready { listening: addr.to_string(), process, readers: readers.collect(), gateway });
         }
     }
 }

@@ -1,15 +1,14 @@
 //! Output of answers: JSON for scripts, tables and trees for people.
 
 pub mod explain;
-pub mod json;
 pub mod lines;
-pub mod packet;
 pub mod style;
 pub mod table;
-pub mod value;
+
+pub use treefold_forms::{json, packet, rounded, value};
 
 use clap::ValueEnum;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
@@ -64,11 +63,6 @@ pub fn print_json(value: &impl Serialize) {
 /// Returns the columns of the terminal on standard output; `None` if it is not a terminal.
 pub fn terminal_columns() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
-}
-
-/// Rounds a figure to three decimals for JSON, since no measurement is more precise.
-pub fn rounded<S: Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64((figure * 1e3).round() / 1e3)
 }
 
 /// Formats a duration with about three digits and a suitable unit.

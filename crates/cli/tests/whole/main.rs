@@ -11,6 +11,7 @@ mod contradictions;
 mod demo;
 mod faults;
 mod flights;
+mod gateway;
 mod keys;
 mod mirror;
 mod mirror_set;

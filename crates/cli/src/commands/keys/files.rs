@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path) -> Result<KeyFile, Failure> {
 }
 
 /// Writes a file that only its owner can read. A process that reads it meanwhile has the old or the new one, whole.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Temporary files have access for their owner only.
     let written = NamedTempFile::new_in(dir).and_then(|mut file| {

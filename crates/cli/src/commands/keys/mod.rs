@@ -14,6 +14,8 @@ mod renew;
 mod rotate;
 mod show;
 
+pub(crate) use files::write as write_private;
+
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};

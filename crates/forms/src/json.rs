@@ -4,7 +4,7 @@
 //! a field is either always present or present exactly if its flag was given (`tree` with `--explain`).
 
 use super::packet::payload_json;
-use super::value::to_json;
+use super::value::{Exact, to_json};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,15 +33,40 @@ pub struct Answer<V> {
     tree: Option<TreeNode>,
 }
 
+/// An answer without value and status: the reasons why there is no answer, or the accounts of one that is sent apart.
+#[derive(Clone, Debug, Serialize)]
+pub struct Account {
+    /// Number of partitions asked and number of contributors.
+    pub coverage: Coverage,
+    /// True if no node declares the number of partitions.
+    pub total_is_guess: bool,
+    /// Partitions that did not contribute, one entry each, ascending.
+    pub missing: Vec<Lost>,
+    /// Time of the call, as measured by the caller.
+    pub elapsed_us: u64,
+    /// The tree, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeNode>,
+}
+
+impl Account {
+    /// The account of a call.
+    pub fn of<T>(reply: &Reply<T>) -> Self {
+        let Answer { coverage, total_is_guess, missing, elapsed_us, tree, .. } =
+            Answer::with_value(reply, ());
+        Self { coverage, total_is_guess, missing, elapsed_us, tree }
+    }
+}
+
 /// Counts of partitions.
-#[derive(Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Coverage {
     pub asked: usize,
     pub contributed: usize,
 }
 
 /// One missing partition.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Lost {
     partition: u32,
     /// The node that was asked for it; null if no node had it.
@@ -53,7 +78,7 @@ pub struct Lost {
 }
 
 /// One node of the tree, with its times and its children.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TreeNode {
     node: String,
     rack: String,
@@ -70,6 +95,13 @@ impl Answer<Value> {
     /// The answer to a call made with raw bytes.
     pub fn of_raw(reply: &Reply<Raw>) -> Self {
         Answer::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| to_json(&raw.0)))
+    }
+}
+
+impl<'a> Answer<Option<Exact<'a>>> {
+    /// The answer to a call made with raw bytes, for a format that has bytes.
+    pub fn of_raw_exactly(reply: &'a Reply<Raw>) -> Self {
+        Answer::with_value(reply, reply.value.as_ref().map(|raw| Exact(&raw.0)))
     }
 }
 
@@ -147,6 +179,18 @@ pub struct StatusView {
     unreached_by_udp: bool,
 }
 
+/// The services that the members provide, as in a node's view.
+#[derive(Serialize)]
+pub struct ServicesView {
+    services: BTreeMap<String, Total>,
+}
+
+/// The members, as in a node's view. The first one is the node itself.
+#[derive(Serialize)]
+pub struct NodesView {
+    nodes: Vec<Member>,
+}
+
 /// Number of partitions of a service, as agreed by the members.
 #[derive(Serialize)]
 struct Total {
@@ -189,7 +233,7 @@ struct Member {
     roles: Vec<&'static str>,
     processors: u32,
     /// Predicted milliseconds of queued work, per processor.
-    #[serde(serialize_with = "crate::output::rounded")]
+    #[serde(serialize_with = "crate::rounded")]
     load_ms: f64,
     in_flight: u32,
     /// Recent latency of requests that found the member equally busy; null if there were none.
@@ -208,13 +252,30 @@ struct Hosted {
     declared: bool,
 }
 
+impl ServicesView {
+    pub fn of(status: &NodeStatus) -> Self {
+        Self { services: totals_of(status) }
+    }
+}
+
+impl NodesView {
+    pub fn of(status: &NodeStatus) -> Self {
+        let StatusView { node, members, .. } = StatusView::of(status);
+        Self { nodes: std::iter::once(node).chain(members).collect() }
+    }
+}
+
+fn totals_of(status: &NodeStatus) -> BTreeMap<String, Total> {
+    status.totals.iter().map(|total| (total.service.clone(), Total::of(total))).collect()
+}
+
 impl StatusView {
     pub fn of(status: &NodeStatus) -> Self {
         let members = status.members.iter().map(|m| Member::of(&m.card, m.load, m.load_age_ms)).collect();
         Self {
             node: Member::of(&status.card, status.load, Some(0)),
             members,
-            totals: status.totals.iter().map(|total| (total.service.clone(), Total::of(total))).collect(),
+            totals: totals_of(status),
             counters: status.counters.iter().collect(),
             open: status.open,
             unreached_by_udp: status.unreached_by_udp,

@@ -14,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 use treefold::operators::codec::NESTING_DEPTH_MAX;
@@ -45,6 +46,25 @@ fn value_of(payload: &[u8]) -> Option<Value> {
         // A read of one more value must fail at the end of the payload.
         Ok(Shown(value)) if IgnoredAny::deserialize(&mut reader).is_err() => Some(value),
         _ => None,
+    }
+}
+
+/// A payload as the value that it encodes, for formats that have bytes, NaN and keys of any type. A payload that is not one
+/// value is written as bytes, and an empty one as nothing.
+pub struct Exact<'a>(pub &'a [u8]);
+
+impl Serialize for Exact<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_empty() {
+            return serializer.serialize_unit();
+        }
+        // The reader below has the same bound of depth, so it cannot fail where this has not.
+        if !is_value(self.0) {
+            return serializer.serialize_bytes(self.0);
+        }
+        let mut reader = rmp_serde::Deserializer::from_read_ref(self.0);
+        reader.set_max_depth(NESTING_DEPTH_MAX);
+        serde_transcode::transcode(&mut reader, serializer)
     }
 }
 
@@ -153,6 +173,17 @@ mod tests {
         assert_eq!(to_json(&[0x81, 7, 1]), json!({"7": 1}), "a number as key");
         let nan = [&[0xcb][..], &f64::NAN.to_be_bytes()].concat();
         assert_eq!(to_json(&nan), Value::Null, "NaN");
+    }
+
+    #[test]
+    fn exact_values_keep_their_bytes() {
+        let exactly = |payload: &[u8]| rmp_serde::to_vec_named(&Exact(payload)).unwrap();
+        // A map with a number as key, bytes, and NaN.
+        let mut map = vec![0x82, 7, 0xc4, 2, b'h', b'i', 8, 0xcb];
+        map.extend(f64::NAN.to_be_bytes());
+        assert_eq!(exactly(&map), map);
+        assert_eq!(exactly(b"hi there"), [&[0xc4, 8][..], b"hi there"].concat(), "not one value");
+        assert_eq!(exactly(&[]), [0xc0], "an empty payload means nil");
     }
 
     #[test]

@@ -1,0 +1,117 @@
+//! `treefold node --gateway`: the node's front door for HTTP.
+
+use crate::exit::Failure;
+use clap::Args;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use treefold::parts::resolve;
+use treefold::{CallError, Node};
+use treefold_gateway::{Gateway, GatewayOptions, Limits, StartError, TlsFiles};
+
+#[derive(Debug, Args)]
+pub(super) struct GatewayArgs {
+    /// Address at which the node takes calls and questions over HTTP; port 0 takes any free port (docs/gateway.md). Beyond
+    /// this machine it needs tokens and a certificate, or --insecure
+    #[arg(long, value_name = "ADDR")]
+    gateway: Option<String>,
+
+    /// File with the tokens of the gateway's callers, from `treefold gateway token`; it is read again when it changes
+    #[arg(long, value_name = "FILE")]
+    gateway_tokens: Option<PathBuf>,
+
+    /// File with the gateway's certificate and those of its issuers (PEM), for HTTPS; it is read again when it changes
+    #[arg(long, value_name = "FILE")]
+    gateway_tls_cert: Option<PathBuf>,
+
+    /// File with the private key of the gateway's certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    gateway_tls_key: Option<PathBuf>,
+
+    /// Origin of pages whose scripts may use the gateway, as in https://example.org; may be repeated [default: none]
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    gateway_cors: Vec<String>,
+}
+
+/// The settings of the gateway in a configuration file.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct GatewayFile {
+    listen: Option<String>,
+    tokens: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    cors: Vec<String>,
+    limits: Limits,
+}
+
+impl GatewayArgs {
+    /// The settings of the flags and of the file together. A flag overrides the file.
+    pub(super) fn over(self, file: GatewayFile) -> GatewayFile {
+        GatewayFile {
+            listen: self.gateway.or(file.listen),
+            tokens: self.gateway_tokens.or(file.tokens),
+            tls_cert: self.gateway_tls_cert.or(file.tls_cert),
+            tls_key: self.gateway_tls_key.or(file.tls_key),
+            cors: if self.gateway_cors.is_empty() { file.cors } else { self.gateway_cors },
+            limits: file.limits,
+        }
+    }
+}
+
+impl GatewayFile {
+    /// The options, if the node has a gateway. They are checked before the node starts.
+    pub(super) async fn options(self, is_insecure: bool) -> Result<Option<GatewayOptions>, Failure> {
+        let Some(listen) = self.listen else {
+            if self == Self::default() {
+                return Ok(None);
+            }
+            return Err(Failure::usage(
+                "the gateway has settings, but no address; give it one with --gateway",
+            ));
+        };
+        let tls = match (self.tls_cert, self.tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+            (None, None) => None,
+            _ => {
+                let problem = "give the gateway's certificate (--gateway-tls-cert) and its key (--gateway-tls-key) together";
+                return Err(Failure::usage(problem));
+            }
+        };
+        let addr = address(&listen).await?;
+        let options = GatewayOptions {
+            addr,
+            is_insecure,
+            tokens: self.tokens,
+            tls,
+            cors: self.cors,
+            limits: self.limits,
+        };
+        options.check().map_err(|error| not_started(&error))?;
+        Ok(Some(options))
+    }
+}
+
+async fn address(given: &str) -> Result<SocketAddr, Failure> {
+    let refuse = |problem: &dyn std::fmt::Display| {
+        Failure::Rejected(CallError::bad_field("gateway", given, format_args!("HOST:PORT ({problem})")))
+    };
+    let addrs = resolve(given).await.map_err(|error| refuse(&error))?;
+    Ok(addrs[0])
+}
+
+/// Starts the gateway of a node.
+pub(super) async fn start(node: &Node, options: GatewayOptions) -> Result<Gateway, Failure> {
+    Gateway::start(node.client(), options).await.map_err(|error| not_started(&error))
+}
+
+/// The failure for a gateway that has not started: a usage failure if an argument is the reason.
+fn not_started(error: &StartError) -> Failure {
+    match error {
+        StartError::Exposed { .. } | StartError::Readable { .. } => Failure::usage(format!(
+            "{error} (--gateway-tokens, --gateway-tls-cert, --gateway-tls-key, --insecure)"
+        )),
+        StartError::Io { .. } => Failure::failed(error.to_string()),
+        error => Failure::usage(format!("the gateway can't start: {error}")),
+    }
+}

@@ -1,0 +1,140 @@
+//! The answers of calls and of questions about the node, in the form that the request accepts.
+
+use crate::body::{Form, MEDIA_TYPES};
+use crate::problem::{Kind, Problem};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use treefold::{PartitionSet, Raw, Reply};
+use treefold_forms::json::Answer;
+
+/// The verdict of a call: `full`, `partial` or `insufficient`.
+const STATUS: HeaderName = HeaderName::from_static("treefold-status");
+/// Contributed and asked partitions of a call, as in `12/16`.
+const COVERAGE: HeaderName = HeaderName::from_static("treefold-coverage");
+/// Missing partitions of a call, as in `8-11`.
+const MISSING: HeaderName = HeaderName::from_static("treefold-missing");
+/// Most bytes of the list of missing partitions in a header. The body has them all.
+const MISSING_BYTES_MAX: usize = 1_024;
+/// The end of a list that was cut.
+const CUT: &str = ",...";
+
+/// The form that the request accepts. A request without `Accept` accepts JSON.
+pub(crate) fn form_of(headers: &HeaderMap) -> Result<Form, Problem> {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().peekable();
+    if accepted.peek().is_none() {
+        return Ok(Form::Json);
+    }
+    let texts: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
+    let mut best: Option<(f32, Form)> = None;
+    for range in texts.iter().flat_map(|text| text.split(',')) {
+        let name = range.split(';').next().unwrap_or_default().trim();
+        let form = match name {
+            "*/*" | "application/*" => Some(Form::Json),
+            name => Form::of_media_type(name),
+        };
+        let quality = quality_of(range);
+        if let Some(form) = form.filter(|_| quality > 0.0)
+            && best.is_none_or(|(least, _)| quality > least)
+        {
+            best = Some((quality, form));
+        }
+    }
+    best.map(|(_, form)| form).ok_or_else(|| {
+        let detail = format!("the request accepts {}; there are {MEDIA_TYPES}", texts.join(", "));
+        Problem::new(Kind::NotAcceptable, detail).about("accept").limit(MEDIA_TYPES)
+    })
+}
+
+/// The weight of a media range, from 0 to 1.
+fn quality_of(range: &str) -> f32 {
+    let parameters = range.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let weight = parameters.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    weight.and_then(|(_, weight)| weight.trim().parse().ok()).unwrap_or(1.0)
+}
+
+/// The answer of a call that has a value.
+pub(crate) fn of(reply: &Reply<Raw>, form: Form) -> Response {
+    let body = match form {
+        Form::Json => json_of(&Answer::of_raw(reply)),
+        Form::MessagePack => rmp_serde::to_vec_named(&Answer::of_raw_exactly(reply))
+            .expect("invariant: answers can be written to a vector"),
+        Form::Bytes => reply.value.as_ref().map_or_else(Vec::new, |raw| raw.0.to_vec()),
+    };
+    let mut response = (StatusCode::OK, body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
+    headers.extend(headers_of(reply));
+    response
+}
+
+/// The accounts of a call, as headers.
+pub(crate) fn headers_of(reply: &Reply<Raw>) -> Vec<(HeaderName, HeaderValue)> {
+    let coverage = format!("{}/{}", reply.contributed.len(), reply.asked.len());
+    let mut headers = vec![(STATUS, HeaderValue::from_static(reply.status.name()))];
+    let missing = reply.asked.difference(&reply.contributed);
+    let texts = [(COVERAGE, Some(coverage)), (MISSING, (!missing.is_empty()).then(|| listed(&missing)))];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            let value = HeaderValue::try_from(text).expect("invariant: digits and commas make a header");
+            headers.push((name, value));
+        }
+    }
+    headers
+}
+
+/// Partitions as a list, cut at a comma if it is long.
+fn listed(partitions: &PartitionSet) -> String {
+    let mut text = partitions.to_string();
+    if text.len() > MISSING_BYTES_MAX {
+        let end = text[..MISSING_BYTES_MAX - CUT.len()].rfind(',').unwrap_or(0);
+        text.truncate(end);
+        text.push_str(CUT);
+    }
+    text
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, content: &impl Serialize) -> Response {
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], json_of(content))
+        .into_response()
+}
+
+fn json_of(content: &impl Serialize) -> Vec<u8> {
+    let mut out = serde_json::to_vec(content).expect("invariant: answers can be written to a vector");
+    out.push(b'\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(texts: &[&'static str]) -> Option<Form> {
+        let mut headers = HeaderMap::new();
+        for text in texts {
+            headers.append(header::ACCEPT, HeaderValue::from_static(text));
+        }
+        form_of(&headers).ok()
+    }
+
+    #[test]
+    fn form_follows_the_header_accept() {
+        assert_eq!(accepted(&[]), Some(Form::Json));
+        assert_eq!(accepted(&["*/*"]), Some(Form::Json));
+        assert_eq!(accepted(&["text/html, application/msgpack"]), Some(Form::MessagePack));
+        assert_eq!(accepted(&["application/json;q=0.5", "application/octet-stream"]), Some(Form::Bytes));
+        assert_eq!(accepted(&["application/msgpack; q=0, */*; q=0.1"]), Some(Form::Json));
+        assert_eq!(accepted(&["text/html"]), None);
+        assert_eq!(accepted(&["application/json;q=0"]), None);
+    }
+
+    #[test]
+    fn long_lists_are_cut_at_a_comma() {
+        let scattered: PartitionSet = (0..10_000).step_by(2).collect();
+        let text = listed(&scattered);
+        assert!(text.len() <= MISSING_BYTES_MAX && text.ends_with(CUT), "{text}");
+        assert!(text.trim_end_matches(CUT).split(',').all(|id| id.parse::<u32>().is_ok()), "{text}");
+        assert_eq!(listed(&PartitionSet::first(3)), "0-2");
+    }
+}

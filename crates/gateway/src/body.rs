@@ -1,0 +1,172 @@
+//! The parameters of a call: its body, read within its limits, in one of three forms.
+
+use crate::problem::{Kind, Problem};
+use crate::site::{BODY_PERMIT_BYTES, Site};
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use treefold_forms::value::{is_value, to_message_pack};
+
+/// The forms of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// JSON, which travels as MessagePack.
+    Json,
+    /// MessagePack.
+    MessagePack,
+    /// Bytes, for aggregations of bytes.
+    Bytes,
+}
+
+impl Form {
+    /// The form that a media type names, with or without its parameters.
+    pub(crate) fn of_media_type(media_type: &str) -> Option<Self> {
+        let name = media_type.split(';').next().unwrap_or_default().trim();
+        let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if is(&["application/json"]) {
+            Some(Self::Json)
+        } else if is(&["application/msgpack", "application/vnd.msgpack", "application/x-msgpack"]) {
+            Some(Self::MessagePack)
+        } else if is(&["application/octet-stream"]) {
+            Some(Self::Bytes)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::MessagePack => "application/msgpack",
+            Self::Bytes => "application/octet-stream",
+        }
+    }
+}
+
+/// The media types that [`Form::of_media_type`] knows, in messages.
+pub(crate) const MEDIA_TYPES: &str = "application/json, application/msgpack, application/octet-stream";
+
+/// Parameters, and the permits for their bytes, which last as long as the call.
+pub(crate) struct Parameters {
+    pub(crate) bytes: Bytes,
+    pub(crate) _permits: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads the parameters of a call.
+pub(crate) async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<Parameters, Problem> {
+    let within = site.limits.body_within;
+    let whole = timeout(within, read_whole(site, headers, body)).await;
+    let (bytes, permits) = whole.unwrap_or_else(|_| {
+        let detail = format!("the body was not complete within {within:?} (body_within)");
+        Err(Problem::new(Kind::BodyTimeout, detail).about("body").limit(format!("{within:?}")))
+    })?;
+    let bytes = if bytes.is_empty() { bytes } else { encoded(form_of(headers)?, bytes)? };
+    Ok(Parameters { bytes, _permits: permits })
+}
+
+async fn read_whole(
+    site: &Site,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    let bytes_max = site.limits.body_bytes_max;
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    // A body that is announced as too large is not read at all.
+    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
+        return Err(Problem::body_too_large(&site.limits));
+    }
+    let (mut read, mut permits, mut stream) = (BytesMut::new(), None, body.into_data_stream());
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| {
+            Problem::new(Kind::BadBody, format!("the body broke off: {error}")).about("body")
+        })?;
+        if read.len() + chunk.len() > bytes_max {
+            return Err(Problem::body_too_large(&site.limits));
+        }
+        read.extend_from_slice(&chunk);
+        reserve(site, &mut permits, read.len())?;
+    }
+    Ok((read.freeze(), permits))
+}
+
+/// Reserves room for `bytes` of one body among those of all.
+fn reserve(site: &Site, permits: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Problem> {
+    let held = permits.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+    let more = u32::try_from(bytes.div_ceil(BODY_PERMIT_BYTES).saturating_sub(held)).unwrap_or(u32::MAX);
+    if more == 0 {
+        return Ok(());
+    }
+    let Ok(taken) = Arc::clone(&site.bodies).try_acquire_many_owned(more) else {
+        let limit = site.limits.bodies_bytes_max;
+        let detail = format!(
+            "the bodies of all requests have {limit} bytes; allowed: at most {limit} (bodies_bytes_max)"
+        );
+        return Err(Problem::new(Kind::Busy, detail).limit(limit).again_after(Duration::from_secs(1)));
+    };
+    match permits {
+        Some(permits) => permits.merge(taken),
+        None => *permits = Some(taken),
+    }
+    Ok(())
+}
+
+fn form_of(headers: &HeaderMap) -> Result<Form, Problem> {
+    let given = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("not a text"));
+    given.and_then(Form::of_media_type).ok_or_else(|| {
+        let found = given.unwrap_or("none");
+        let detail = format!("the body's content type is {found}; allowed: {MEDIA_TYPES}");
+        Problem::new(Kind::ContentType, detail).about("content-type").given(found).limit(MEDIA_TYPES)
+    })
+}
+
+fn encoded(form: Form, bytes: Bytes) -> Result<Bytes, Problem> {
+    let refuse = |problem: String| {
+        let detail = format!("the body is not {}: {problem}", form.media_type());
+        Problem::new(Kind::BadBody, detail).about("body")
+    };
+    match form {
+        Form::Json => {
+            let value: serde_json::Value =
+                serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;
+            to_message_pack(&value).map_err(|error| refuse(error.to_string()))
+        }
+        Form::MessagePack if !is_value(&bytes) => Err(refuse("expected exactly one value".to_owned())),
+        Form::MessagePack | Form::Bytes => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_have_parameters_and_other_names() {
+        assert_eq!(Form::of_media_type("Application/JSON; charset=utf-8"), Some(Form::Json));
+        assert_eq!(Form::of_media_type("application/x-msgpack"), Some(Form::MessagePack));
+        assert_eq!(Form::of_media_type("text/plain"), None);
+        for form in [Form::Json, Form::MessagePack, Form::Bytes] {
+            assert_eq!(Form::of_media_type(form.media_type()), Some(form));
+            assert!(MEDIA_TYPES.contains(form.media_type()));
+        }
+    }
+
+    #[test]
+    fn json_travels_as_message_pack_and_message_pack_as_it_is() {
+        let encode = |form, bytes: &'static [u8]| encoded(form, Bytes::from_static(bytes));
+        assert_eq!(encode(Form::Json, b"[7, true]").unwrap(), &[0x92, 7, 0xc3][..]);
+        assert_eq!(encode(Form::MessagePack, &[0x92, 7, 0xc3]).unwrap(), &[0x92, 7, 0xc3][..]);
+        assert_eq!(encode(Form::Bytes, &[0xc1]).unwrap(), &[0xc1][..]);
+        for (form, unsound) in
+            [(Form::Json, &b"[7"[..]), (Form::MessagePack, &[7, 8]), (Form::MessagePack, &[0xc1])]
+        {
+            let problem = encoded(form, Bytes::from_static(unsound)).unwrap_err();
+            assert_eq!(problem.name(), "bad_body", "{unsound:?}");
+        }
+    }
+}

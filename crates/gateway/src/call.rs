@@ -1,0 +1,67 @@
+//! A call over HTTP.
+
+use crate::answer::{self, headers_of};
+use crate::body;
+use crate::caller::Caller;
+use crate::problem::{Kind, Problem};
+use crate::site::Site;
+use crate::wishes::Wishes;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use std::sync::Arc;
+use std::time::Instant;
+use treefold::{Raw, Reason, Reply, Status};
+
+type Named = Result<Path<(String, String)>, PathRejection>;
+type Queried = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+/// Makes a call. If the client goes away, this future is dropped, and the call is cancelled in the whole tree.
+pub(crate) async fn call(
+    State(site): State<Arc<Site>>,
+    Caller(tenant): Caller,
+    named: Named,
+    query: Queried,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let bad_path = |error: PathRejection| Problem::new(Kind::BadField, error.body_text()).about("path");
+    let Path((service, aggregation)) = named.map_err(bad_path)?;
+    if service.contains('/') {
+        // Nodes would split the name elsewhere than the path does, and so call another service than was allowed.
+        let detail = format!("no node in sight provides the service {service:?}");
+        return Err(Problem::new(Kind::UnknownService, detail).about("service").given(service));
+    }
+    tenant.may_call(&service)?;
+    let bad_query = |error: QueryRejection| Problem::new(Kind::BadField, error.body_text()).about("query");
+    let Query(query) = query.map_err(bad_query)?;
+    let wishes = Wishes::of(query, &headers)?;
+    let form = answer::form_of(&headers)?;
+    let _open = tenant.open_call()?;
+    let parameters = body::read(&site, &headers, body).await?;
+    let call = site.client.call_raw(&format!("{service}/{aggregation}"), parameters.bytes.clone());
+    let call = wishes.apply(call, &site.limits)?;
+    let _counted = site.metrics.call_opened();
+    let started = Instant::now();
+    let reply = call.await?;
+    site.metrics.count_call(started.elapsed());
+    match reply.status {
+        Status::Full | Status::Partial => Ok(answer::of(&reply, form)),
+        _ if has_no_aggregation(&reply) => {
+            let detail = format!("no node with the service {service:?} has the aggregation {aggregation:?}");
+            Err(Problem::new(Kind::UnknownAggregation, detail).about("aggregation").given(aggregation))
+        }
+        _ => Err(Problem::coverage(&reply, headers_of(&reply))),
+    }
+}
+
+/// True if no partition contributed because the nodes that were asked do not know the aggregation.
+fn has_no_aggregation(reply: &Reply<Raw>) -> bool {
+    let mut asked = reply.missing.iter().filter(|missing| missing.node.is_some()).peekable();
+    reply.contributed.is_empty()
+        && asked.peek().is_some()
+        && asked.all(|missing| matches!(missing.reason, Reason::UnknownAggregation | Reason::Cancelled))
+        && reply.missing.iter().any(|missing| missing.reason == Reason::UnknownAggregation)
+}

@@ -1,0 +1,130 @@
+//! The door that every request passes: pages in browsers, names of this machine, and the count of answers.
+//!
+//! Browsers let any page send requests to any address. A page's request carries `Origin`, or `Sec-Fetch-Site`; it is
+//! refused unless its origin is named in the options. A page whose name was made to lead to this machine (DNS rebinding)
+//! may send neither, but its name is in the header `Host`.
+
+use crate::problem::{Kind, Problem};
+use crate::site::Site;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The header by which a browser says where the page of a request comes from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Methods that a named page may use.
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
+/// Headers that a named page may send.
+const HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, accept, treefold-deadline, treefold-min-coverage, treefold-shape, treefold-policy, \
+     treefold-waiting, treefold-hedge, treefold-slices, treefold-partitions, treefold-explain",
+);
+/// Headers that a named page may read.
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("retry-after, treefold-status, treefold-coverage, treefold-missing");
+/// Seconds for which a browser remembers that a page may ask.
+const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
+
+/// Lets a request pass or refuses it.
+pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
+    let page = page_of(&site, request.headers());
+    let mut response = match &page {
+        Err(problem) => problem().into_response(),
+        Ok(Some(_)) if is_preflight(&request) => allow_later_requests(),
+        Ok(_) => next.run(request).await,
+    };
+    site.metrics.count_answer(response.status());
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(Some(origin)) = page {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+/// The named origin of a page that makes the request; `None` if no page makes it.
+fn page_of(site: &Site, headers: &HeaderMap) -> Result<Option<HeaderValue>, fn() -> Problem> {
+    if site.is_for_this_machine && !headers.get(header::HOST).is_none_or(names_this_machine) {
+        return Err(foreign_name);
+    }
+    match headers.get(header::ORIGIN) {
+        Some(origin) if site.cors.contains(origin) => Ok(Some(origin.clone())),
+        None if headers.get(FETCH_SITE).is_none_or(|site| site == "none") => Ok(None),
+        _ => Err(unnamed_page),
+    }
+}
+
+fn unnamed_page() -> Problem {
+    let detail = "pages in a browser may use this gateway only if their origin is named (--gateway-cors); found the \
+                  header Origin or Sec-Fetch-Site";
+    Problem::new(Kind::Browser, detail).about("origin")
+}
+
+fn foreign_name() -> Problem {
+    let detail = "a gateway without tokens is asked by an address or as localhost only, so that no page's name can lead \
+                  to it; found another name in the header Host";
+    Problem::new(Kind::Browser, detail).about("host")
+}
+
+/// True for an address, or for `localhost`, with or without a port.
+fn names_this_machine(host: &HeaderValue) -> bool {
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+/// True for the question of a browser whether a page may make a request.
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn allow_later_requests() -> Response {
+    let headers = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
+        (header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_S),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wishes;
+
+    #[test]
+    fn addresses_and_localhost_name_this_machine() {
+        for (host, is_named) in [
+            ("127.0.0.1:80", true),
+            ("[::1]:80", true),
+            ("[::1]", true),
+            ("localhost", true),
+            ("LocalHost:8080", true),
+            ("evil.example:80", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            assert_eq!(names_this_machine(&HeaderValue::from_static(host)), is_named, "{host}");
+        }
+    }
+
+    #[test]
+    fn named_pages_may_send_every_option_as_a_header() {
+        let allowed = HEADERS;
+        let allowed = allowed.to_str().unwrap();
+        for option in wishes::OPTIONS {
+            assert!(allowed.split(", ").any(|name| name == wishes::header_of(option)), "{option}");
+        }
+    }
+}

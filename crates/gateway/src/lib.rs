@@ -1,0 +1,51 @@
+//! The front door for HTTP: any program makes calls and reads a node's state with a POST or a GET.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /v1/call/SERVICE/AGGREGATION` | the answer of a call, as `treefold call -o json` prints it |
+//! | `GET /v1/status`, `/v1/services`, `/v1/nodes` | the node's view of itself and of the cluster |
+//! | `GET /v1/openapi.json` | this interface as an OpenAPI document |
+//! | `GET /healthz`, `/readyz` | 200 while the process lives; 200 while it takes calls |
+//! | `GET /metrics` | the counters of the node and of this gateway |
+//!
+//! ```text
+//!  socket ─▶ connection ─▶ door ─▶ route ─▶ caller ─▶ call ─▶ the node's client
+//!            limits, TLS   pages,  paths    tokens,   body,
+//!                          CORS             rates     options
+//! ```
+//!
+//! - [`Gateway`] accepts connections and drains them at the end. `connections` has their limits, and `tls` their
+//!   certificate.
+//! - `door` is passed by every request: it refuses pages in browsers that nobody named, and counts answers.
+//! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
+//! - `call` makes a call from a `body` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
+//!   node's state.
+//! - Every refusal is a `problem` with a stable type.
+//!
+//! **Every resource has a limit** ([`Limits`]), and a client that goes away takes its call with it: the future of a call is
+//! dropped with its connection, which cancels the call in the whole tree.
+
+mod answer;
+mod body;
+mod call;
+mod caller;
+mod cluster;
+mod connections;
+mod door;
+mod gateway;
+mod limits;
+mod metrics;
+pub mod openapi;
+mod options;
+mod problem;
+mod routes;
+mod site;
+mod tenants;
+mod tls;
+pub mod tokens;
+mod watched;
+mod wishes;
+
+pub use gateway::Gateway;
+pub use limits::Limits;
+pub use options::{GatewayOptions, StartError, TlsFiles};

@@ -1,0 +1,244 @@
+//! Refusals: RFC 9457 problems, each with a stable type, the field that it is about, and its limit.
+
+use crate::limits::Limits;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use std::time::Duration;
+use treefold::{CallError, Error, Raw, Reply};
+use treefold_forms::json::Account;
+
+/// The content type of a problem.
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// The beginning of every type.
+pub(crate) const TYPE_PREFIX: &str = "urn:treefold:problem:";
+
+/// The kinds of problems: their name, status and title. They are part of the interface.
+macro_rules! kinds {
+    ($($kind:ident = $name:literal, $status:ident, $title:literal;)*) => {
+        /// A kind of problem.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind { $($kind),* }
+
+        impl Kind {
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$kind),*];
+
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name),* }
+            }
+
+            pub(crate) fn status(self) -> StatusCode {
+                match self { $(Self::$kind => StatusCode::$status),* }
+            }
+
+            pub(crate) fn title(self) -> &'static str {
+                match self { $(Self::$kind => $title),* }
+            }
+        }
+    };
+}
+
+kinds! {
+    BadField = "bad_field", BAD_REQUEST, "A field is outside its limits";
+    UnknownField = "unknown_field", BAD_REQUEST, "The request has a field that does not exist";
+    BadBody = "bad_body", BAD_REQUEST, "The body is not in the form that its content type names";
+    NoToken = "no_token", UNAUTHORIZED, "The request has no valid token";
+    Denied = "denied", FORBIDDEN, "The token does not give this right";
+    Browser = "browser", FORBIDDEN, "A page in a browser makes the request";
+    UnknownPath = "unknown_path", NOT_FOUND, "There is no such path";
+    UnknownService = "unknown_service", NOT_FOUND, "No node in sight provides the service";
+    UnknownAggregation = "unknown_aggregation", NOT_FOUND, "The service has no such aggregation";
+    Method = "method", METHOD_NOT_ALLOWED, "The path has another method";
+    NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No form of the answer is acceptable";
+    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
+    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
+    ContentType = "content_type", UNSUPPORTED_MEDIA_TYPE, "The body has an unknown content type";
+    Rate = "rate", TOO_MANY_REQUESTS, "Too many requests in a second";
+    OpenCalls = "open_calls", TOO_MANY_REQUESTS, "Too many open calls";
+    Internal = "internal", INTERNAL_SERVER_ERROR, "The node gave no usable answer";
+    Coverage = "coverage", SERVICE_UNAVAILABLE, "Less than the minimum coverage: no answer";
+    Busy = "busy", SERVICE_UNAVAILABLE, "A table of the node or of the gateway is full";
+    Connections = "connections", SERVICE_UNAVAILABLE, "Too many connections";
+    Ending = "ending", SERVICE_UNAVAILABLE, "The node ends or has ended";
+    Silent = "silent", GATEWAY_TIMEOUT, "The node gave no answer in time";
+}
+
+/// A refusal of a request. It is boxed, because most functions return none.
+#[derive(Debug)]
+pub(crate) struct Problem(Box<Content>);
+
+#[derive(Debug)]
+struct Content {
+    kind: Kind,
+    detail: String,
+    field: Option<String>,
+    given: Option<String>,
+    limit: Option<String>,
+    retry_after: Option<Duration>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    account: Option<Account>,
+}
+
+/// The document of a problem.
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<&'a str>,
+    #[serde(flatten)]
+    account: Option<&'a Account>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self(Box::new(Content {
+            kind,
+            detail: detail.into(),
+            field: None,
+            given: None,
+            limit: None,
+            retry_after: None,
+            headers: Vec::new(),
+            account: None,
+        }))
+    }
+
+    pub(crate) fn about(mut self, field: impl Into<String>) -> Self {
+        self.0.field = Some(field.into());
+        self
+    }
+
+    pub(crate) fn given(mut self, given: impl Into<String>) -> Self {
+        self.0.given = Some(given.into());
+        self
+    }
+
+    #[allow(clippy::needless_pass_by_value, reason = "numbers and texts are given alike")]
+    pub(crate) fn limit(mut self, limit: impl ToString) -> Self {
+        self.0.limit = Some(limit.to_string());
+        self
+    }
+
+    pub(crate) fn again_after(mut self, retry_after: Duration) -> Self {
+        self.0.retry_after = Some(retry_after);
+        self
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.push((name, value));
+        self
+    }
+
+    pub(crate) fn connections(limit: usize) -> Self {
+        let detail =
+            format!("the gateway has {limit} connections; allowed: at most {limit} (connections_max)");
+        Self::new(Kind::Connections, detail).limit(limit).again_after(Duration::from_secs(1))
+    }
+
+    pub(crate) fn body_too_large(limits: &Limits) -> Self {
+        let limit = limits.body_bytes_max;
+        let detail =
+            format!("the body has more than {limit} bytes; allowed: at most {limit} (body_bytes_max)");
+        Self::new(Kind::BodyTooLarge, detail).about("body").limit(limit)
+    }
+
+    /// The problem of a call that has less than its minimum coverage.
+    pub(crate) fn coverage(reply: &Reply<Raw>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        let (contributed, asked) = (reply.contributed.len(), reply.asked.len());
+        let detail =
+            format!("{contributed} of {asked} partitions contributed, fewer than min_coverage asks for");
+        let mut problem = Self::new(Kind::Coverage, detail).about("min_coverage");
+        problem.0.headers = headers;
+        problem.0.account = Some(Account::of(reply));
+        problem
+    }
+
+    /// The name of the kind.
+    #[cfg(test)]
+    pub(crate) fn name(&self) -> &'static str {
+        self.0.kind.name()
+    }
+
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let Content { kind, detail, field, given, limit, account, .. } = self.0.as_ref();
+        let document = Document {
+            r#type: format!("{TYPE_PREFIX}{}", kind.name()),
+            title: kind.title(),
+            status: kind.status().as_u16(),
+            detail,
+            field: field.as_deref(),
+            given: given.as_deref(),
+            limit: limit.as_deref(),
+            account: account.as_ref(),
+        };
+        let mut out = serde_json::to_vec(&document).expect("invariant: problems can be written to a vector");
+        out.push(b'\n');
+        out
+    }
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        let detail = error.to_string();
+        let soon = Duration::from_secs(1);
+        match error {
+            CallError::BadField { field, given, limit } => {
+                Self::new(Kind::BadField, detail).about(field).given(given).limit(limit)
+            }
+            CallError::UnknownService { service } => {
+                Self::new(Kind::UnknownService, detail).about("service").given(service)
+            }
+            CallError::TooManyCalls { limit } => {
+                Self::new(Kind::Busy, format!("{detail} (calls_open_max)")).limit(limit).again_after(soon)
+            }
+            CallError::TooManyCallsOfClient { limit } => {
+                Self::new(Kind::Busy, detail).limit(limit).again_after(soon)
+            }
+            CallError::ShuttingDown => Self::new(Kind::Ending, detail).again_after(soon),
+            CallError::Denied { service, .. } => {
+                Self::new(Kind::Denied, detail).about("service").given(service)
+            }
+            _ => Self::new(Kind::BadField, detail),
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Rejected(error) => error.into(),
+            Error::FrontSilent { .. } => Self::new(Kind::Silent, error.to_string()),
+            Error::Closed | Error::Lost | Error::Connect { .. } | Error::NoMembers { .. } => {
+                Self::new(Kind::Ending, error.to_string()).again_after(Duration::from_secs(1))
+            }
+            error => Self::new(Kind::Internal, error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.0.kind.status(), self.to_json()).into_response();
+        let Content { kind, retry_after, headers: more, .. } = *self.0;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        if let Some(after) = retry_after {
+            // A part of a second counts as one, or the client would come too early.
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        if kind == Kind::NoToken {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        headers.extend(more);
+        response
+    }
+}

@@ -1,0 +1,93 @@
+//! The paths of a gateway.
+
+use crate::openapi::DOCUMENT;
+use crate::problem::{Kind, Problem};
+use crate::site::Site;
+use crate::{call, cluster, door, metrics};
+use axum::Router;
+use axum::http::{HeaderValue, Uri, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, get, post};
+use std::sync::Arc;
+
+/// A path of the gateway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Route {
+    Call,
+    Status,
+    Services,
+    Nodes,
+    OpenApi,
+    Health,
+    Readiness,
+    Metrics,
+}
+
+impl Route {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Call,
+        Self::Status,
+        Self::Services,
+        Self::Nodes,
+        Self::OpenApi,
+        Self::Health,
+        Self::Readiness,
+        Self::Metrics,
+    ];
+
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Call => "/v1/call/{service}/{aggregation}",
+            Self::Status => "/v1/status",
+            Self::Services => "/v1/services",
+            Self::Nodes => "/v1/nodes",
+            Self::OpenApi => "/v1/openapi.json",
+            Self::Health => "/healthz",
+            Self::Readiness => "/readyz",
+            Self::Metrics => "/metrics",
+        }
+    }
+
+    /// The method that a path takes. `GET` also answers `HEAD`.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Call => "POST",
+            _ => "GET",
+        }
+    }
+
+    fn handler(self) -> MethodRouter<Arc<Site>> {
+        let allowed = if self.method() == "POST" { "POST" } else { "GET, HEAD" };
+        let handler = match self {
+            Self::Call => post(call::call),
+            Self::Status => get(cluster::status),
+            Self::Services => get(cluster::services),
+            Self::Nodes => get(cluster::nodes),
+            Self::OpenApi => get(openapi),
+            Self::Health => get(cluster::health),
+            Self::Readiness => get(cluster::readiness),
+            Self::Metrics => get(metrics::metrics),
+        };
+        handler.fallback(async move || {
+            let problem = Problem::new(Kind::Method, format!("this path takes {allowed}")).about("method");
+            problem.header(header::ALLOW, HeaderValue::from_static(allowed))
+        })
+    }
+}
+
+pub(crate) fn router(site: Arc<Site>) -> Router {
+    let routes = Route::ALL.into_iter();
+    let router = routes.fold(Router::new(), |router, route| router.route(route.path(), route.handler()));
+    router
+        .fallback(async |uri: Uri| {
+            let paths = Route::ALL.map(Route::path).join(", ");
+            Problem::new(Kind::UnknownPath, format!("no such path: {}; there are {paths}", uri.path()))
+        })
+        .layer(from_fn_with_state(Arc::clone(&site), door::pass))
+        .with_state(site)
+}
+
+async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], DOCUMENT)
+}

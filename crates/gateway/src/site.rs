@@ -1,0 +1,98 @@
+//! The state that all requests of a gateway share.
+
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::options::{GatewayOptions, StartError};
+use crate::tenants::Tenant;
+use crate::tokens::Tokens;
+use crate::watched::Watched;
+use axum::http::HeaderValue;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Semaphore;
+use treefold::Client;
+
+/// Bytes of one permit for bodies.
+pub(crate) const BODY_PERMIT_BYTES: usize = 1 << 10;
+
+/// The state that all requests share.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) client: Client,
+    pub(crate) limits: Limits,
+    pub(crate) tokens: Option<Arc<Watched<Tokens>>>,
+    /// The tenant of all requests, if there are no tokens.
+    pub(crate) anybody: Arc<Tenant>,
+    pub(crate) cors: Vec<HeaderValue>,
+    /// True if only names of this machine may be in the header `Host`: no token tells callers apart, and a page whose name
+    /// was made to lead here must not read.
+    pub(crate) is_for_this_machine: bool,
+    /// Permits for the bytes of bodies.
+    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) metrics: Metrics,
+    is_ready: AtomicBool,
+}
+
+impl Site {
+    pub(crate) fn new(
+        client: Client,
+        tokens: Option<Arc<Watched<Tokens>>>,
+        options: &GatewayOptions,
+    ) -> Result<Self, StartError> {
+        let limits = options.limits.clone();
+        let permits = (limits.bodies_bytes_max / BODY_PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
+        Ok(Self {
+            client,
+            anybody: Arc::new(Tenant::anybody(&limits)),
+            cors: options.cors.iter().map(|given| origin(given)).collect::<Result<_, _>>()?,
+            is_for_this_machine: tokens.is_none() && options.addr.ip().to_canonical().is_loopback(),
+            bodies: Arc::new(Semaphore::new(permits)),
+            metrics: Metrics::default(),
+            is_ready: AtomicBool::new(true),
+            tokens,
+            limits,
+        })
+    }
+
+    /// True until the gateway is told to end.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop_being_ready(&self) {
+        self.is_ready.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Reads an origin: a scheme and a host, and no path.
+fn origin(given: &str) -> Result<HeaderValue, StartError> {
+    let host = given.strip_prefix("https://").or_else(|| given.strip_prefix("http://"));
+    let is_origin = host.is_some_and(|host| {
+        !host.is_empty()
+            && host.bytes().all(|byte| {
+                matches!(byte, b'.' | b'-' | b':' | b'[' | b']')
+                    || byte.is_ascii_digit()
+                    || byte.is_ascii_lowercase()
+            })
+    });
+    match HeaderValue::from_str(given) {
+        Ok(value) if is_origin => Ok(value),
+        _ => Err(StartError::Origin { given: given.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_have_a_scheme_and_no_path() {
+        for sound in ["https://example.org", "http://localhost:5173", "http://[::1]:80"] {
+            assert!(origin(sound).is_ok(), "{sound}");
+        }
+        for unsound in ["*", "null", "example.org", "https://", "https://example.org/", "https://Example.org"]
+        {
+            assert!(origin(unsound).is_err(), "{unsound}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Tenants: programs with a token, each with its rights and its limits.
+//!
+//! Requests per second are counted by a bucket that holds one second's worth and fills steadily (a token bucket), so short
+//! bursts pass and a flood is refused with the time until the next request would pass.
+
+use crate::limits::Limits;
+use crate::problem::{Kind, Problem};
+use crate::tokens::{Entry, GatewayRight, ServiceNames};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A program with a token, or all programs if there are no tokens.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: String,
+    services: ServiceNames,
+    rights: BTreeSet<GatewayRight>,
+    requests_per_s: u32,
+    calls_open_max: usize,
+    /// Shared by all versions of the tenant, so that a changed file does not open its limits.
+    usage: Arc<Usage>,
+}
+
+/// The requests of a tenant.
+#[derive(Debug, Default)]
+struct Usage {
+    bucket: Mutex<Option<Bucket>>,
+    calls_open: AtomicUsize,
+}
+
+/// The requests that may come at once, and when they were counted.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    left: f64,
+    counted_at: Instant,
+}
+
+/// An open call of a tenant.
+#[derive(Debug)]
+pub(crate) struct OpenCall(Arc<Usage>);
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.calls_open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Tenant {
+    /// The tenant of all requests, if there are no tokens.
+    pub(crate) fn anybody(limits: &Limits) -> Self {
+        Self {
+            name: "anybody".to_owned(),
+            services: ServiceNames::all(),
+            rights: [GatewayRight::Call, GatewayRight::Read].into(),
+            requests_per_s: limits.requests_per_s,
+            calls_open_max: limits.calls_open_max,
+            usage: Arc::default(),
+        }
+    }
+
+    /// The tenant of an entry. `former` is its former version.
+    pub(crate) fn of(entry: &Entry, limits: &Limits, former: Option<&Self>) -> Self {
+        Self {
+            name: entry.name.clone(),
+            services: entry.services.clone(),
+            rights: entry.rights.clone(),
+            requests_per_s: entry.requests_per_s.unwrap_or(limits.requests_per_s),
+            calls_open_max: entry.calls_open_max.unwrap_or(limits.calls_open_max),
+            usage: former.map(|former| Arc::clone(&former.usage)).unwrap_or_default(),
+        }
+    }
+
+    /// Refuses a call of a service that the token does not name.
+    pub(crate) fn may_call(&self, service: &str) -> Result<(), Problem> {
+        if self.rights.contains(&GatewayRight::Call) && self.services.contain(service) {
+            return Ok(());
+        }
+        let detail =
+            format!("the token {:?} does not give the right to call the service {service:?}", self.name);
+        Err(Problem::new(Kind::Denied, detail).about("service").given(service))
+    }
+
+    /// Refuses to show the state of the cluster to a token without that right.
+    pub(crate) fn may_read(&self) -> Result<(), Problem> {
+        if self.rights.contains(&GatewayRight::Read) {
+            return Ok(());
+        }
+        let detail = format!("the token {:?} does not give the right to read", self.name);
+        Err(Problem::new(Kind::Denied, detail).about("rights"))
+    }
+
+    /// Counts a request, or refuses it.
+    pub(crate) fn count_request(&self, now: Instant) -> Result<(), Problem> {
+        let rate = f64::from(self.requests_per_s);
+        let mut bucket = self.usage.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = bucket.unwrap_or(Bucket { left: rate, counted_at: now });
+        let passed = now.saturating_duration_since(former.counted_at).as_secs_f64();
+        let left = (former.left + passed * rate).min(rate.max(1.0));
+        let counted_at = former.counted_at.max(now);
+        if left >= 1.0 {
+            *bucket = Some(Bucket { left: left - 1.0, counted_at });
+            return Ok(());
+        }
+        *bucket = Some(Bucket { left, counted_at });
+        drop(bucket);
+        let detail = format!(
+            "{:?} has made more than {rate} requests in a second; allowed: at most {rate} (requests_per_s)",
+            self.name
+        );
+        let wait = Duration::from_secs_f64(((1.0 - left) / rate).min(3_600.0));
+        Err(Problem::new(Kind::Rate, detail)
+            .about("requests_per_s")
+            .limit(self.requests_per_s)
+            .again_after(wait))
+    }
+
+    /// Opens a call, or refuses it.
+    pub(crate) fn open_call(&self) -> Result<OpenCall, Problem> {
+        let max = self.calls_open_max;
+        let opened = self
+            .usage
+            .calls_open
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| (open < max).then_some(open + 1));
+        if opened.is_ok() {
+            return Ok(OpenCall(Arc::clone(&self.usage)));
+        }
+        let detail = format!("{:?} has {max} calls open; allowed: at most {max} (calls_open_max)", self.name);
+        let problem = Problem::new(Kind::OpenCalls, detail).about("calls_open_max").limit(max);
+        Err(problem.again_after(Duration::from_secs(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(requests_per_s: u32, calls_open_max: usize) -> Tenant {
+        Tenant::anybody(&Limits { requests_per_s, calls_open_max, ..Limits::default() })
+    }
+
+    #[test]
+    fn a_second_worth_of_requests_passes_at_once_and_then_as_many_as_time_gives() {
+        let (tenant, start) = (tenant(4, 1), Instant::now());
+        assert_eq!((0..10).filter(|_| tenant.count_request(start).is_ok()).count(), 4);
+        let later = start + Duration::from_millis(500);
+        assert_eq!((0..10).filter(|_| tenant.count_request(later).is_ok()).count(), 2);
+        let much_later = start + Duration::from_secs(100);
+        assert_eq!((0..10).filter(|_| tenant.count_request(much_later).is_ok()).count(), 4, "no hoard");
+        assert_eq!(tenant.count_request(start).unwrap_err().name(), "rate", "an earlier time gives nothing");
+    }
+
+    #[test]
+    fn open_calls_are_given_back() {
+        let tenant = tenant(1, 2);
+        let (first, second) = (tenant.open_call().unwrap(), tenant.open_call().unwrap());
+        assert_eq!(tenant.open_call().unwrap_err().name(), "open_calls");
+        drop(first);
+        assert!(tenant.open_call().is_ok());
+        drop(second);
+    }
+}
