@@ -13,7 +13,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Instant;
-use treefold::{Raw, Reason, Reply, Status};
+use treefold::Status;
 
 type Named = Result<Path<(String, String)>, PathRejection>;
 type Queried = Result<Query<Vec<(String, String)>>, QueryRejection>;
@@ -49,19 +49,6 @@ pub(crate) async fn call(
     site.metrics.count_call(started.elapsed());
     match reply.status {
         Status::Full | Status::Partial => Ok(answer::of(&reply, form)),
-        _ if has_no_aggregation(&reply) => {
-            let detail = format!("no node with the service {service:?} has the aggregation {aggregation:?}");
-            Err(Problem::new(Kind::UnknownAggregation, detail).about("aggregation").given(aggregation))
-        }
         _ => Err(Problem::coverage(&reply, headers_of(&reply))),
     }
-}
-
-/// True if no partition contributed because the nodes that were asked do not know the aggregation.
-fn has_no_aggregation(reply: &Reply<Raw>) -> bool {
-    let mut asked = reply.missing.iter().filter(|missing| missing.node.is_some()).peekable();
-    reply.contributed.is_empty()
-        && asked.peek().is_some()
-        && asked.all(|missing| matches!(missing.reason, Reason::UnknownAggregation | Reason::Cancelled))
-        && reply.missing.iter().any(|missing| missing.reason == Reason::UnknownAggregation)
 }

@@ -42,6 +42,7 @@ macro_rules! kinds {
 kinds! {
     BadField = "bad_field", BAD_REQUEST, "A field is outside its limits";
     UnknownField = "unknown_field", BAD_REQUEST, "The request has a field that does not exist";
+    BadParams = "bad_params", BAD_REQUEST, "The aggregation does not accept the parameters";
     BadBody = "bad_body", BAD_REQUEST, "The body is not in the form that its content type names";
     NoToken = "no_token", UNAUTHORIZED, "The request has no valid token";
     Denied = "denied", FORBIDDEN, "The token does not give this right";
@@ -215,6 +216,12 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Rejected(error) => error.into(),
+            Error::UnknownAggregation { ref kind, .. } => {
+                let aggregation =
+                    kind.split_once('/').map_or(&**kind, |(_, aggregation)| aggregation).to_owned();
+                Self::new(Kind::UnknownAggregation, error.to_string()).about("aggregation").given(aggregation)
+            }
+            Error::InvalidParams { .. } => Self::new(Kind::BadParams, error.to_string()).about("body"),
             Error::FrontSilent { .. } => Self::new(Kind::Silent, error.to_string()),
             Error::Closed | Error::Lost | Error::Connect { .. } | Error::NoMembers { .. } => {
                 Self::new(Kind::Ending, error.to_string()).again_after(Duration::from_secs(1))

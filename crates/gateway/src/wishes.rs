@@ -93,7 +93,7 @@ fn apply_one(
         "policy" => call.policy(parse::policy(text)?),
         "waiting" => call.waiting(parse::waiting(text)?),
         "hedge" => call.hedge(switch(option, text)?),
-        "slices" => call.slices(parse::named(option, text, "a whole number")?),
+        "slices" => call.slices(parse::slices(text)?),
         "partitions" => call.partitions(parse::partitions(text)?),
         "explain" => call.explain(switch(option, text)?),
         _ => unreachable!("invariant: only known options are collected"),

@@ -50,6 +50,7 @@ async fn every_wrong_request_has_its_problem() {
         ("POST", "/v1/call/sums/product", &[], b"", 404, "unknown_aggregation"),
         ("POST", "/v1/call/sums%2Fsum/x", &[], b"", 404, "unknown_service"),
         ("POST", SUM, &[JSON], b"{fail", 400, "bad_body"),
+        ("POST", SUM, &[JSON], b"\"seven\"", 400, "bad_params"),
         ("POST", SUM, &[MESSAGE_PACK], b"\xc1", 400, "bad_body"),
         ("POST", SUM, &[], b"null", 415, "content_type"),
         ("POST", SUM, &[("content-type", "text/plain")], b"null", 415, "content_type"),
