@@ -14,16 +14,18 @@
 //! mirror=flights:partitions=0/4:http=127.0.0.1:7780   the same with a listener for readers over HTTP
 //! mirror=flights:partitions=0/4:promises=/var/m0      the same, for a feed that a standby may take over
 //! mirror=flights:partitions=0/4:deletes=departed:retention=6h    events of these types, and age, remove keys
+//! exec=errors:command=grep -c -- {query} part-{partition}:reduce=sum-lines:partitions=0-3/12   a command-line tool
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
-//! A folder may contain colons: only a colon before a known key ends it. Nodes on one machine that serve
+//! A folder may contain colons, and so may a command: only a colon before a known key ends it. Nodes on one machine that serve
 //! parts of one folder share one index directory and build it in turn.
 //!
 //! The partitions of `micro` are also endpoints of streams ([`pulse`]).
 
 pub mod pulse;
 
+mod exec;
 mod hosts;
 
 pub mod daemon;
@@ -77,6 +79,8 @@ enum What {
     Daemon,
     /// A mirror of this feed.
     Mirror(String, MirrorWish),
+    /// A command-line tool.
+    Exec(exec::Tool),
 }
 
 /// Options of a mirror besides its feed.
@@ -169,6 +173,7 @@ impl Serve {
             What::Hosts(_) => treefold_hosts::SERVICE,
             What::Daemon => treefold_daemon::SERVICE,
             What::Mirror(feed, ..) => feed,
+            What::Exec(tool) => &tool.name,
         }
     }
 
@@ -186,6 +191,7 @@ impl Serve {
             What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
+            What::Exec(tool) => tool.service(&self.partitions, self.total)?,
             What::Mirror(feed, MirrorWish { http, promises, state }) => {
                 let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
                 let mut options = MirrorOptions::new(feed, number, self.total);
@@ -286,8 +292,11 @@ impl FromStr for Serve {
     type Err = CallError;
 
     fn from_str(text: &str) -> Result<Self, CallError> {
+        if let Some(tool) = text.strip_prefix("exec=") {
+            return exec::parse(text, tool);
+        }
         let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
-        let (head, options) = split_options(text);
+        let (head, options) = split_options(text, &KEYS);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
         let (mut of_streams, mut wish) = (false, MirrorWish::default());
@@ -309,8 +318,7 @@ impl FromStr for Serve {
         }
         let (partitions, total) =
             ids.ok_or_else(|| refuse("a service with its partitions, as in micro:partitions=0-3/12"))?;
-        let declared = total.is_some();
-        let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
+        let (declared, total) = (total.is_some(), total_of(&partitions, total));
         let of_a_folder = data.is_some() || files_max.is_some();
         if wish != MirrorWish::default() && name != "mirror" {
             return Err(refuse("http, promises, deletes and retention for mirrors only"));
@@ -361,12 +369,18 @@ impl FromStr for Serve {
             _ => {
                 return Err(refuse(
                     "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL, \
-                     hosts:partitions=ID/TOTAL, mirror=FEED:partitions=ID/TOTAL or daemon:endpoints=IDS/TOTAL",
+                     hosts:partitions=ID/TOTAL, mirror=FEED:partitions=ID/TOTAL, \
+                     exec=NAME:command=LINE:reduce=REDUCE:partitions=IDS/TOTAL or daemon:endpoints=IDS/TOTAL",
                 ));
             }
         };
         Ok(Self { what, partitions, total, declared })
     }
+}
+
+/// The declared total, or the one that the highest partition shows.
+fn total_of(partitions: &PartitionSet, total: Option<u32>) -> u32 {
+    total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end))
 }
 
 /// Parses the types of events that remove their keys.
@@ -401,13 +415,13 @@ fn listener(text: &str, value: &str, is_public: bool) -> Result<HttpOptions, Cal
 
 /// Splits an argument into the part before the first option, and the options.
 ///
-/// Options are read from the end, as long as known keys follow the colons.
-fn split_options(text: &str) -> (&str, Vec<(&str, &str)>) {
+/// Options are read from the end. A colon that no known key follows belongs to the value before it.
+fn split_options<'a>(text: &'a str, keys: &[&str]) -> (&'a str, Vec<(&'a str, &'a str)>) {
     let (mut head, mut options) = (text, Vec::new());
     let mut end = text.len();
     while let Some(at) = text[..end].rfind(':') {
         let option = text[at + 1..head.len()].split_once('=');
-        if let Some((key, value)) = option.filter(|(key, _)| KEYS.contains(key)) {
+        if let Some((key, value)) = option.filter(|(key, _)| keys.contains(key)) {
             options.push((key, value));
             head = &text[..at];
         }
@@ -427,9 +441,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon | What::Mirror(..) => {
-                panic!("{text} is not a search service")
-            }
+            _ => panic!("{text} is not a search service"),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::output::{Format, explain, print, print_json, short};
 use crate::parse;
 use bytes::Bytes;
 use clap::Args;
+use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
 use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
@@ -149,9 +150,7 @@ pub fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
 fn render(reply: &Reply<Raw>, style: Style) -> String {
     let mut parts = Vec::new();
     if let Some(raw) = &reply.value {
-        parts.push(
-            serde_json::to_string_pretty(&to_json(&raw.0)).expect("invariant: JSON values can be written"),
-        );
+        parts.push(shown(&to_json(&raw.0)));
     }
     if let Some(report) = reply.explain() {
         parts.push(explain::draw(report, style));
@@ -159,6 +158,30 @@ fn render(reply: &Reply<Raw>, style: Style) -> String {
     parts.push(verdict_line(reply, style));
     parts.extend(reply.missing.iter().map(|missing| style.warning(missing_line(missing))));
     parts.join("\n")
+}
+
+/// Formats a value for people: lines of text as they are, other values as JSON.
+///
+/// A map of such texts is shown like the files of `head`, each text below the name of its key.
+fn shown(value: &Value) -> String {
+    let lines = |value: &Value| value.as_str().filter(|text| text.contains('\n')).map(str::to_owned);
+    if let Some(text) = lines(value) {
+        return text.strip_suffix('\n').unwrap_or(&text).to_owned();
+    }
+    if let Value::Object(fields) = value
+        && fields.values().all(Value::is_string)
+        && fields.values().any(|text| lines(text).is_some())
+    {
+        let mut texts: Vec<(&String, &str)> =
+            fields.iter().map(|(key, text)| (key, text.as_str().unwrap_or_default())).collect();
+        // Keys that are numbers are ordered as numbers.
+        texts.sort_by_key(|(key, _)| (key.parse::<u64>().unwrap_or(u64::MAX), *key));
+        let part = |(key, text): (&String, &str)| {
+            format!("==> {key} <==\n{}", text.strip_suffix('\n').unwrap_or(text))
+        };
+        return texts.into_iter().map(part).collect::<Vec<_>>().join("\n");
+    }
+    serde_json::to_string_pretty(value).expect("invariant: JSON values can be written")
 }
 
 /// Formats a call's result on one line: verdict, coverage, time, tree.
@@ -200,6 +223,18 @@ mod tests {
         let refused = read_params("{k: 3}").unwrap_err().to_string();
         assert!(refused.starts_with("--params {k: 3}: key must be a string"), "{refused}");
         assert!(read_params("@/nowhere/at/all").unwrap_err().to_string().contains("No such file"));
+    }
+
+    #[test]
+    fn lines_of_text_are_shown_as_they_are() {
+        let value = |json: &str| shown(&serde_json::from_str(json).unwrap());
+        assert_eq!(value(r#""a\nb\n""#), "a\nb");
+        assert_eq!(value(r#""one word""#), r#""one word""#);
+        assert_eq!(
+            value(r#"{"10": "c\n", "2": "a\nb\n", "3": ""}"#),
+            "==> 2 <==\na\nb\n==> 3 <==\n\n==> 10 <==\nc"
+        );
+        assert_eq!(value(r#"{"a": "x"}"#), "{\n  \"a\": \"x\"\n}");
     }
 
     #[test]

@@ -151,12 +151,20 @@ Services:
   mirror=FEED:partitions=ID/TOTAL[:http=ADDR]
       A mirror of a feed, which `treefold mirror feed` feeds. Aggregations: FEED/get, FEED/status.
       With http, readers follow it over HTTP at an address of this machine, or with http-public at any.
+  exec=NAME:command=LINE:reduce=REDUCE:partitions=IDS/TOTAL[:KEY=VALUE]...
+      A command-line tool: each call of NAME/run starts the command LINE for each partition.
+      {query} in a word of LINE is the call's parameter, {partition} and {total} are numbers;
+      a command without {query} gets the parameters on standard input. REDUCE folds what the
+      commands print: sum-lines, sum-counts, count, merge-sorted, unique, top-k (with k=N),
+      concatenate or append; or, with reduce-command=LINE instead, a command. Further keys:
+      dir=DIR, order=ORDER, empty=CODES, output=BYTES, memory=BYTES. See docs/exec.md.
   daemon:endpoints=IDS/TOTAL
       Emulated daemons of a parallel tool, as endpoints of streams: `treefold bench tool` starts them.
 
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
+  treefold node --serve 'exec=hits:command=grep -c -- {query} log:empty=1:reduce=sum-lines:partitions=0/1'
   treefold node --config /etc/treefold.toml --rack r2
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --gateway 127.0.0.1:8080
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2

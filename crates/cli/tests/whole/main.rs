@@ -9,6 +9,7 @@ mod bench;
 mod calls;
 mod contradictions;
 mod demo;
+mod exec;
 mod faults;
 mod flights;
 mod gateway;

@@ -1,11 +1,22 @@
 //! Applications whose workers push, as real processes: the commands, a worker in another language, and relays
 //! that are killed and stopped while workers are attached.
 
-use crate::real::{Ended, NodeProcess, run_args, run_with_input, treefold, wait_for_members, wait_until};
+use crate::real::{
+    Ended, NodeProcess, blocks, paste, run_args, run_with_input, treefold, wait_for_members, wait_until,
+};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+#[test]
+fn example_of_the_page_prints_the_result_when_pasted() {
+    let page = include_str!("../../../../docs/push.md");
+    let pasted = paste(&blocks(page, "sh").concat());
+    assert!(pasted.stdout.contains("a\t3\nb\t5\nc\t1\n"), "{}{}", pasted.stdout, pasted.stderr);
+    assert!(pasted.stderr.contains("full: coverage 1.000 (2 of 2 workers)"), "{}", pasted.stderr);
+    assert_eq!(pasted.code, 0, "{}", pasted.stderr);
+}
 
 /// Starts relays that accept `words`.
 fn relays(count: usize) -> Vec<NodeProcess> {

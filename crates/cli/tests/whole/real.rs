@@ -58,6 +58,38 @@ pub(crate) fn run_with_input(args: &[&str], input: &str) -> Ended {
     Ended::of(child.wait_with_output().expect("it ends"))
 }
 
+/// The content of a page's blocks of a language, in order.
+pub(crate) fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    // Every second part lies between fences.
+    let inside = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    inside.filter(|(heading, _)| *heading == language).map(|(_, block)| block).collect()
+}
+
+/// Runs lines of a page as if they were pasted into a shell, in an empty directory. Their ports are replaced with free ones.
+///
+/// A line that fails ends the script. Processes in the background end with it.
+pub(crate) fn paste(script: &str) -> Ended {
+    let mut ports: Vec<&str> = script.split("127.0.0.1:").skip(1).map(|rest| &rest[..4]).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    // All are bound at once, so that no two are equal.
+    let free: Vec<_> =
+        ports.iter().map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    let mut script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}");
+    for (port, free) in ports.iter().zip(&free) {
+        let free = free.local_addr().expect("an address");
+        script = script.replace(&format!("127.0.0.1:{port}"), &free.to_string());
+    }
+    drop(free);
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_treefold")).parent().expect("a directory");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new("bash");
+    command.args(["-e", "-c", &script]).current_dir(directory.path()).stdin(Stdio::null());
+    command.env("PATH", path).env("NO_COLOR", "1").env_remove("TREEFOLD_LOG");
+    Ended::of(command.output().expect("bash can be started"))
+}
+
 /// A running `treefold node`, killed when dropped.
 pub(crate) struct NodeProcess {
     child: Child,
