@@ -14,7 +14,7 @@
 //! - `operator`: Python functions as locals and reduces.
 //! - `payload`: values as MessagePack and back. `row`: values as typed packets and back.
 //! - `reply`: outcomes as tuples. `error`: errors as exceptions of the package.
-//! - `command`: the command line, if built with it.
+//! - `ending`: the end of the interpreter. `command`: the command line, if built with it.
 //!
 //! No thread waits for anything else while it is attached to the interpreter, so neither the interpreter's lock nor a node
 //! can hold up the other for ever.
@@ -22,6 +22,7 @@
 mod client;
 #[cfg(feature = "command")]
 mod command;
+mod ending;
 mod error;
 mod node;
 mod operator;
@@ -49,6 +50,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operator::reduces, module)?)?;
     module.add_function(wrap_pyfunction!(payload::pack, module)?)?;
     module.add_function(wrap_pyfunction!(payload::unpack, module)?)?;
+    module.add_function(wrap_pyfunction!(ending::begin_ending, module)?)?;
     module.add_function(wrap_pyfunction!(log_to_stderr, module)?)?;
     #[cfg(feature = "command")]
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;

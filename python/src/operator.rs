@@ -4,6 +4,7 @@
 //! aggregation whose reduce is Python is placed in the pool, and the loop runs only ready reduces, which are Rust. An exception
 //! becomes the operator's error, and costs the partition.
 
+use crate::ending;
 use crate::error::raise;
 use crate::payload;
 use crate::row;
@@ -164,7 +165,7 @@ impl Operator for Functions {
 
 /// Runs Python on this thread. An exception becomes the error.
 fn attached<T>(run: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, OperatorError> {
-    let ran = Python::try_attach(|py| run(py).map_err(|error| OperatorError::new(text(py, &error))));
+    let ran = ending::attach(|py| run(py).map_err(|error| OperatorError::new(text(py, &error))));
     ran.unwrap_or_else(|| Err(OperatorError::new("the interpreter is shutting down")))
 }
 

@@ -4,6 +4,7 @@
 //! Ctrl-C ends every wait. For asyncio, [`Pending::then`] calls back when the result is there. A `Pending` that is dropped or
 //! cancelled ends its future, and with it the call throughout the tree.
 
+use crate::ending;
 use crate::error::raise;
 use crate::runtime;
 use pyo3::prelude::*;
@@ -52,7 +53,7 @@ impl Shared {
         self.settled.notify_all();
         if let State::Watched(callback) = before {
             // Nothing attaches to an interpreter that ends; nobody waits there either.
-            Python::try_attach(|py| {
+            ending::attach(|py| {
                 if let Err(error) = callback.call0(py) {
                     error.write_unraisable(py, None);
                 }
@@ -113,7 +114,12 @@ impl Pending {
     /// Blocks until the result is there, and returns it. Signal handlers run meanwhile; if one raises, the work is cancelled.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         loop {
-            if let Some(finish) = py.detach(|| self.shared.take_within(SLICE)) {
+            let taken = py.detach(|| {
+                let taken = self.shared.take_within(SLICE);
+                ending::stand_still_at_the_end();
+                taken
+            });
+            if let Some(finish) = taken {
                 return finish(py);
             }
             if matches!(*self.shared.lock(), State::Taken) {

@@ -54,8 +54,7 @@ def test_interrupt_ends_a_call(start: Any) -> None:
     assert caller.wait(5) == -signal.SIGINT
 
 
-def test_command_starts_itself_again() -> None:
-    done = subprocess.run(
-        [TREEFOLD, "bench", "call", "micro/sum", "--embedded", "2", "--help"], capture_output=True, text=True, timeout=30
-    )
-    assert done.returncode == 0
+def test_command_starts_itself_again(tmp_path: Path) -> None:
+    (tmp_path / "two").write_text("localhost:0 => localhost:1 localhost:2 ;\n")
+    done = run("up", str(tmp_path / "two"), "--local", "--", "echo", "they are up")
+    assert done.returncode == 0 and "they are up" in done.stdout

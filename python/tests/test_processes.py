@@ -109,3 +109,22 @@ def test_token_is_taken_from_the_environment_as_in_the_command(start: Any, monke
         treefold.connect(provider.line, token="a", keys="b")
     with pytest.raises(treefold.InvalidOption, match="keys"):
         treefold.connect(provider.line, keys=tmp_path / "keys")
+
+
+def test_interpreter_ends_in_order_while_nodes_and_calls_run(start: Any) -> None:
+    for _ in range(5):
+        program = start("ending.py")
+        assert program.line == "ending"
+        assert program.end()[0] == 0
+
+
+def test_forked_child_makes_calls_of_its_own(start: Any) -> None:
+    import os
+
+    provider = start("provider.py", "127.0.0.1:0", "", "0,1")
+    assert treefold.connect(provider.line).call("logs/matching", "error").value == 4
+    child = os.fork()
+    if child == 0:
+        value = treefold.connect(provider.line).call("logs/matching", "error").value
+        os._exit(0 if value == 4 else 1)
+    assert os.waitpid(child, 0)[1] == 0

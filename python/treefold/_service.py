@@ -436,3 +436,4 @@ def _end_all() -> None:
     """Ends all nodes, because their threads must not call functions of an interpreter that ends."""
     for running in list(_running):
         running.abort()
+    _native.begin_ending()

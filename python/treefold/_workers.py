@@ -41,7 +41,7 @@ class RunFailed(TreefoldError):
 
 @dataclass
 class Task:
-    """What a worker knows of an aggregation. `form` is "value", or the ready reduce whose samples the local gives."""
+    """A worker's view of an aggregation. `form` is "value", or the ready reduce whose samples the local gives."""
 
     name: str
     local: Optional[Callable[..., Any]]
