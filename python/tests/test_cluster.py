@@ -51,7 +51,7 @@ def test_exception_in_a_reduce_is_the_reason() -> None:
 def test_killed_node_is_missing_and_the_exception_says_so(cluster: treefold.Cluster) -> None:
     cluster.kill(3)
     reply = cluster.call("logs/matching", "error", deadline=1, min_coverage=0.5)
-    assert (reply.value, reply.contributed) == (6, (0, 1, 2))
+    assert (reply.value, reply.contributed) == (6, [0, 1, 2])
     with pytest.raises(treefold.TreefoldError) as raised:
         cluster.call("logs/matching", "error", deadline=1)
     # Once the coverage is out of reach, the rest of the call is cancelled.

@@ -46,7 +46,7 @@ def test_functions_run_in_other_processes(node: treefold.Node) -> None:
 
 def test_worker_that_dies_costs_its_partition_only(node: treefold.Node) -> None:
     reply = node.call("cpu/spin", "die", min_coverage=0.5, deadline=10)
-    assert reply.contributed == (0,)
+    assert reply.contributed == [0]
     assert reply.missing[0].detail == "the worker process died, exit code 7"
     assert node.call("cpu/spin", None, deadline=10).coverage == 1.0
 

@@ -20,8 +20,8 @@ A provider:
 
     service.serve(listen="127.0.0.1:7820", partitions={0: ["an error", "fine"]})
 
-`treefold.aio` has the client for asyncio, `Cluster.embedded` starts nodes in this process, and every exception is a
-`TreefoldError`.
+`treefold.aio` has the client for asyncio, `Cluster.embedded` starts nodes in this process, and every
+exception is a `TreefoldError`.
 """
 
 from . import aio

@@ -8,7 +8,8 @@ from .errors import InvalidValue
 
 
 def to_stream(value: Any) -> bytes:
-    """The stream of a record batch or of a table, whose batches are joined, because a payload is one batch."""
+    """The stream of a record batch or of a table, whose batches are joined, because a payload is one
+    batch."""
     import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
     if isinstance(value, pyarrow.Table):
@@ -24,7 +25,8 @@ def to_stream(value: Any) -> bytes:
 
 
 def of_stream(stream: bytes) -> Any:
-    """The record batch in a stream, whose columns share its memory; the bytes if pyarrow is not there or it is no stream."""
+    """The record batch in a stream, whose columns share its memory; the bytes if pyarrow is not there or it
+    is no stream."""
     try:
         import pyarrow
     except ImportError:

@@ -16,7 +16,8 @@ TOKEN_FILE_BYTES_MAX = 1027
 def secrets(
     cluster: Optional[str], token: Optional[str], keys: Optional[Path], insecure: bool = False
 ) -> dict[str, Any]:
-    """Gathers what a process is recognised by, from parameters or else from the environment, as the command does."""
+    """Gathers what a process is recognised by, from parameters or else from the environment, as the command
+    does."""
     if token is not None and keys is not None:
         raise InvalidOption("give keys or a token, not both")
     if token is None and keys is None:

@@ -19,8 +19,9 @@ ROWS_MAX = 200
 class Missing:
     """Partitions that did not contribute, the node that held them, and the reason.
 
-    `partitions` are their numbers. `node` is the node's address, or `None` if no node holds them. `reason` is a word
-    such as `late`, `lost`, `no_replica`, `local_failed`; `detail` is the operator's message or the limit's name.
+    `partitions` are their numbers. `node` is the node's address, or `None` if no node holds them. `reason` is
+    a word such as `late`, `lost`, `no_replica`, `local_failed`; `detail` is the operator's message or the
+    limit's name.
     """
 
     partitions: tuple[int, ...]
@@ -39,8 +40,8 @@ class Missing:
 class TreeNode:
     """A node of a call's tree, and how it spent the call's time, in seconds.
 
-    `queue` is the time until its first job ran, `local` and `reduce` the time in its functions, `wait` the time after
-    its last local, and `total` the time from the call's arrival until it answered.
+    `queue` is the time until its first job ran, `local` and `reduce` the time in its functions, `wait` the
+    time after its last local, and `total` the time from the call's arrival until it answered.
     """
 
     node: str
@@ -66,18 +67,19 @@ class TreeNode:
 class Reply(Generic[T]):
     """The reply of a call.
 
-    `value` is the folded value. `status` is `full` or `partial` (`insufficient` only in the `reply` of an exception). `coverage` is
-    the share of partitions in it, from 0 to 1; `contributed` are these partitions, `asked` all that were asked,
-    and `missing` the others with reasons. `elapsed` is the time of the call in seconds. `total_is_guess` is true if no node
-    declares the service's total. `tree` is the call's tree if `explain` was set.
+    `value` is the folded value. `status` is `full` or `partial` (`insufficient` only in the `reply` of an
+    exception). `coverage` is the share of partitions in it, from 0 to 1; `contributed` are these partitions,
+    `asked` all that were asked, and `missing` the others with reasons. `elapsed` is the time of the call in
+    seconds. `total_is_guess` is true if no node declares the service's total. `tree` is the call's tree if
+    `explain` was set.
     """
 
     value: T
     status: str
     coverage: float
-    asked: tuple[int, ...]
-    contributed: tuple[int, ...]
-    missing: tuple[Missing, ...]
+    asked: list[int]
+    contributed: list[int]
+    missing: list[Missing]
     elapsed: float
     total_is_guess: bool
     tree: Optional[TreeNode] = None
@@ -110,14 +112,15 @@ def ranges(ids: tuple[int, ...]) -> str:
 def reply_of(kind: str, fields: tuple[Any, ...], decode: str) -> Reply[Any]:
     """Makes a reply of the extension's tuple.
 
-    Raises `InsufficientCoverage` if there is no value, and `InvalidCall` if no node that was asked has the aggregation.
+    Raises `InsufficientCoverage` if there is no value, and `InvalidCall` if no node that was asked has the
+    aggregation.
     """
     status, payload, asked, contributed, lost, guess, elapsed, report = fields
-    missing = tuple(Missing(tuple(ids), node, reason, detail) for ids, node, reason, detail in lost)
+    missing = [Missing(tuple(ids), node, reason, detail) for ids, node, reason, detail in lost]
     coverage = len(contributed) / len(asked) if asked else 1.0
     value = None if payload is None else _native.unpack(payload, decode)
     tree = None if report is None else _tree(report)
-    reply = Reply(value, status, coverage, tuple(asked), tuple(contributed), missing, elapsed, guess, tree)
+    reply = Reply(value, status, coverage, asked, contributed, missing, elapsed, guess, tree)
     if status != "insufficient":
         return reply
     # Once the first node has refused, the others are cancelled.

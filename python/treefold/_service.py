@@ -54,7 +54,8 @@ class Service:
 
         service.serve(listen="127.0.0.1:7820", partitions={0: ["an error", "fine"]})
 
-    `total` is the number of partitions over all nodes; all nodes declare the same. Without it, the cluster guesses it.
+    `total` is the number of partitions over all nodes; all nodes declare the same. Without it, the cluster
+    guesses it.
     """
 
     def __init__(self, name: str, *, total: Optional[int] = None) -> None:
@@ -67,9 +68,9 @@ class Service:
     def local(self, aggregation: str, *, decode: str = "auto") -> Callable[[F], F]:
         """Makes the decorated function the local of an aggregation: `f(partition, params)` returns a partial.
 
-        `partition` has `id`, `total`, `service`, and `data`, the value given for it. The function runs on a thread of the node,
-        or in a worker process. An exception makes the partition missing, with the exception as the reason. `decode` says
-        how parameters and partials are read, as in `Client.call`.
+        `partition` has `id`, `total`, `service`, and `data`, the value given for it. The function runs on a
+        thread of the node, or in a worker process. An exception makes the partition missing, with the
+        exception as the reason. `decode` says how parameters and partials are read, as in `Client.call`.
         """
 
         def register(function: F) -> F:
@@ -81,7 +82,8 @@ class Service:
         return register
 
     def reduce(self, aggregation: str) -> Callable[[F], F]:
-        """Makes the decorated function the reduce of an aggregation: `f(a, b, params)` returns one partial of two.
+        """Makes the decorated function the reduce of an aggregation: `f(a, b, params)` returns one partial of
+        two.
 
         It must be associative and commutative, because the tree differs from call to call.
         """
@@ -102,9 +104,11 @@ class Service:
         reduce_params: Any = None,
         decode: str = "auto",
     ) -> None:
-        """Adds an aggregation. `reduce` is a function, or the name of a ready reduce, which folds without Python.
+        """Adds an aggregation. `reduce` is a function, or the name of a ready reduce, which folds without
+        Python.
 
-        `treefold.ready_reduces()` lists the names, and docs/filters.md their parameters, which are given as `reduce_params`:
+        `treefold.ready_reduces()` lists the names, and docs/filters.md their parameters, which are given as
+        `reduce_params`:
 
             service.aggregation("best", local=best, reduce="top-k", reduce_params={"k": 10})
         """
@@ -141,24 +145,30 @@ class Service:
     ) -> None:
         """Starts a node with this service and blocks until SIGINT or SIGTERM, or until the node is stopped.
 
-        At the first signal the node leaves the cluster and finishes open work within `grace` seconds; a second one ends it
-        at once. On another thread than the main one, signals are not handled. `ready` is called with the node once it
-        listens. The other parameters are those of `start`.
+        At the first signal the node leaves the cluster and finishes open work within `grace` seconds; a
+        second one ends it at once. On another thread than the main one, signals are not handled. `ready` is
+        called with the node once it listens. The other parameters are those of `start`.
         """
         _native.log_to_stderr()
-        node = self.start(
-            listen, join, partitions, workers=workers, processors=processors, advertise=advertise, rack=rack,
-            zone=zone, cluster=cluster, token=token, keys=keys, insecure=insecure, record=record,
-        )
+        node: Optional[Node] = None
         try:
             with _Signals() as signals:
+                node = self.start(
+                    listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
+                    rack=rack, zone=zone, cluster=cluster, token=token, keys=keys, insecure=insecure,
+                    record=record,
+                )
+                signals.is_starting = False
                 if ready is not None:
                     ready(node)
                 while node.is_running and not signals.stop.wait(LOOK_EVERY):
                     pass
                 node.stop(grace)
+        except _Stopped:
+            pass  # The node had not started yet.
         finally:
-            node.abort()
+            if node is not None:
+                node.abort()
 
     def start(
         self,
@@ -179,16 +189,18 @@ class Service:
     ) -> "Node":
         """Starts a node with this service in the background and returns it once it listens.
 
-        `listen` is its address, `host:port`; port 0 takes a free one. `join` are addresses of nodes of the cluster; its own
-        may be among them. `partitions` are the numbers that it holds, or a dict from numbers to their data.
+        `listen` is its address, `host:port`; port 0 takes a free one. `join` are addresses of nodes of the
+        cluster; its own may be among them. `partitions` are the numbers that it holds, or a dict from numbers
+        to their data.
 
-        With `workers`, that many processes run the functions, for work that occupies a processor. The functions must then be
-        importable by name, and data must be picklable. A worker that dies costs the partition it works on. `processors` is
-        the number of jobs at a time; by default, the number of workers or else of the machine's processors.
+        With `workers`, that many processes run the functions, for work that occupies a processor. The
+        functions must then be importable by name, and data must be picklable. A worker that dies costs the
+        partition it works on. `processors` is the number of jobs at a time; by default, the number of workers
+        or else of the machine's processors.
 
-        `advertise` is the address at which others reach the node, if it differs. `rack` and `zone` are its place. `cluster`, `token`
-        and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond this machine without them. `record` is
-        a file to record all its inputs to.
+        `advertise` is the address at which others reach the node, if it differs. `rack` and `zone` are its
+        place. `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond
+        this machine without them. `record` is a file to record all its inputs to.
 
         Raises `StartFailed` if the node cannot start.
         """
@@ -358,8 +370,8 @@ class Cluster:
     ) -> "Cluster":
         """Starts `nodes` nodes with this service, and returns when they know each other.
 
-        `partitions` are dealt out to the nodes in turn; by default, they are all of the service's total. `processors` is the
-        number of jobs that each node runs at a time.
+        `partitions` are dealt out to the nodes in turn; by default, they are all of the service's total.
+        `processors` is the number of jobs that each node runs at a time.
         """
         if not isinstance(nodes, int) or nodes < 1:
             raise InvalidOption(f"nodes is {nodes!r}; allowed: from 1")
@@ -408,11 +420,17 @@ class Cluster:
         self.close()
 
 
+class _Stopped(BaseException):
+    """A signal came while the node was starting."""
+
+
 class _Signals:
-    """SIGINT and SIGTERM set `stop`; a second signal raises `KeyboardInterrupt`. Former handlers are restored."""
+    """SIGINT and SIGTERM set `stop`; a second signal raises `KeyboardInterrupt`. While the node is starting, the
+    first one raises `_Stopped`. Former handlers are restored."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
+        self.is_starting = True
         self.former: dict[int, Any] = {}
 
     def __enter__(self) -> "_Signals":
@@ -425,6 +443,8 @@ class _Signals:
         if self.stop.is_set():
             raise KeyboardInterrupt
         self.stop.set()
+        if self.is_starting:
+            raise _Stopped
 
     def __exit__(self, *error: Any) -> None:
         for number, handler in self.former.items():

@@ -1,8 +1,9 @@
 """Worker processes, which run functions that occupy a processor.
 
-A node's thread takes an idle worker, sends it one run as bytes, and waits for the answer without the interpreter's lock. If the
-worker dies, that run fails and so costs its partition; the next run starts another worker. If nobody waits for a run any
-longer, its worker has `CANCEL_GRACE` seconds to end it, and is killed then.
+A node's thread takes an idle worker, sends it one run as bytes, and waits for the answer without the
+interpreter's lock. If the worker dies, that run fails and so costs its partition; the next run starts another
+worker. If nobody waits for a run any longer, its worker has `CANCEL_GRACE` seconds to end it, and is killed
+then.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class RunFailed(TreefoldError):
 
 @dataclass
 class Task:
-    """A worker's view of an aggregation. `form` is "value", or the ready reduce whose samples the local gives."""
+    """A worker's view of an aggregation. `form` is "value", or the ready reduce whose samples the local
+    gives."""
 
     name: str
     local: Optional[Callable[..., Any]]

@@ -48,7 +48,8 @@ class Client:
         return reply_of(aggregation, fields, decode)
 
     async def members(self) -> list[tuple[str, dict[str, list[int]]]]:
-        """The members that the node has in sight, itself first: each one's address, and its partitions by service."""
+        """The members that the node has in sight, itself first: each one's address, and its partitions by
+        service."""
         found: list[tuple[str, dict[str, list[int]]]] = await settled(self._open().members())
         return found
 

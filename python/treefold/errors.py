@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 if TYPE_CHECKING:
     from ._reply import Missing, Reply
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 class TreefoldError(Exception):
     """The base of all exceptions of this package.
 
-    `coverage` is the share of partitions that contributed, from 0 to 1, and `missing` lists the others with reasons.
-    Both are 0 and empty where no partition was asked.
+    `coverage` is the share of partitions that contributed, from 0 to 1, and `missing` lists the others with
+    reasons. Both are 0 and empty where no partition was asked.
     """
 
     coverage: float = 0.0
-    missing: "tuple[Missing, ...]" = ()
+    missing: "Sequence[Missing]" = ()
 
 
 class InsufficientCoverage(TreefoldError):
@@ -38,7 +38,8 @@ class InsufficientCoverage(TreefoldError):
 
 
 class InvalidCall(TreefoldError, ValueError):
-    """The call was rejected before any partition was asked: a field is outside its limits, or no node has the service."""
+    """The call was rejected before any partition was asked: a field is outside its limits, or no node has the
+    service."""
 
 
 class InvalidOption(TreefoldError, ValueError):
