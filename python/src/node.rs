@@ -206,7 +206,11 @@ impl Cluster {
             let cluster = self.lock();
             let cluster = cluster.as_ref().ok_or(None)?;
             let nodes = cluster.nodes().len();
-            if at < nodes { Ok(act(cluster)) } else { Err(Some(nodes)) }
+            if at >= nodes {
+                return Err(Some(nodes));
+            }
+            act(cluster);
+            Ok(())
         });
         // The lock is free by now: nobody may wait for the interpreter while holding it.
         done.map_err(|nodes| match nodes {
