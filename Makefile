@@ -35,13 +35,18 @@ python: tools ## build the Python package in an environment of its own, and run 
 	test -x "$(PYTHON_CACHE)/venv/bin/pip" || $(PYTHON) -m venv "$(PYTHON_CACHE)/venv"
 	CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(PYTHON_CACHE)/target}" \
 		"$(PYTHON_CACHE)/venv/bin/pip" install --quiet --disable-pip-version-check './python[test]'
-	cd python && "$(PYTHON_CACHE)/venv/bin/python" -m pytest --quiet -p no:cacheprovider
+	# not `python -m pytest`, which would import the package's sources in this directory
+	cd python && "$(PYTHON_CACHE)/venv/bin/pytest" --quiet -p no:cacheprovider
 
 verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
 
-fix: tools ## apply the lints' suggestions, then format
+fix: tools ## apply the lints' suggestions, then format; let python/Cargo.lock follow Cargo.lock
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
+	cd python && $(CARGO) fmt --all
+	# the Python package's lock file follows the workspace's, and adds what only the package needs
+	cp Cargo.lock python/Cargo.lock
+	$(CARGO) update --quiet --workspace --manifest-path python/Cargo.toml
 
 bench: tools ## compare Treefold with the kernel's floor: round trips, waves per second, CPU
 	bench/run.sh
@@ -60,6 +65,7 @@ measure: tools ## print the shape of core: fields, methods, lines, and lines sha
 
 fmt: tools
 	$(CARGO) fmt --all -- --check
+	cd python && $(CARGO) fmt --all -- --check
 
 clippy: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

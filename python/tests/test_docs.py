@@ -96,3 +96,13 @@ def test_types_are_complete() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     run = subprocess.run([*check, "-c", user], capture_output=True, text=True, timeout=110, cwd="/")
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_lock_file_has_the_versions_of_the_workspace() -> None:
+    def versions(path: str) -> set[tuple[str, str]]:
+        pattern = r'^name = "(.+)"\nversion = "(.+)"'
+        return set(re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE))
+
+    others = {name for name, _ in versions("python/Cargo.lock") - versions("Cargo.lock")}
+    own = {name for name in others if name.startswith("pyo3") or name == "treefold-python"}
+    assert others == own, "run `make fix`, so that python/Cargo.lock follows Cargo.lock"
