@@ -89,10 +89,9 @@ def test_everything_public_is_documented() -> None:
 
 def test_types_are_complete() -> None:
     pytest.importorskip("mypy")
-    package = os.path.dirname(treefold.__file__)
     user = "import treefold\nreply = treefold.connect('127.0.0.1:1').call('a/b')\nshare: float = reply.coverage\n"
     check = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull]
-    run = subprocess.run([*check, package], capture_output=True, text=True, timeout=110, cwd="/")
+    run = subprocess.run([*check, "treefold"], capture_output=True, text=True, timeout=110, cwd=ROOT / "python")
     assert run.returncode == 0, run.stdout + run.stderr
     run = subprocess.run([*check, "-c", user], capture_output=True, text=True, timeout=110, cwd="/")
     assert run.returncode == 0, run.stdout + run.stderr
