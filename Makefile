@@ -3,9 +3,13 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run flights test verify fix bench fan-in evaluation measure fmt clippy docs deny house tools
+.PHONY: help run flights test verify fix bench fan-in evaluation measure fmt clippy docs deny house python tools
 
 CARGO ?= cargo
+
+# `make python` keeps its environment and its build outside the clone
+PYTHON ?= python3
+PYTHON_CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/python
 
 # cargo-deny is built once per machine and version, outside the clone
 DENY_VERSION := 0.20.2
@@ -25,11 +29,24 @@ flights: tools ## show a board of flights over three mirrors and an origin, whic
 test: tools ## run every test that a change must pass
 	$(CARGO) test --workspace --no-fail-fast
 
+python: tools ## build the Python package in an environment of its own, and run its tests
+	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "Python 3.10 or newer with the module venv is missing: run apt-get install python3-venv" >&2; exit 1; }
+	test -x "$(PYTHON_CACHE)/venv/bin/pip" || $(PYTHON) -m venv "$(PYTHON_CACHE)/venv"
+	CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(PYTHON_CACHE)/target}" \
+		"$(PYTHON_CACHE)/venv/bin/pip" install --quiet --disable-pip-version-check './python[test]'
+	# not `python -m pytest`, which would import the package's sources in this directory
+	cd python && "$(PYTHON_CACHE)/venv/bin/pytest" --quiet -p no:cacheprovider
+
 verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
 
-fix: tools ## apply the lints' suggestions, then format
+fix: tools ## apply the lints' suggestions, then format; let python/Cargo.lock follow Cargo.lock
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
+	cd python && $(CARGO) fmt --all
+	# the Python package's lock file follows the workspace's, and adds what only the package needs
+	cp Cargo.lock python/Cargo.lock
+	$(CARGO) update --quiet --workspace --manifest-path python/Cargo.toml
 
 bench: tools ## compare Treefold with the kernel's floor: round trips, waves per second, CPU
 	bench/run.sh
@@ -48,6 +65,7 @@ measure: tools ## print the shape of core: fields, methods, lines, and lines sha
 
 fmt: tools
 	$(CARGO) fmt --all -- --check
+	cd python && $(CARGO) fmt --all -- --check
 
 clippy: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -36,12 +36,32 @@ use args::{Cli, Command, Output};
 use clap::error::ErrorKind;
 use exit::{Failure, Verdict};
 use output::Format;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
+
+/// The file of this program, if it is not the process's own.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// The file that starts this program again.
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    PROGRAM.get().map_or_else(std::env::current_exe, |program| Ok(program.clone()))
+}
 
 /// The `treefold` command: runs this process's command line to its end and returns its exit code.
 pub fn treefold() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    answer(Cli::read(&words), |cli| cli.output.output, run)
+    answer_to(&words, Cli::read(&words), |cli| cli.output.output, run)
+}
+
+/// As [`treefold`], for a program whose process is another program's, such as a script of an interpreter. The first of `words` is the
+/// program's name, and `program` is the file that starts it again.
+pub fn treefold_of(program: PathBuf, words: &[OsString]) -> ExitCode {
+    // The first one stays. A process runs one command line.
+    let _ = PROGRAM.set(program);
+    answer_to(words, Cli::read(words), |cli| cli.output.output, run)
 }
 
 /// Runs a parsed command line to its end. Refused arguments and failures are reported in the form that the command
@@ -51,9 +71,19 @@ pub fn answer<C>(
     output: impl FnOnce(&C) -> Output,
     run: impl FnOnce(C) -> Result<Verdict, Failure>,
 ) -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    answer_to(&words, cli, output, run)
+}
+
+fn answer_to<C>(
+    words: &[OsString],
+    cli: Result<C, clap::Error>,
+    output: impl FnOnce(&C) -> Output,
+    run: impl FnOnce(C) -> Result<Verdict, Failure>,
+) -> ExitCode {
     let cli = match cli {
         Ok(cli) => cli,
-        Err(error) => return refuse_arguments(&error),
+        Err(error) => return refuse_arguments(words, &error),
     };
     log_to_stderr();
     let format = output(&cli).for_failures();
@@ -110,12 +140,12 @@ pub fn on_runtime(command: impl Future<Output = Result<Verdict, Failure>>) -> Re
 ///
 /// Help and version are printed as clap renders them. A value out of its range is reported with the library's
 /// own message, as JSON if the arguments request it.
-fn refuse_arguments(error: &clap::Error) -> ExitCode {
+fn refuse_arguments(words: &[OsString], error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         output::print(error.render().to_string().trim_end());
         return ExitCode::SUCCESS;
     }
-    let wanted = Format::asked_for_in(std::env::args().skip(1));
+    let wanted = Format::asked_for_in(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()));
     match Failure::from_arguments(error) {
         Some(failure) => failure.report(wanted),
         None if wanted == Format::Json => Failure::usage(first_paragraph(error)).report(wanted),

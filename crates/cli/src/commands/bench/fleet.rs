@@ -151,7 +151,7 @@ impl Fleet {
 
     fn spawn(&self, at: u32, listen: &str) -> Result<Spawned, Failure> {
         let refused = |error: io::Error| Failure::failed(format!("can't start node {at}: {error}"));
-        let mut command = Command::new(std::env::current_exe().map_err(refused)?);
+        let mut command = Command::new(crate::own_program().map_err(refused)?);
         command.args(["node", "--listen", listen, "--cluster", &self.cluster]).args(&self.told[at as usize]);
         let others = self.nodes.iter().enumerate().filter(|&(other, _)| other != at as usize);
         let seeds: Vec<&str> = others.map(|(_, node)| node.addr.as_str()).take(SEEDS_MAX).collect();

@@ -67,7 +67,7 @@ impl FrontEnd {
     async fn over_topology(backends: u32, has_token: bool) -> Result<(Self, Started), Failure> {
         let text = format!("localhost:0 => localhost:[1-{backends}];");
         let topology = text.parse().expect("invariant: this is a topology");
-        let own = std::env::current_exe()
+        let own = crate::own_program()
             .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
         let node = up::node_command(&own);
         let serve =

@@ -137,7 +137,7 @@ impl Up {
     }
 
     fn options(&self, topology: &Topology, token: &Token, format: Format) -> Result<UpOptions, Failure> {
-        let own = std::env::current_exe()
+        let own = crate::own_program()
             .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
         let node = node_command(&own);
         let back_end = match &self.back_end {

@@ -52,7 +52,7 @@ impl Recipe {
     /// Starts the origin. Its reports go to `news`.
     pub(super) fn start(&self, news: &mpsc::Sender<News>) -> Result<OriginProcess, Failure> {
         let failed = |error: std::io::Error| Failure::failed(format!("can't start the origin: {error}"));
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let mut command = Command::new(crate::own_program().map_err(failed)?);
         command.args(&self.words).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(self.log.try_clone().map_err(failed)?).kill_on_drop(true);
         die_with_parent(&mut command);

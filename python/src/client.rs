@@ -1,0 +1,128 @@
+//! Clients.
+
+use crate::error;
+use crate::options::Secrets;
+use crate::payload;
+use crate::pending::{Finish, Pending};
+use crate::reply;
+use pyo3::prelude::*;
+use std::str::FromStr;
+use std::time::Duration;
+use treefold::{CallError, Error};
+
+/// Makes calls.
+#[pyclass(frozen, module = "treefold._native")]
+pub(crate) struct Client(pub(crate) treefold::Client);
+
+/// A call's options, as the package's Python part passes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct CallOptions {
+    deadline: Option<f64>,
+    min_coverage: Option<f64>,
+    partitions: Option<Vec<u32>>,
+    shape: Option<String>,
+    policy: Option<String>,
+    waiting: Option<String>,
+    hedge: bool,
+    slices: Option<u32>,
+    explain: bool,
+}
+
+/// Connects to the first of `addrs` that answers.
+#[pyfunction]
+pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyResult<Pending> {
+    let builder = treefold::Client::builder().at(addrs).direct(direct).cluster(secrets.options()?);
+    Pending::spawn(async move {
+        let connected = builder.connect().await;
+        let finish: Finish = Box::new(|py| {
+            let client = connected.map_err(error::of_call)?;
+            Ok(Py::new(py, Client(client))?.into_any())
+        });
+        finish
+    })
+}
+
+#[pymethods]
+impl Client {
+    /// Starts a call. Its result is a tuple.
+    fn call(&self, kind: &str, params: &Bound<'_, PyAny>, options: CallOptions) -> PyResult<Pending> {
+        let call = self.0.call_raw(kind, payload::value(params)?);
+        let call = options.apply(call).map_err(|error| error::of_call(Error::Rejected(error)))?;
+        Pending::spawn(async move {
+            let outcome = call.await;
+            let finish: Finish = Box::new(|py| reply::tuple(py, outcome.map_err(error::of_call)?));
+            finish
+        })
+    }
+
+    /// Asks the node for the members in sight, itself first. Its result is a list of (address, {service: partitions}).
+    fn members(&self) -> PyResult<Pending> {
+        let client = self.0.clone();
+        Pending::spawn(async move {
+            let status = client.status().await;
+            let finish: Finish = Box::new(|py| {
+                let status = status.map_err(error::of_call)?;
+                let others = status.members.iter().map(|member| &member.card);
+                let members: Vec<_> = std::iter::once(&status.card)
+                    .chain(others)
+                    .map(|card| {
+                        let services = card.services.iter();
+                        let held = services
+                            .map(|(name, held)| (name.clone(), held.partitions.iter().collect::<Vec<_>>()));
+                        (card.node.to_string(), held.collect::<std::collections::BTreeMap<_, _>>())
+                    })
+                    .collect();
+                Ok(members.into_pyobject(py)?.into_any().unbind())
+            });
+            finish
+        })
+    }
+}
+
+type Call = treefold::CallBuilder<'static, treefold::Raw>;
+
+impl CallOptions {
+    fn apply(self, mut call: Call) -> Result<Call, CallError> {
+        call = call.hedge(self.hedge).explain(self.explain);
+        if let Some(seconds) = self.deadline {
+            call = call.deadline(deadline(seconds)?);
+        }
+        if let Some(share) = self.min_coverage {
+            call = call.min_coverage(share);
+        }
+        if let Some(partitions) = self.partitions {
+            call = call.partitions(partitions.into_iter().collect());
+        }
+        if let Some(slices) = self.slices {
+            call = call.slices(slices);
+        }
+        if let Some(shape) = self.shape {
+            call = call.shape(named(
+                "shape",
+                &shape,
+                "auto, adaptive, on-path, earliest-ready, binomial, kary:K, chain, flat, base",
+            )?);
+        }
+        if let Some(policy) = self.policy {
+            call = call.policy(named(
+                "policy",
+                &policy,
+                "random, round_robin, announced, polled:D, peak_ewma, prequal, prequal_inline",
+            )?);
+        }
+        if let Some(waiting) = self.waiting {
+            call = call.waiting(named("waiting", &waiting, "staged, slope, slope:FMIN,FMAX, learned")?);
+        }
+        Ok(call)
+    }
+}
+
+fn deadline(seconds: f64) -> Result<Duration, CallError> {
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
+    time.ok_or_else(|| CallError::bad_field("deadline", seconds, "seconds above 0"))
+}
+
+fn named<T: FromStr>(field: &str, text: &str, allowed: &str) -> Result<T, CallError> {
+    text.parse().map_err(|_| CallError::bad_field(field, text, allowed))
+}

@@ -1,0 +1,71 @@
+//! The native part of the Python package `treefold`.
+//!
+//! The package's Python files have the interface: names, documentation, exceptions, replies. This extension has what needs
+//! the library. It does three things:
+//!
+//! ```text
+//!   Python ──▶ client, node ──▶ Pending: a future on the runtime's threads ──▶ wait (signals are served), or a callback
+//!   Python ◀── operator ◀────── a node's worker thread, which attaches to the interpreter for one run
+//!   Python ◀─▶ payload, row ──▶ bytes that travel
+//! ```
+//!
+//! - `runtime`: the threads on which clients live. `pending`: how Python waits for them.
+//! - `client`, `node`: the library's clients, nodes and embedded clusters. `options`: what they share.
+//! - `operator`: Python functions as locals and reduces.
+//! - `payload`: values as MessagePack and back. `row`: values as typed packets and back.
+//! - `reply`: outcomes as tuples. `error`: errors as exceptions of the package.
+//! - `ending`: the end of the interpreter. `command`: the command line, if built with it.
+//!
+//! No thread waits for anything else while it is attached to the interpreter, so neither the interpreter's lock nor a node
+//! can hold up the other for ever.
+
+mod client;
+#[cfg(feature = "command")]
+mod command;
+mod ending;
+mod error;
+mod node;
+mod operator;
+mod options;
+mod payload;
+mod pending;
+mod reply;
+mod row;
+mod runtime;
+
+use pyo3::prelude::*;
+
+/// The native part of treefold; use the package `treefold` instead.
+#[pymodule(gil_used = true)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<client::Client>()?;
+    module.add_class::<node::Node>()?;
+    module.add_class::<node::Cluster>()?;
+    module.add_class::<operator::Partition>()?;
+    module.add_class::<pending::Pending>()?;
+    module.add_function(wrap_pyfunction!(client::connect, module)?)?;
+    module.add_function(wrap_pyfunction!(node::start_node, module)?)?;
+    module.add_function(wrap_pyfunction!(node::start_cluster, module)?)?;
+    module.add_function(wrap_pyfunction!(operator::cancelled, module)?)?;
+    module.add_function(wrap_pyfunction!(operator::reduces, module)?)?;
+    module.add_function(wrap_pyfunction!(payload::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(payload::unpack, module)?)?;
+    module.add_function(wrap_pyfunction!(ending::begin_ending, module)?)?;
+    module.add_function(wrap_pyfunction!(log_to_stderr, module)?)?;
+    #[cfg(feature = "command")]
+    module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}
+
+/// Logs to standard error what the environment variable TREEFOLD_LOG names; by default, warnings.
+#[pyfunction]
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("TREEFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    // If the process logs already, it goes on as it does.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+}

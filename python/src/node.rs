@@ -1,0 +1,259 @@
+//! Nodes, and clusters of nodes in this process.
+
+use crate::client::Client;
+use crate::error;
+use crate::operator::{AggregationSpec, Data};
+use crate::options::Secrets;
+use crate::pending::{Finish, Pending};
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use treefold::{NodeBuilder, Operator};
+
+/// A service, as the package's Python part describes it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ServiceSpec {
+    name: String,
+    total: Option<u32>,
+    aggregations: Vec<AggregationSpec>,
+    partitions: BTreeMap<u32, Py<PyAny>>,
+}
+
+/// A node's settings, as the package's Python part describes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct NodeSpec {
+    listen: String,
+    advertise: Option<String>,
+    join: Vec<String>,
+    rack: String,
+    zone: String,
+    processors: Option<u32>,
+    record: Option<PathBuf>,
+    secrets: Secrets,
+    service: ServiceSpec,
+}
+
+/// A service whose functions can be shared by several nodes.
+#[derive(Clone)]
+struct Plan {
+    name: String,
+    total: Option<u32>,
+    operators: Vec<(String, Arc<dyn Operator>)>,
+    partitions: BTreeMap<u32, Arc<Data>>,
+}
+
+impl Plan {
+    fn of(py: Python<'_>, spec: ServiceSpec) -> PyResult<Self> {
+        let operators = spec.aggregations.into_iter().map(|aggregation| aggregation.operator(py));
+        Ok(Self {
+            name: spec.name,
+            total: spec.total,
+            operators: operators.collect::<PyResult<_>>()?,
+            partitions: spec.partitions.into_iter().map(|(id, data)| (id, Arc::new(Data(data)))).collect(),
+        })
+    }
+
+    /// The service, with the partitions that `holds` accepts.
+    fn service(&self, holds: impl Fn(usize) -> bool) -> treefold::Service {
+        let mut service = treefold::Service::new(&self.name);
+        for (name, operator) in &self.operators {
+            service = service.operator(name, Arc::clone(operator));
+        }
+        for (at, (&id, data)) in self.partitions.iter().enumerate() {
+            if holds(at) {
+                service = service.partition_arc(id, Arc::clone(data) as _);
+            }
+        }
+        match self.total {
+            Some(total) => service.total(total),
+            None => service,
+        }
+    }
+}
+
+/// Starts a node.
+#[pyfunction]
+pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
+    let mut builder = treefold::Node::builder()
+        .listen(&spec.listen)
+        .join(&spec.join)
+        .rack(spec.rack)
+        .zone(spec.zone)
+        .cluster(spec.secrets.options()?)
+        .service(Plan::of(py, spec.service)?.service(|_| true));
+    if let Some(addr) = &spec.advertise {
+        builder = builder.advertise(addr);
+    }
+    if let Some(path) = spec.record {
+        builder = builder.record(path);
+    }
+    builder = with_processors(builder, spec.processors);
+    Pending::spawn(async move {
+        let started = builder.start().await;
+        let finish: Finish = Box::new(|py| {
+            let node = started.map_err(|error| error::of_start(&error))?;
+            let (addr, client) = (node.addr().to_string(), node.client());
+            Ok(Py::new(py, Node { addr, client, node: Mutex::new(Some(node)) })?.into_any())
+        });
+        finish
+    })
+}
+
+fn with_processors(builder: NodeBuilder, processors: Option<u32>) -> NodeBuilder {
+    match processors {
+        Some(processors) => builder.processors(processors),
+        None => builder,
+    }
+}
+
+/// A running node.
+#[pyclass(frozen, module = "treefold._native")]
+pub(crate) struct Node {
+    #[pyo3(get)]
+    addr: String,
+    client: treefold::Client,
+    node: Mutex<Option<treefold::Node>>,
+}
+
+impl Node {
+    fn lock(&self) -> MutexGuard<'_, Option<treefold::Node>> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Node {
+    /// A client of the node, without a socket.
+    fn client(&self) -> Client {
+        Client(self.client.clone())
+    }
+
+    /// True until the node has ended.
+    fn is_running(&self) -> bool {
+        self.lock().as_ref().is_some_and(treefold::Node::is_running)
+    }
+
+    /// Ends the node in order, within `grace` seconds.
+    fn stop(&self, grace: f64) -> PyResult<Pending> {
+        let node = self.lock().take();
+        let grace = Duration::try_from_secs_f64(grace).unwrap_or_default();
+        Pending::spawn(async move {
+            if let Some(node) = node {
+                node.shutdown(grace).await;
+            }
+            none()
+        })
+    }
+
+    /// Ends the node at once.
+    fn abort(&self, py: Python<'_>) {
+        let node = self.lock().take();
+        // The node's threads may need the interpreter to end.
+        py.detach(|| drop(node));
+    }
+}
+
+fn none() -> Finish {
+    Box::new(|py| Ok(py.None()))
+}
+
+/// Starts `size` nodes in this process; partition i is at node i modulo `size`.
+#[pyfunction]
+pub(crate) fn start_cluster(
+    py: Python<'_>,
+    size: usize,
+    service: ServiceSpec,
+    processors: Option<u32>,
+) -> PyResult<Pending> {
+    let plan = Plan::of(py, service)?;
+    let services = move |node: usize| vec![plan.service(|at| at % size == node)];
+    let builder = treefold::Cluster::embedded(size)
+        .service(services)
+        .configure(move |_, builder| with_processors(builder, processors));
+    Pending::spawn(async move {
+        let started = builder.start().await;
+        let finish: Finish = Box::new(|py| {
+            let cluster = started.map_err(|error| error::of_start(&error))?;
+            let addrs = cluster.nodes().iter().map(|node| node.addr().to_string()).collect();
+            let client = cluster.client(0);
+            Ok(Py::new(py, Cluster { addrs, client, cluster: Mutex::new(Some(cluster)) })?.into_any())
+        });
+        finish
+    })
+}
+
+/// Nodes in this process.
+#[pyclass(frozen, module = "treefold._native")]
+pub(crate) struct Cluster {
+    #[pyo3(get)]
+    addrs: Vec<String>,
+    client: treefold::Client,
+    cluster: Mutex<Option<treefold::Cluster>>,
+}
+
+impl Cluster {
+    fn lock(&self) -> MutexGuard<'_, Option<treefold::Cluster>> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with node `at`, detached from the interpreter.
+    fn with(&self, py: Python<'_>, at: usize, act: impl FnOnce(&treefold::Cluster) + Send) -> PyResult<()> {
+        let done = py.detach(|| {
+            let cluster = self.lock();
+            let cluster = cluster.as_ref().ok_or(None)?;
+            let nodes = cluster.nodes().len();
+            if at >= nodes {
+                return Err(Some(nodes));
+            }
+            act(cluster);
+            Ok(())
+        });
+        // The lock is free by now: nobody may wait for the interpreter while holding it.
+        done.map_err(|nodes| match nodes {
+            None => error::raise("Closed", "the cluster is closed"),
+            Some(nodes) => {
+                let last = nodes.saturating_sub(1);
+                pyo3::exceptions::PyIndexError::new_err(format!("node {at}; the nodes are 0 to {last}"))
+            }
+        })
+    }
+}
+
+#[pymethods]
+impl Cluster {
+    /// A client of the first node, without a socket.
+    fn client(&self) -> Client {
+        Client(self.client.clone())
+    }
+
+    /// Ends a node as `kill -9` would.
+    fn kill(&self, py: Python<'_>, node: usize) -> PyResult<()> {
+        self.with(py, node, |cluster| cluster.kill(node))
+    }
+
+    /// Makes a node stand still, as after SIGSTOP, or go on.
+    fn stall(&self, py: Python<'_>, node: usize, stalled: bool) -> PyResult<()> {
+        self.with(py, node, |cluster| cluster.nodes()[node].stall(stalled))
+    }
+
+    /// Ends all nodes in order.
+    fn stop(&self) -> PyResult<Pending> {
+        let cluster = self.lock().take();
+        Pending::spawn(async move {
+            if let Some(cluster) = cluster {
+                cluster.shutdown().await;
+            }
+            none()
+        })
+    }
+
+    /// Ends all nodes at once.
+    fn abort(&self, py: Python<'_>) {
+        let cluster = self.lock().take();
+        py.detach(|| drop(cluster));
+    }
+}

@@ -1,0 +1,183 @@
+//! Python functions as locals and reduces.
+//!
+//! They run on a node's worker threads, which attach to the interpreter for one run and never on the node's loop: an
+//! aggregation whose reduce is Python is placed in the pool, and the loop runs only ready reduces, which are Rust. An exception
+//! becomes the operator's error, and costs the partition.
+
+use crate::ending;
+use crate::error::raise;
+use crate::payload;
+use crate::row;
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyTracebackMethods;
+use std::sync::Arc;
+use treefold::operators::codec::Codec;
+use treefold::operators::erased::Outcome;
+use treefold::operators::ready;
+use treefold::{Operator, OperatorError, Placement, Raw};
+
+/// One partition of a service, as a local sees it.
+///
+/// `id` is its number, `total` the number of partitions of the service, `service` the service's name, and `data` the value
+/// that was given for it.
+#[pyclass(frozen, module = "treefold", get_all)]
+pub(crate) struct Partition {
+    service: String,
+    id: u32,
+    total: u32,
+    data: Py<PyAny>,
+}
+
+#[pymethods]
+impl Partition {
+    #[new]
+    fn new(service: String, id: u32, total: u32, data: Py<PyAny>) -> Self {
+        Self { service, id, total, data }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Partition({:?}, {} of {})", self.service, self.id, self.total)
+    }
+}
+
+/// The data of a partition in a node's registry.
+pub(crate) struct Data(pub(crate) Py<PyAny>);
+
+/// True if nobody waits for the result of the local that runs on this thread.
+#[pyfunction]
+pub(crate) fn cancelled() -> bool {
+    treefold::cancelled()
+}
+
+/// The ready reduces' names.
+#[pyfunction]
+pub(crate) fn reduces() -> Vec<&'static str> {
+    ready::reduces().map(|(name, _)| name).collect()
+}
+
+/// An aggregation, as the package's Python part describes it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct AggregationSpec {
+    name: String,
+    local: Py<PyAny>,
+    /// A function; otherwise the reduce is ready-made.
+    reduce: Option<Py<PyAny>>,
+    ready: Option<String>,
+    ready_params: Py<PyAny>,
+    /// True if the functions take and give bytes, because a worker process runs them.
+    raw: bool,
+    /// How parameters and partials are read.
+    decode: String,
+}
+
+impl AggregationSpec {
+    /// The operator, and the aggregation's name.
+    ///
+    /// # Errors
+    /// If no ready reduce has that name, or its parameters are not valid.
+    pub(crate) fn operator(self, py: Python<'_>) -> PyResult<(String, Arc<dyn Operator>)> {
+        let how = payload::How::of(&self.decode)?;
+        let functions = Functions { local: self.local, reduce: self.reduce, raw: self.raw, how };
+        let Some(ready) = self.ready else { return Ok((self.name, Arc::new(functions))) };
+        let params = payload::value(self.ready_params.bind(py))?;
+        let form = row::Form::of_reduce(&ready);
+        let sample = move |partition: &treefold::Partition, params: &Raw| {
+            functions.sample(partition, &params.0, form).map(Raw)
+        };
+        let operator = ready::sampled::<Raw, Raw>(&ready, &Raw(params), sample);
+        let operator = operator
+            .map_err(|error| raise("InvalidOption", format!("aggregation {:?}: {error}", self.name)))?;
+        Ok((self.name, operator))
+    }
+}
+
+struct Functions {
+    local: Py<PyAny>,
+    reduce: Option<Py<PyAny>>,
+    raw: bool,
+    how: payload::How,
+}
+
+impl Functions {
+    fn sample(
+        &self,
+        partition: &treefold::Partition,
+        params: &Bytes,
+        form: row::Form,
+    ) -> Result<Bytes, OperatorError> {
+        attached(|py| {
+            let data = partition.data_as::<Data>().map(|Data(data)| data.clone_ref(py));
+            let seen = Partition {
+                service: partition.service.to_string(),
+                id: partition.id,
+                total: partition.total,
+                data: data.unwrap_or_else(|_| py.None()),
+            };
+            let given = self.read(py, params)?;
+            let answer = self.local.bind(py).call1((seen, given))?;
+            if self.raw { payload::of_bytes(&answer) } else { form.write(&answer) }
+        })
+    }
+
+    fn read<'py>(&self, py: Python<'py>, payload: &Bytes) -> PyResult<Bound<'py, PyAny>> {
+        if self.raw { Ok(payload::bytes_object(py, payload)) } else { payload::read(py, payload, self.how) }
+    }
+
+    fn merged(&self, a: &Bytes, b: &Bytes, params: &Bytes) -> Result<Bytes, OperatorError> {
+        let Some(reduce) = &self.reduce else {
+            return Err(OperatorError::new("the aggregation has no reduce"));
+        };
+        attached(|py| {
+            let (a, b, params) = (self.read(py, a)?, self.read(py, b)?, self.read(py, params)?);
+            let merged = reduce.bind(py).call1((a, b, params))?;
+            if self.raw { payload::of_bytes(&merged) } else { payload::value(&merged) }
+        })
+    }
+}
+
+impl Operator for Functions {
+    fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
+        Outcome::Now(self.sample(partition, params, row::Form::Value))
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        Outcome::Now(self.merged(&a, &b, params))
+    }
+
+    fn finish(&self, partial: Bytes, _: &Bytes) -> treefold::operators::Result<Bytes> {
+        Ok(partial)
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Pool
+    }
+
+    fn holds_processor(&self) -> bool {
+        true
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        (Codec::MessagePack, Codec::MessagePack)
+    }
+}
+
+/// Runs Python on this thread. An exception becomes the error.
+fn attached<T>(run: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, OperatorError> {
+    let ran = ending::attach(|py| run(py).map_err(|error| OperatorError::new(text(py, &error))));
+    ran.unwrap_or_else(|| Err(OperatorError::new("the interpreter is shutting down")))
+}
+
+/// The exception's type and message, and the place where it was raised. The text of a worker process's error is complete.
+fn text(py: Python<'_>, error: &PyErr) -> String {
+    let is_complete = error.value(py).getattr("is_complete").and_then(|flag| flag.is_truthy());
+    if matches!(is_complete, Ok(true)) {
+        return error.value(py).to_string();
+    }
+    let place = error.traceback(py).and_then(|traceback| traceback.format().ok()).and_then(|text| {
+        let line = text.lines().rfind(|line| line.trim_start().starts_with("File "))?;
+        Some(format!(" ({})", line.trim()))
+    });
+    format!("{error}{}", place.unwrap_or_default())
+}

@@ -1,0 +1,173 @@
+"""Aggregations over nodes in this process."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any, Iterator
+
+import pytest
+import treefold
+from conftest import lines, logs
+
+
+@pytest.fixture
+def cluster() -> Iterator[treefold.Cluster]:
+    service = logs()
+
+    def failing(partition: treefold.Partition, params: Any) -> int:
+        if partition.id == 2:
+            raise ValueError("<b>disk</b> gone")
+        return 1
+
+    service.aggregation("failing", local=failing, reduce="sum")
+    with treefold.Cluster.embedded(4, service, lines()) as cluster:
+        yield cluster
+
+
+def test_ready_reduce_and_python_reduce_give_the_same(cluster: treefold.Cluster) -> None:
+    assert cluster.call("logs/matching", "error").value == cluster.call("logs/ready", "error").value == 1 + 2 + 3 + 4
+
+
+def test_exception_costs_its_partition_with_its_text(cluster: treefold.Cluster) -> None:
+    reply = cluster.call("logs/failing", min_coverage=0.5)
+    assert (reply.value, reply.coverage) == (3, 0.75)
+    (loss,) = reply.missing
+    assert (loss.partitions, loss.reason) == ((2,), "local_failed")
+    assert loss.detail is not None and "ValueError: <b>disk</b> gone" in loss.detail and "in failing" in loss.detail
+
+
+def test_exception_in_a_reduce_is_the_reason() -> None:
+    service = treefold.Service("s", total=2)
+
+    def refuse(a: int, b: int, params: Any) -> int:
+        raise RuntimeError("no")
+
+    service.aggregation("sum", local=lambda partition, params: 1, reduce=refuse)
+    with treefold.Cluster.embedded(1, service) as cluster, pytest.raises(treefold.InsufficientCoverage) as raised:
+        cluster.call("s/sum")
+    assert {loss.reason for loss in raised.value.missing} == {"reduce_failed"}
+
+
+def test_killed_node_is_missing_and_the_exception_says_so(cluster: treefold.Cluster) -> None:
+    cluster.kill(3)
+    reply = cluster.call("logs/matching", "error", deadline=1, min_coverage=0.5)
+    assert (reply.value, reply.contributed) == (6, [0, 1, 2])
+    with pytest.raises(treefold.TreefoldError) as raised:
+        cluster.call("logs/matching", "error", deadline=1)
+    # Once the coverage is out of reach, the rest of the call is cancelled.
+    lost = {loss.partitions: loss.reason for loss in raised.value.missing}
+    assert raised.value.coverage <= 0.75 and lost[(3,)] in ("lost", "no_replica")
+    assert isinstance(raised.value, treefold.InsufficientCoverage) and raised.value.reply.value is None
+
+
+def test_explain_gives_the_tree(cluster: treefold.Cluster) -> None:
+    reply = cluster.call("logs/matching", "error", explain=True, shape="chain")
+    assert reply.tree is not None and reply.report is reply.tree
+    nodes = list(reply.tree.walk())
+    assert sorted(id for _, node in nodes for id in node.partitions) == [0, 1, 2, 3]
+    assert [depth for depth, _ in nodes] == [0, 1, 2, 3] and all(node.total > 0 for _, node in nodes)
+    assert cluster.call("logs/matching", "error").tree is None
+
+
+class Tags(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> None:
+    reply = cluster.call("logs/failing", min_coverage=0.5, explain=True)
+    tags = Tags(reply._repr_html_())
+    assert tags.open == [] and tags.seen == {"div", "pre", "table", "tr", "th", "td"}
+    assert "ValueError: <b>disk</b> gone" in tags.text and "coverage 0.750" in tags.text
+    assert all(addr in tags.text for addr in cluster.addrs)
+
+
+@pytest.mark.parametrize(
+    "kind, params, options, error, text",
+    [
+        ("nope/x", None, {}, treefold.InvalidCall, 'provides the service "nope"'),
+        ("logs/nope", None, {}, treefold.InvalidCall, "no node that was asked has the aggregation 'logs/nope'"),
+        ("logs/ready", "e", {"min_coverage": 3}, ValueError, "min_coverage is 3; allowed: 0 to 1"),
+        ("logs/ready", "e", {"deadline": 0}, treefold.InvalidCall, "deadline is 0; allowed: seconds above 0"),
+        ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidCall, "deadline is NaN"),
+        ("logs/ready", "e", {"shape": "round"}, treefold.InvalidCall, "shape is round; allowed: auto"),
+        ("logs/ready", "e", {"decode": "json"}, treefold.InvalidOption, "decode is \"json\"; allowed: auto, raw, numpy"),
+        ("logs/ready", {1, 2}, {}, TypeError, "a set can't travel"),
+    ],
+)
+def test_wrong_parameters_are_named(
+    cluster: treefold.Cluster, kind: str, params: Any, options: Any, error: Any, text: str
+) -> None:
+    with pytest.raises(error) as raised:
+        cluster.call(kind, params, **options)
+    assert text in str(raised.value) and isinstance(raised.value, treefold.TreefoldError)
+
+
+def test_wrong_services_are_refused_when_they_are_made() -> None:
+    service = treefold.Service("s", total=1)
+    for make, text in [
+        (lambda: treefold.Service("a/b"), "a service's name"),
+        (lambda: service.local("x/y"), None),
+        (lambda: service.local("x")(lambda partition: 1), "must take (partition, params)"),
+        (lambda: service.reduce("x")(lambda a, b: 1), "must take (a, b, params)"),
+        (lambda: service.aggregation("x", local=3, reduce="sum"), "must be a function"),  # type: ignore[arg-type]
+        (lambda: service.aggregation("x", local=lambda p, q: 1, reduce="som"), "no ready reduce is named 'som'; there are"),
+        (lambda: service.start(), "has no aggregation"),
+        (lambda: service.start(join="127.0.0.1:1"), "join must be a list"),
+        (lambda: service.start(partitions=[-1]), "whole number from 0"),
+        (lambda: treefold.Cluster.embedded(0, service), "allowed: from 1"),
+        (lambda: treefold.connect("127.0.0.1"), "host:port"),
+    ]:
+        if text is not None:
+            with pytest.raises(treefold.InvalidOption) as raised:
+                make()
+            assert text in str(raised.value)
+    service.local("x")(lambda partition, params: 1)
+    with pytest.raises(treefold.InvalidOption, match="aggregation 'x' has no reduce"):
+        service.start()
+    service.aggregation("x", local=lambda p, q: 1, reduce="top-k", reduce_params={"k": 0})
+    with pytest.raises(treefold.InvalidOption, match="parameter `k`: 0 is not within"):
+        service.start()
+
+
+def test_node_beyond_this_machine_needs_a_token() -> None:
+    with pytest.raises(treefold.StartFailed, match="can be reached from other machines"):
+        logs().start("0.0.0.0:0")
+    with logs().start("0.0.0.0:0", token="a secret", partitions=lines()) as node:
+        assert node.call("logs/ready", "error").value == 10
+
+
+def test_closed_things_say_so() -> None:
+    node = logs(1).start(partitions=lines(1))
+    assert node.is_running
+    client = treefold.connect(node.addr)
+    node.stop()
+    assert not node.is_running
+    with pytest.raises(treefold.TreefoldError):
+        client.call("logs/ready", "error")
+    client.close()
+    with pytest.raises(treefold.Closed, match="the client is closed"):
+        client.call("logs/ready", "error")
+
+
+def test_calls_from_many_threads(cluster: treefold.Cluster) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    client = treefold.connect(*cluster.addrs)
+    with ThreadPoolExecutor(16) as threads:
+        replies = list(threads.map(lambda _: client.call("logs/matching", "error").value, range(200)))
+    assert replies == [10] * 200

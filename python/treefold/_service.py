@@ -1,0 +1,459 @@
+"""Services: Python functions as the locals and reduces of a node."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import signal
+import threading
+import weakref
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union
+
+from . import _native
+from ._client import Client
+from ._options import Path, secrets
+from ._reply import Reply
+from ._workers import Pool, Task
+from .errors import InvalidOption
+
+F = TypeVar("F", bound=Callable[..., Any])
+Partitions = Union[int, Iterable[int], Mapping[int, Any]]
+
+#: Time between two looks at whether a node that serves still runs, in seconds.
+LOOK_EVERY = 0.5
+
+#: What still runs, to be ended before the interpreter is.
+_running: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+@dataclass
+class Aggregation:
+    """A pair of a local and a reduce. One of `reduce` and `ready` is set."""
+
+    local: Optional[Callable[..., Any]] = None
+    reduce: Optional[Callable[..., Any]] = None
+    ready: Optional[str] = None
+    ready_params: Any = None
+    decode: str = "auto"
+
+
+class Service:
+    """A named service: its aggregations, and how many partitions it has over all nodes.
+
+        service = treefold.Service("logs", total=2)
+
+        @service.local("matching")
+        def matching(partition, word):
+            return sum(word in line for line in partition.data)
+
+        @service.reduce("matching")
+        def add(a, b, word):
+            return a + b
+
+        service.serve(listen="127.0.0.1:7820", partitions={0: ["an error", "fine"]})
+
+    `total` is the number of partitions over all nodes; all nodes declare the same. Without it, the cluster
+    guesses it.
+    """
+
+    def __init__(self, name: str, *, total: Optional[int] = None) -> None:
+        if not isinstance(name, str) or not name or "/" in name:
+            raise InvalidOption(f"a service's name must be a text, not empty and without '/', not {name!r}")
+        self.name = name
+        self.total = total
+        self.aggregations: dict[str, Aggregation] = {}
+
+    def local(self, aggregation: str, *, decode: str = "auto") -> Callable[[F], F]:
+        """Makes the decorated function the local of an aggregation: `f(partition, params)` returns a partial.
+
+        `partition` has `id`, `total`, `service`, and `data`, the value given for it. The function runs on a
+        thread of the node, or in a worker process. An exception makes the partition missing, with the
+        exception as the reason. `decode` says how parameters and partials are read, as in `Client.call`.
+        """
+
+        def register(function: F) -> F:
+            self._check(aggregation, "local", function, 2)
+            entry = self.aggregations.setdefault(aggregation, Aggregation())
+            entry.local, entry.decode = function, decode
+            return function
+
+        return register
+
+    def reduce(self, aggregation: str) -> Callable[[F], F]:
+        """Makes the decorated function the reduce of an aggregation: `f(a, b, params)` returns one partial of
+        two.
+
+        It must be associative and commutative, because the tree differs from call to call.
+        """
+
+        def register(function: F) -> F:
+            self._check(aggregation, "reduce", function, 3)
+            self.aggregations.setdefault(aggregation, Aggregation()).reduce = function
+            return function
+
+        return register
+
+    def aggregation(
+        self,
+        name: str,
+        *,
+        local: Callable[..., Any],
+        reduce: Union[str, Callable[..., Any]],
+        reduce_params: Any = None,
+        decode: str = "auto",
+    ) -> None:
+        """Adds an aggregation. `reduce` is a function, or the name of a ready reduce, which folds without
+        Python.
+
+        `treefold.ready_reduces()` lists the names, and docs/filters.md their parameters, which are given as
+        `reduce_params`:
+
+            service.aggregation("best", local=best, reduce="top-k", reduce_params={"k": 10})
+        """
+        self._check(name, "local", local, 2)
+        if isinstance(reduce, str):
+            if reduce not in _native.reduces():
+                known = ", ".join(_native.reduces())
+                raise InvalidOption(f"no ready reduce is named {reduce!r}; there are {known}")
+            self.aggregations[name] = Aggregation(local, None, reduce, reduce_params, decode)
+            return
+        if reduce_params is not None:
+            raise InvalidOption("reduce_params are for ready reduces; a function gets the call's parameters")
+        self._check(name, "reduce", reduce, 3)
+        self.aggregations[name] = Aggregation(local, reduce, None, None, decode)
+
+    def serve(
+        self,
+        listen: str = "127.0.0.1:7820",
+        join: Iterable[str] = (),
+        partitions: Partitions = (),
+        *,
+        ready: "Optional[Callable[[Node], Any]]" = None,
+        grace: float = 5.0,
+        workers: Optional[int] = None,
+        processors: Optional[int] = None,
+        advertise: Optional[str] = None,
+        rack: str = "",
+        zone: str = "",
+        cluster: Optional[str] = None,
+        token: Optional[str] = None,
+        keys: Optional[Path] = None,
+        insecure: bool = False,
+        record: Optional[Path] = None,
+    ) -> None:
+        """Starts a node with this service and blocks until SIGINT or SIGTERM, or until the node is stopped.
+
+        At the first signal the node leaves the cluster and finishes open work within `grace` seconds; a
+        second one ends it at once. On another thread than the main one, signals are not handled. `ready` is
+        called with the node once it listens. The other parameters are those of `start`.
+        """
+        _native.log_to_stderr()
+        node: Optional[Node] = None
+        try:
+            with _Signals() as signals:
+                node = self.start(
+                    listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
+                    rack=rack, zone=zone, cluster=cluster, token=token, keys=keys, insecure=insecure,
+                    record=record,
+                )
+                signals.is_starting = False
+                if ready is not None:
+                    ready(node)
+                while node.is_running and not signals.stop.wait(LOOK_EVERY):
+                    pass
+                node.stop(grace)
+        except _Stopped:
+            pass  # The node had not started yet.
+        finally:
+            if node is not None:
+                node.abort()
+
+    def start(
+        self,
+        listen: str = "127.0.0.1:0",
+        join: Iterable[str] = (),
+        partitions: Partitions = (),
+        *,
+        workers: Optional[int] = None,
+        processors: Optional[int] = None,
+        advertise: Optional[str] = None,
+        rack: str = "",
+        zone: str = "",
+        cluster: Optional[str] = None,
+        token: Optional[str] = None,
+        keys: Optional[Path] = None,
+        insecure: bool = False,
+        record: Optional[Path] = None,
+    ) -> "Node":
+        """Starts a node with this service in the background and returns it once it listens.
+
+        `listen` is its address, `host:port`; port 0 takes a free one. `join` are addresses of nodes of the
+        cluster; its own may be among them. `partitions` are the numbers that it holds, or a dict from numbers
+        to their data.
+
+        With `workers`, that many processes run the functions, for work that occupies a processor. The
+        functions must then be importable by name, and data must be picklable. A worker that dies costs the
+        partition it works on. `processors` is the number of jobs at a time; by default, the number of workers
+        or else of the machine's processors.
+
+        `advertise` is the address at which others reach the node, if it differs. `rack` and `zone` are its
+        place. `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond
+        this machine without them. `record` is a file to record all its inputs to.
+
+        Raises `StartFailed` if the node cannot start.
+        """
+        held = _held(partitions)
+        if workers is not None and workers < 1:
+            raise InvalidOption(f"workers is {workers}; allowed: from 1")
+        pool = self._pool(workers, held) if workers else None
+        try:
+            spec = {
+                "listen": listen,
+                "advertise": advertise,
+                "join": _seeds(join),
+                "rack": rack,
+                "zone": zone,
+                "processors": processors or workers,
+                "record": record,
+                "secrets": secrets(cluster, token, keys, insecure),
+                "service": self._spec(held, pool),
+            }
+            return Node(_native.start_node(spec).wait(), pool)
+        except BaseException:
+            if pool is not None:
+                pool.close()
+            raise
+
+    def _check(self, aggregation: str, role: str, function: Any, arguments: int) -> None:
+        if not isinstance(aggregation, str) or not aggregation or "/" in aggregation:
+            raise InvalidOption(f"an aggregation's name must be a text, not empty and without '/', not {aggregation!r}")
+        if not callable(function):
+            raise InvalidOption(f"the {role} of {aggregation!r} must be a function, not {function!r}")
+        wanted = "partition, params" if arguments == 2 else "a, b, params"
+        try:
+            inspect.signature(function).bind(*[None] * arguments)
+        except TypeError:
+            raise InvalidOption(f"the {role} of {aggregation!r} must take ({wanted})") from None
+        except ValueError:
+            pass  # A function of C has no signature to check.
+
+    def _complete(self) -> dict[str, Aggregation]:
+        if not self.aggregations:
+            raise InvalidOption(f"service {self.name!r} has no aggregation")
+        for name, entry in self.aggregations.items():
+            if entry.local is None:
+                raise InvalidOption(f"aggregation {name!r} has no local")
+            if entry.reduce is None and entry.ready is None:
+                raise InvalidOption(f"aggregation {name!r} has no reduce")
+        return self.aggregations
+
+    def _pool(self, workers: int, held: dict[int, Any]) -> Pool:
+        aggregations = self._complete()
+        tasks = [Task(name, a.local, a.reduce, a.ready or "value", a.decode) for name, a in aggregations.items()]
+        return Pool(workers, self.name, tasks, held)
+
+    def _spec(self, held: dict[int, Any], pool: Optional[Pool] = None) -> dict[str, Any]:
+        specs = []
+        for name, entry in self._complete().items():
+            local, reduce = entry.local, entry.reduce
+            if pool is not None:
+                local = pool.local(name)
+                reduce = pool.reduce(name) if reduce is not None else None
+            specs.append({
+                "name": name,
+                "local": local,
+                "reduce": reduce,
+                "ready": entry.ready,
+                "ready_params": b"" if entry.ready_params is None else entry.ready_params,
+                "raw": pool is not None,
+                "decode": entry.decode,
+            })
+        return {"name": self.name, "total": self.total, "aggregations": specs, "partitions": held}
+
+    def __repr__(self) -> str:
+        return f"Service({self.name!r}, total={self.total!r})"
+
+
+def ready_reduces() -> list[str]:
+    """The names of the ready reduces, which every node has; docs/filters.md describes them."""
+    return _native.reduces()
+
+
+def _held(partitions: Partitions) -> dict[int, Any]:
+    if isinstance(partitions, int):
+        partitions = [partitions]
+    held = dict(partitions) if isinstance(partitions, Mapping) else {id: None for id in partitions}
+    for id in held:
+        if not isinstance(id, int) or not 0 <= id < 2**32:
+            raise InvalidOption(f"a partition's number must be a whole number from 0, not {id!r}")
+    return held
+
+
+def _seeds(join: Iterable[str]) -> list[str]:
+    if isinstance(join, str):
+        raise InvalidOption(f"join must be a list of addresses, as in [{join!r}]")
+    return list(join)
+
+
+class Node:
+    """A running node. `Service.start` makes one. As a context manager, it is stopped at the end."""
+
+    def __init__(self, native: _native.Node, pool: Optional[Pool]) -> None:
+        self._native = native
+        self._pool = pool
+        _running.add(self)
+
+    @property
+    def addr(self) -> str:
+        """The address at which others reach it, `host:port`."""
+        return self._native.addr
+
+    @property
+    def is_running(self) -> bool:
+        """True until the node has ended, for any reason."""
+        return self._native.is_running()
+
+    def client(self) -> Client:
+        """A client of this node, without a connection."""
+        return Client(self._native.client())
+
+    def call(self, aggregation: str, params: Any = None, **options: Any) -> Reply[Any]:
+        """Calls `service/aggregation` by this node, with the parameters of `Client.call`."""
+        return self.client().call(aggregation, params, **options)
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Leaves the cluster, finishes open work within `grace` seconds, and ends."""
+        try:
+            self._native.stop(grace).wait()
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Ends at once, as `kill -9` would, and with it the worker processes."""
+        self._native.abort()
+        if self._pool is not None:
+            self._pool.close()
+
+    def __enter__(self) -> "Node":
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Node({self.addr!r}, {'running' if self.is_running else 'ended'})"
+
+
+class Cluster:
+    """Nodes in this process that form a cluster, for notebooks and tests.
+
+        with treefold.Cluster.embedded(4, service) as cluster:
+            reply = cluster.call("logs/matching", "error")
+    """
+
+    def __init__(self, native: _native.Cluster) -> None:
+        self._native = native
+        _running.add(self)
+
+    @classmethod
+    def embedded(
+        cls,
+        nodes: int,
+        service: Service,
+        partitions: Optional[Partitions] = None,
+        *,
+        processors: Optional[int] = None,
+    ) -> "Cluster":
+        """Starts `nodes` nodes with this service, and returns when they know each other.
+
+        `partitions` are dealt out to the nodes in turn; by default, they are all of the service's total.
+        `processors` is the number of jobs that each node runs at a time.
+        """
+        if not isinstance(nodes, int) or nodes < 1:
+            raise InvalidOption(f"nodes is {nodes!r}; allowed: from 1")
+        if partitions is None:
+            if service.total is None:
+                raise InvalidOption("give the partitions, or declare the service's total")
+            partitions = range(service.total)
+        spec = service._spec(_held(partitions))
+        return cls(_native.start_cluster(nodes, spec, processors).wait())
+
+    @property
+    def addrs(self) -> list[str]:
+        """The nodes' addresses."""
+        return list(self._native.addrs)
+
+    def client(self) -> Client:
+        """A client of the first node, without a connection."""
+        return Client(self._native.client())
+
+    def call(self, aggregation: str, params: Any = None, **options: Any) -> Reply[Any]:
+        """Calls `service/aggregation` by the first node, with the parameters of `Client.call`."""
+        return self.client().call(aggregation, params, **options)
+
+    def kill(self, node: int) -> None:
+        """Ends a node, by its index, as `kill -9` would."""
+        self._native.kill(node)
+
+    def stall(self, node: int, stalled: bool = True) -> None:
+        """Makes a node stand still, as SIGSTOP would, or go on."""
+        self._native.stall(node, stalled)
+
+    def close(self) -> None:
+        """Ends all nodes in order."""
+        self._native.stop().wait()
+
+    def abort(self) -> None:
+        """Ends all nodes at once."""
+        self._native.abort()
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+class _Stopped(BaseException):
+    """A signal came while the node was starting."""
+
+
+class _Signals:
+    """SIGINT and SIGTERM set `stop`; a second signal raises `KeyboardInterrupt`. While the node is starting, the
+    first one raises `_Stopped`. Former handlers are restored."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.is_starting = True
+        self.former: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Signals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.former[number] = signal.signal(number, self.handle)
+        return self
+
+    def handle(self, number: int, frame: Optional[FrameType]) -> None:
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        self.stop.set()
+        if self.is_starting:
+            raise _Stopped
+
+    def __exit__(self, *error: Any) -> None:
+        for number, handler in self.former.items():
+            signal.signal(number, handler)
+
+
+@atexit.register
+def _end_all() -> None:
+    """Ends all nodes, because their threads must not call functions of an interpreter that ends."""
+    for running in list(_running):
+        running.abort()
+    _native.begin_ending()
