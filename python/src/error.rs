@@ -23,6 +23,7 @@ pub(crate) fn raise(class: &str, message: impl Into<String>) -> PyErr {
 pub(crate) fn of_call(error: Error) -> PyErr {
     let class = match &error {
         Error::Rejected(CallError::BadField { .. } | CallError::UnknownService { .. }) => "InvalidCall",
+        Error::UnknownAggregation { .. } | Error::InvalidParams { .. } => "InvalidCall",
         Error::Rejected(CallError::Denied { .. }) => "Denied",
         Error::Rejected(_) => "Busy",
         Error::Connect { .. }

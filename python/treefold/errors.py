@@ -38,8 +38,8 @@ class InsufficientCoverage(TreefoldError):
 
 
 class InvalidCall(TreefoldError, ValueError):
-    """The call was rejected before any partition was asked: a field is outside its limits, or no node has the
-    service."""
+    """The call can't be carried out: a field is outside its limits, no node has the service or the aggregation, or the
+    aggregation does not accept the parameters."""
 
 
 class InvalidOption(TreefoldError, ValueError):

@@ -35,14 +35,18 @@ fn service() -> Service {
 async fn matching(State(logs): State<Logs>, Path(word): Path<String>) -> Result<String, Response> {
     // If the browser goes away, axum drops this future, and the call is cancelled at every node.
     let call = logs.matching.call(&logs.client, &word);
-    let reply = call.deadline(Duration::from_millis(200)).min_coverage(0.5).await.map_err(response_of)?;
+    let reply = call
+        .deadline(Duration::from_millis(200))
+        .min_coverage(0.5)
+        .await
+        .map_err(|error| response_of(&error))?;
     let coverage = reply.coverage();
-    let Count(lines) = reply.into_value().map_err(response_of)?;
+    let Count(lines) = reply.into_value().map_err(|error| response_of(&error))?;
     Ok(format!("{lines} lines in {:.0} % of the partitions\n", 100.0 * coverage))
 }
 
-fn response_of(error: Error) -> Response {
-    let status = match &error {
+fn response_of(error: &Error) -> Response {
+    let status = match error {
         Error::InvalidParams { .. } => StatusCode::BAD_REQUEST,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
