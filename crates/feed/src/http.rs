@@ -20,18 +20,15 @@ mod connection;
 mod routes;
 
 use crate::mirror::Shared;
-use connection::Connections;
+use connection::ReadersDoor;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::net::TcpSocket;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use treefold_http::{BACKLOG, Ending, ended};
 use treefold_mirror::Cut;
 use treefold_mirror::event::{Name, NameError};
-
-/// Connections that the system keeps until they are accepted.
-const BACKLOG: u32 = 1_024;
 
 /// Settings of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +121,6 @@ struct Site {
     ending: watch::Receiver<bool>,
 }
 
-/// Waits until the listener ends.
-async fn ended(ending: &mut watch::Receiver<bool>) {
-    // An error means that the listener has ended already.
-    drop(ending.wait_for(|is_ending| *is_ending).await);
-}
-
 impl HttpListener {
     pub(crate) async fn start(
         shared: &Arc<Shared>,
@@ -143,11 +134,7 @@ impl HttpListener {
         }
         let feed = Name::new(shared.options.feed.clone())?;
         let io = |error| ListenError::Io { addr, error };
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(io)?;
-        socket.set_reuseaddr(true).map_err(io)?;
-        // Accepted connections inherit it.
-        socket.set_send_buffer_size(limits.send_buffer_bytes).map_err(io)?;
-        socket.bind(addr).map_err(io)?;
+        let socket = treefold_http::bind(addr, limits.send_buffer_bytes).map_err(io)?;
         let addr = socket.local_addr().map_err(io)?;
         let (tell_ending, ending) = watch::channel(false);
         let site = Site { feed, shared: Arc::downgrade(shared), changed, ending };
@@ -161,7 +148,10 @@ impl HttpListener {
                 Err(error) => return drop(bound.send(Err(error))),
             };
             drop(bound.send(Ok(())));
-            Connections::new(site, limits, tell_ending).serve(listener, stopped).await;
+            let what = format!("the readers' listener of {}", site.feed);
+            let door = ReadersDoor { connections_max: limits.connections_max };
+            let ending = Ending { stopped, tell: tell_ending };
+            treefold_http::serve(listener, &what, door, limits.bounds(), routes::routes(site), ending).await;
             drop(tell_ended);
         });
         match is_bound.await {

@@ -1,7 +1,8 @@
 //! A running gateway: from its start to the end of its last connection.
 
-use crate::connections::Connections;
+use crate::entrance::Entrance;
 use crate::options::{GatewayOptions, StartError};
+use crate::routes;
 use crate::site::Site;
 use crate::tls;
 use crate::tokens::Tokens;
@@ -9,13 +10,11 @@ use crate::watched::Watched;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpSocket;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use treefold::Client;
+use treefold_http::{BACKLOG, Ending};
 
-/// Connections that the system keeps until they are accepted.
-const BACKLOG: u32 = 1_024;
 /// Bytes that the system holds for a client that does not read them.
 const SEND_BUFFER_BYTES: u32 = 256 << 10;
 
@@ -45,19 +44,20 @@ impl Gateway {
         let acceptor = options.tls.as_ref().map(tls::watch).transpose()?;
         let is_encrypted = acceptor.is_some();
         let io = |error| StartError::Io { addr: given, error };
-        let socket = if given.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(io)?;
-        socket.set_reuseaddr(true).map_err(io)?;
-        // Accepted connections inherit it.
-        socket.set_send_buffer_size(SEND_BUFFER_BYTES).map_err(io)?;
-        socket.bind(given).map_err(io)?;
+        let socket = treefold_http::bind(given, SEND_BUFFER_BYTES).map_err(io)?;
         let listener = socket.listen(BACKLOG).map_err(io)?;
         let addr = listener.local_addr().map_err(io)?;
         let site = Arc::new(Site::new(client, tokens, &options)?);
         let (stop, stopped) = oneshot::channel();
         let (tell_ended, ended) = watch::channel(());
-        let connections = Connections::new(Arc::clone(&site), acceptor.clone());
+        let (door, router) = (
+            Entrance { site: Arc::clone(&site), acceptor: acceptor.clone() },
+            routes::router(Arc::clone(&site)),
+        );
+        let bounds = site.limits.bounds();
         tokio::spawn(async move {
-            connections.serve(listener, stopped).await;
+            let ending = Ending { stopped, tell: watch::channel(false).0 };
+            treefold_http::serve(listener, "the gateway", door, bounds, router, ending).await;
             drop(tell_ended);
         });
         if let Some(tokens) = site.tokens.clone() {

@@ -9,13 +9,13 @@
 //! | `GET /metrics` | the counters of the node and of this gateway |
 //!
 //! ```text
-//!  socket ─▶ connection ─▶ door ─▶ route ─▶ caller ─▶ call ─▶ the node's client
+//!  socket ─▶ listener   ─▶ door ─▶ route ─▶ caller ─▶ call ─▶ the node's client
 //!            limits, TLS   pages,  paths    tokens,   body,
 //!                          CORS             rates     options
 //! ```
 //!
-//! - [`Gateway`] accepts connections and drains them at the end. `connections` has their limits, and `tls` their
-//!   certificate.
+//! - [`Gateway`] accepts connections and drains them at the end, with the listener of `treefold_http`. `entrance` adds TLS to it, and
+//!   `tls` reads the certificate.
 //! - `door` is passed by every request: it refuses pages in browsers that nobody named, and counts answers.
 //! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
 //! - `call` makes a call from a `body` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
@@ -30,8 +30,8 @@ mod body;
 mod call;
 mod caller;
 mod cluster;
-mod connections;
 mod door;
+mod entrance;
 mod gateway;
 mod limits;
 mod metrics;

@@ -64,8 +64,12 @@ impl Metrics {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn connection_opened(&self) -> Opened<'_> {
-        Opened::count(&self.connections)
+    pub(crate) fn connection_opened(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connection_closed(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn call_opened(&self) -> Opened<'_> {

@@ -9,7 +9,7 @@ use treefold::{CallError, Error, Raw, Reply};
 use treefold_forms::json::Account;
 
 /// The content type of a problem.
-const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 /// The beginning of every type.
 pub(crate) const TYPE_PREFIX: &str = "urn:treefold:problem:";
 
@@ -236,7 +236,7 @@ impl IntoResponse for Problem {
         let mut response = (self.0.kind.status(), self.to_json()).into_response();
         let Content { kind, retry_after, headers: more, .. } = *self.0;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if let Some(after) = retry_after {
             // A part of a second counts as one, or the client would come too early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);

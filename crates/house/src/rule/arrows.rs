@@ -13,13 +13,14 @@ use crate::Violation;
 use crate::workspace::File;
 
 /// Rooms by directory, left to right.
-const ROOMS: [(&str, usize); 27] = [
+const ROOMS: [(&str, usize); 28] = [
     ("crates/core", 0),
     ("crates/figures", 0),
     ("crates/certificates", 1),
     ("crates/operators", 1),
     ("crates/mirror", 1),
     ("crates/journal", 0),
+    ("crates/http", 0),
     ("crates/nats", 1),
     ("crates/guest", 0),
     ("apps/flights", 2),

@@ -1,0 +1,83 @@
+//! One connection, from its handshake to its end.
+
+use crate::bounds::Bounds;
+use crate::door::{Door, Duplex};
+use crate::serve::ended;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+pub(crate) async fn serve_one(
+    stream: TcpStream,
+    door: impl Door,
+    bounds: Bounds,
+    router: Router,
+    ending: watch::Receiver<bool>,
+) {
+    let Passed(door) = &Passed::through(door);
+    let secured = async {
+        prepare(&stream, bounds.stalled_max)?;
+        let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
+        timeout(bounds.head_within, door.secure(stream)).await.unwrap_or_else(late)
+    };
+    let served = match secured.await {
+        Ok(stream) => serve_http(stream, &bounds, router, ending).await.map_err(io::Error::other),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection is over");
+    }
+}
+
+/// A door with an open connection.
+struct Passed<D: Door>(D);
+
+impl<D: Door> Passed<D> {
+    fn through(door: D) -> Self {
+        door.opened();
+        Self(door)
+    }
+}
+
+impl<D: Door> Drop for Passed<D> {
+    fn drop(&mut self) {
+        self.0.closed();
+    }
+}
+
+/// Notices peers that have vanished, or that take nothing.
+fn prepare(stream: &TcpStream, stalled_max: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_tcp_user_timeout(Some(stalled_max))
+}
+
+async fn serve_http(
+    stream: Box<dyn Duplex>,
+    bounds: &Bounds,
+    router: Router,
+    mut ending: watch::Receiver<bool>,
+) -> hyper::Result<()> {
+    let mut builder = http1::Builder::new();
+    // A client that closes its connection ends its request, because half-closed connections are not kept.
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head_within)
+        .max_headers(bounds.headers_max)
+        .max_buf_size(bounds.head_bytes_max);
+    let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    tokio::select! {
+        outcome = served.as_mut() => outcome,
+        () = ended(&mut ending) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    }
+}
