@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use treefold_operators::{AsyncAggregation, Partition, Result};
+use treefold_operators::{AsyncAggregation, OperatorError, Partition, Result};
 
 /// Largest text in bytes that is folded on the node's loop; larger ones take a thread.
 const INLINE_BYTES_MAX: usize = 16 << 10;
@@ -133,10 +133,13 @@ impl AsyncAggregation for Exec {
     async fn local(&self, partition: Partition, params: Arc<Params>) -> Result<Partial> {
         let Spec { command, reduce, directory: place, .. } = &*self.spec;
         let (id, total) = (partition.id, partition.total);
-        let query = command.has(QUERY).then(|| params.query()).transpose()?;
-        let input = if query.is_some() { Bytes::new() } else { params.stdin()? };
         let others = vec![(PARTITION, id.to_string()), (TOTAL, total.to_string())];
-        let mut run = self.run_of(command, &Values { query: query.as_deref(), others }, input)?;
+        let run_with = |params: &Params| {
+            let query = command.has(QUERY).then(|| params.query()).transpose()?;
+            let input = if query.is_some() { Bytes::new() } else { params.stdin()? };
+            self.run_of(command, &Values { query: query.as_deref(), others }, input)
+        };
+        let mut run = run_with(&params).map_err(OperatorError::invalid_params)?;
         run.directory = place.as_ref().map(|text| directory(text, id, total)).transpose()?.map(PathBuf::from);
         let output = self.runner.run(run).await?;
         match *reduce {

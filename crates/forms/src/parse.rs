@@ -122,7 +122,7 @@ pub fn slices(text: &str) -> Result<u32> {
     let slices = text.parse::<u32>().ok().filter(|&slices| slices > 0);
     slices.ok_or_else(|| {
         let max = Limits::DEFAULT.slices_max;
-        CallError::bad_field("slices", text, format_args!("1 to a node's slices_max (default {max})"))
+        CallError::bad_field("slices", text, format_args!("1 to {max}, or to a node's own slices_max"))
     })
 }
 

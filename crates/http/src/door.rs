@@ -1,4 +1,4 @@
-//! What a service adds to the listener.
+//! A service's own part of a listener: TLS, counters, and the text of a refusal.
 
 use crate::refusal::Refusal;
 use std::future::Future;
@@ -11,7 +11,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
-/// What a service adds to the listener.
+/// A service's own part of a listener.
 pub trait Door: Clone + Send + Sync + 'static {
     /// A connection begins.
     fn opened(&self) {}

@@ -9,14 +9,14 @@ use std::time::Duration;
 use treefold::operators::Result;
 use treefold::{Aggregation, Cluster, Partition, Service};
 
-/// What callers give.
+/// The parameters of a caller.
 #[derive(Clone, Serialize, Deserialize)]
 struct Near {
     point: [f32; 2],
     k: usize,
 }
 
-/// What travels up: the nearest points, the nearest first.
+/// The partial, which travels up: the nearest points, the nearest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Nearest(Vec<Found>);
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::call::{CallOptions, Outcome, Status, coverage};
 use treefold_core::error::{CallError, Missing, Reason};
+use treefold_core::limits::Limits;
 use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
@@ -155,7 +156,9 @@ impl<'a, T: Body> CallBuilder<'a, T> {
 
     async fn make(self) -> Result<Reply<T>, Error> {
         if self.options.slices == 0 {
-            return Err(CallError::bad_field("slices", 0, "1 to the front's slices_max").into());
+            let max = Limits::DEFAULT.slices_max;
+            let allowed = format!("1 to {max}, or to the front's own slices_max");
+            return Err(CallError::bad_field("slices", 0, allowed).into());
         }
         let outcome = self.client.outcome(Arc::clone(&self.kind), self.params?, self.options).await?;
         match mistake(&self.kind, &outcome) {

@@ -234,7 +234,7 @@ fn invalid_arguments_are_refused_by_name_and_limit() {
         assert!(said.contains(why), "{args:?}: {said}");
     }
     let unknown = run_args(&["stream", "faces", "--at", &node.addr, "-o", "json"]);
-    assert_eq!((unknown.code, &unknown.json()["error"]["kind"]), (2, &json!("unknown_service")));
+    assert_eq!((unknown.code, &unknown.json()["error"]["kind"]), (5, &json!("unknown_service")));
     assert_eq!(run("stream hosts --at 127.0.0.1:1").code, 5);
     assert_eq!(run("stream hosts").code, 2, "no node to ask");
 }

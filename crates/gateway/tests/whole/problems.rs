@@ -19,7 +19,7 @@ async fn every_wrong_option_is_refused_by_field_and_limit() {
         ("waiting=never", "waiting", "staged"),
         ("hedge=perhaps", "hedge", "true, false"),
         ("explain=yes", "explain", "true, false"),
-        ("slices=many", "slices", "a whole number"),
+        ("slices=many", "slices", "1 to 256"),
         ("slices=1000", "slices", "256"),
         ("partitions=3-1", "partitions", "ids and ranges"),
         ("deadline=1s&deadline=2s", "deadline", "once"),
