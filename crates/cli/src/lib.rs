@@ -56,7 +56,7 @@ pub fn treefold() -> ExitCode {
     answer_to(&words, Cli::read(&words), |cli| cli.output.output, run)
 }
 
-/// As [`treefold`], for a program whose process is another program's, such as a script of an interpreter. The first of `words` is the
+/// As [`treefold()`], for a program whose process is another program's, such as a script of an interpreter. The first of `words` is the
 /// program's name, and `program` is the file that starts it again.
 pub fn treefold_of(program: PathBuf, words: &[OsString]) -> ExitCode {
     // The first one stays. A process runs one command line.
