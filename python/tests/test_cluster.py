@@ -100,7 +100,7 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
     "kind, params, options, error, text",
     [
         ("nope/x", None, {}, treefold.InvalidCall, 'provides the service "nope"'),
-        ("logs/nope", None, {}, treefold.InvalidCall, "no node that was asked has the aggregation 'logs/nope'"),
+        ("logs/nope", None, {}, treefold.InvalidCall, 'the aggregation "logs/nope"'),
         ("logs/ready", "e", {"min_coverage": 3}, ValueError, "min_coverage is 3; allowed: 0 to 1"),
         ("logs/ready", "e", {"deadline": 0}, treefold.InvalidCall, "deadline is 0; allowed: seconds above 0"),
         ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidCall, "deadline is NaN"),

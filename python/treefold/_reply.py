@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Generic, Iterator, Optional, TypeVar
 
 from . import _native
-from .errors import InsufficientCoverage, InvalidCall
+from .errors import InsufficientCoverage
 
 T = TypeVar("T")
 
@@ -112,8 +112,7 @@ def ranges(ids: tuple[int, ...]) -> str:
 def reply_of(kind: str, fields: tuple[Any, ...], decode: str) -> Reply[Any]:
     """Makes a reply of the extension's tuple.
 
-    Raises `InsufficientCoverage` if there is no value, and `InvalidCall` if no node that was asked has the
-    aggregation.
+    Raises `InsufficientCoverage` if there is no value.
     """
     status, payload, asked, contributed, lost, guess, elapsed, report = fields
     missing = [Missing(tuple(ids), node, reason, detail) for ids, node, reason, detail in lost]
@@ -123,12 +122,6 @@ def reply_of(kind: str, fields: tuple[Any, ...], decode: str) -> Reply[Any]:
     reply = Reply(value, status, coverage, asked, contributed, missing, elapsed, guess, tree)
     if status != "insufficient":
         return reply
-    # Once the first node has refused, the others are cancelled.
-    reasons_given = {loss.reason for loss in missing}
-    if not contributed and "unknown_aggregation" in reasons_given <= {"unknown_aggregation", "cancelled", "late"}:
-        refused = InvalidCall(f"no node that was asked has the aggregation {kind!r}")
-        refused.missing = missing
-        raise refused
     reasons = "; ".join(str(loss) for loss in missing[:3])
     more = f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
     counts = f"{len(contributed)} of {len(asked)} partitions"
