@@ -67,7 +67,7 @@ impl TokenArgs {
         let former = match std::fs::read_to_string(&self.file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Failure::usage(format!("can't read {path}: {error}"))),
+            Err(error) => return Err(Failure::failed(format!("can't read {path}: {error}"))),
         };
         let between = if former.is_empty() || former.ends_with("\n\n") { "" } else { "\n" };
         let text = format!("{former}{between}{}", entry.to_toml());
