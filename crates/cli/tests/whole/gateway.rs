@@ -96,7 +96,6 @@ fn gateway_beyond_this_machine_or_with_half_of_its_settings_is_refused() {
         (&["--gateway", "0.0.0.0:0", "--gateway-tokens", "t.toml"], "tokens would be readable on the way"),
         (&["--gateway", "127.0.0.1:0", "--gateway-tls-cert", "cert.pem"], "together"),
         (&["--gateway-cors", "https://example.org"], "give it one with --gateway"),
-        (&["--gateway", "127.0.0.1:0", "--gateway-tokens", "/nowhere"], "can't read /nowhere"),
         (&["--gateway", "127.0.0.1"], "gateway is 127.0.0.1; allowed: HOST:PORT"),
     ] {
         let refused = run_args(&[&["node", "--listen", "127.0.0.1:0"], args].concat());

@@ -92,6 +92,8 @@ fn files_that_cannot_be_read_give_the_same_code_everywhere() {
         "demo --path /nowhere",
         "node --config /nowhere",
         "node --keys /nowhere",
+        "node --listen 127.0.0.1:0 --gateway 127.0.0.1:0 --gateway-tokens /nowhere",
+        "gateway token a --services micro --file /nowhere/tokens.toml",
         "replay /nowhere",
         "stream micro --at 127.0.0.1:1 --send @/nowhere",
         "mirror check /nowhere",

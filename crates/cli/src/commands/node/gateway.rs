@@ -111,7 +111,9 @@ fn not_started(error: &StartError) -> Failure {
         StartError::Exposed { .. } | StartError::Readable { .. } => Failure::usage(format!(
             "{error} (--gateway-tokens, --gateway-tls-cert, --gateway-tls-key, --insecure)"
         )),
-        StartError::Io { .. } => Failure::failed(error.to_string()),
+        StartError::Io { .. } | StartError::Tokens(_) | StartError::Tls { .. } => {
+            Failure::failed(error.to_string())
+        }
         error => Failure::usage(format!("the gateway can't start: {error}")),
     }
 }
