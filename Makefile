@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run flights test verify fix bench fan-in evaluation measure fmt clippy docs deny house python tools
+.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house python tools
 
 CARGO ?= cargo
 
@@ -17,14 +17,20 @@ TOOLS := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/tools
 # set to 1 on machines that may be unable to build cargo-deny: `make deny` then prints a note and passes
 DENY_OPTIONAL ?= 0
 
+# the shortest build that the demos need: no WebAssembly, no Arrow, no NATS, no simulator
+DEMO := --profile demo --locked --no-default-features -p treefold-cli
+
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 run: tools ## run a cluster in one process that answers queries over real files
-	$(CARGO) run --profile lean -p treefold-cli -- demo
+	$(CARGO) run $(DEMO) -- demo
 
 flights: tools ## show a board of flights over three mirrors and an origin, which you kill from the keyboard
-	$(CARGO) run --profile lean -p treefold-cli -- demo --flights
+	$(CARGO) run $(DEMO) -- demo --flights
+
+release: tools ## build the command with everything, optimised as a whole: target/release/treefold
+	$(CARGO) build --release --locked -p treefold-cli
 
 test: tools ## run every test that a change must pass
 	$(CARGO) test --workspace --no-fail-fast

@@ -11,7 +11,7 @@ use crate::limits::{CATEGORIES_MAX, CATEGORY_WORDS_MAX};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
-use treefold_operators::{Aggregation, Partition, Result};
+use treefold_operators::{Aggregation, OperatorError, Partition, Result};
 
 /// The category of documents that contain no category's words.
 pub const OTHER: &str = "other";
@@ -205,7 +205,7 @@ impl Aggregation for Categorise {
     type Partial = Categories;
 
     fn local(&self, partition: &Partition, params: &CategoriseParams) -> Result<Categories> {
-        params.check()?;
+        params.check().map_err(OperatorError::invalid_params)?;
         let CategoriseParams { query, k, text_bytes: bytes, .. } = params;
         let (unread, matched) = Wanted { query, k: *k, text_bytes: *bytes }.of(partition)?;
         let given_bytes = text_bytes(&unread);

@@ -12,7 +12,7 @@ use crate::statistics::Figures;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use tantivy::collector::{Count, TopDocs};
-use treefold_operators::{Partition, Result};
+use treefold_operators::{OperatorError, Partition, Result};
 
 /// A document, as its partition gives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,9 +66,9 @@ impl Wanted<'_> {
 
     /// The partition's best k documents, best first, and the number of matching documents.
     pub(crate) fn of(self, partition: &Partition) -> Result<(Vec<Document>, u64)> {
-        self.check()?;
+        self.check().map_err(OperatorError::invalid_params)?;
         let shard = partition.data_as::<Shard>()?;
-        let query = query::parse(shard, self.query)?;
+        let query = query::parse(shard, self.query).map_err(OperatorError::invalid_params)?;
         let figures = Figures::new(shard, None, &query::terms(shard, &*query))?;
         let best_and_count = (TopDocs::with_limit(self.k as usize).order_by_score(), Count);
         let (best, matched) =

@@ -11,7 +11,7 @@ use tantivy::schema::{Field, STORED, Schema, TEXT};
 
 /// Increase this whenever indexes written before cannot be used any more: if the fields, the tokenizer, the
 /// definition of a title, the assignment of paths to partitions, or the index library's format changes.
-pub(crate) const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 3;
 
 /// Weight of a match in the title, which says more about its document than any one line of the body.
 pub(crate) const TITLE_BOOST: f32 = 2.0;
@@ -50,25 +50,59 @@ pub(crate) fn schema() -> (Schema, Fields) {
     (builder.build(), fields)
 }
 
-/// A file's title: Markdown's first heading, or the title element of HTML; else the first meaningful line without its
-/// comment marks, else the file's name.
+/// A file's title: Markdown's first heading, the title element of HTML, or the first comment of source code that says
+/// something; for other texts the first meaningful line. Notices of licences say nothing here. Else the file's name.
 fn title_of(path: &str, body: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let ends_with = |endings: &[&str]| {
-        let name = name.to_ascii_lowercase();
-        endings.iter().any(|ending| name.ends_with(ending))
-    };
-    if ends_with(&[".html", ".htm", ".xhtml"]) {
-        let title = title_element(body).filter(|title| !title.is_empty());
-        return title.unwrap_or_else(|| name.to_owned()).chars().take(TITLE_CHARS_MAX).collect();
-    }
-    let is_markdown = ends_with(&[".md", ".markdown", ".mdx"]);
     let lines = || body.lines().take(TITLE_LINES_MAX);
-    let heading =
-        lines().filter(|_| is_markdown).filter(|line| is_heading(line)).map(bare).find(|t| !t.is_empty());
-    let first = || lines().map(bare).find(|title| !title.is_empty());
-    let title = heading.or_else(first).unwrap_or(name);
-    title.chars().take(TITLE_CHARS_MAX).collect()
+    let says_something = |title: &&str| !title.is_empty() && !is_notice(title);
+    let ending = name.rsplit_once('.').map_or_else(String::new, |(_, ending)| ending.to_ascii_lowercase());
+    let title = match ending.as_str() {
+        "html" | "htm" | "xhtml" => {
+            let title = title_element(body).filter(|title| !title.is_empty());
+            return title.unwrap_or_else(|| name.to_owned()).chars().take(TITLE_CHARS_MAX).collect();
+        }
+        "md" | "markdown" | "mdx" => {
+            let heading = lines().filter(|line| is_heading(line)).map(bare).find(|title| !title.is_empty());
+            heading.or_else(|| lines().map(bare).find(says_something))
+        }
+        ending if CODE.contains(&ending) => lines().filter_map(comment).map(bare).find(says_something),
+        _ => lines().map(bare).find(says_something),
+    };
+    title.unwrap_or(name).chars().take(TITLE_CHARS_MAX).collect()
+}
+
+/// Endings of the names of source code.
+const CODE: [&str; 24] = [
+    "bash", "c", "cc", "cpp", "css", "go", "h", "hpp", "java", "js", "jsx", "lua", "mjs", "proto", "py",
+    "rb", "rs", "sh", "swift", "toml", "ts", "tsx", "yaml", "yml",
+];
+
+/// The text of a line that is a comment, or that begins a text in three quotes.
+fn comment(line: &str) -> Option<&str> {
+    const MARKS: [&str; 8] = ["//!", "///", "//", "/*", "* ", "# ", "-- ", "\"\"\""];
+    let line = line.trim_start();
+    MARKS.iter().find_map(|mark| line.strip_prefix(mark))
+}
+
+/// True for a line about the owner or the licence of the text.
+fn is_notice(title: &str) -> bool {
+    const BEGINNINGS: [&str; 11] = [
+        "copyright",
+        "c) ",
+        "spdx-",
+        "licensed",
+        "license",
+        "licence",
+        "permission is",
+        "this file is",
+        "all rights",
+        "redistribution",
+        "distributed under",
+    ];
+    let lower = title.to_ascii_lowercase();
+    let is_about_a_licence = BEGINNINGS.iter().any(|beginning| lower.starts_with(beginning));
+    is_about_a_licence || lower.contains("licensed under") || lower.contains("all rights reserved")
 }
 
 /// The text of the first title element, with single spaces and without character references.
@@ -90,9 +124,9 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&(line.len() - rest.len())) && rest.starts_with(' ')
 }
 
-/// The line from its first letter or digit on, without the end of a comment or the start of a block.
+/// The line from its first letter, digit or backtick on, without the end of a comment or the start of a block.
 fn bare(line: &str) -> &str {
-    let begin = line.find(char::is_alphanumeric).unwrap_or(line.len());
+    let begin = line.find(|c: char| c.is_alphanumeric() || c == '`').unwrap_or(line.len());
     line[begin..].trim_end_matches(['*', '/', '#', '-', '=', '>', '[', ']', '{', ';', ' ', '\t', '\r'])
 }
 
@@ -104,7 +138,13 @@ mod tests {
     fn title_is_heading_or_first_meaningful_line_or_file_name() {
         assert_eq!(title_of("docs/a.md", "[badge]: x\n\n## Getting started ##\n# Later"), "Getting started");
         assert_eq!(title_of("docs/a.md", "no heading here\n#hashtag"), "no heading here");
-        assert_eq!(title_of("src/lib.rs", "\n#![no_std]\n//! Trees."), "no_std");
+        assert_eq!(title_of("src/lib.rs", "\n#![no_std]\n//! Trees."), "Trees.");
+        assert_eq!(title_of("src/lib.rs", "use std::io;\n\n/// `Tree`s of nodes.\n"), "`Tree`s of nodes.");
+        assert_eq!(title_of("src/mod.rs", "mod a;\nmod b;\n"), "mod.rs");
+        assert_eq!(title_of("run.sh", "#!/bin/sh\n# Runs it.\n"), "Runs it.");
+        let notices =
+            "// Copyright 2020 Somebody\n// SPDX-License-Identifier: MIT\n// A queue without locks.\n";
+        assert_eq!(title_of("src/queue.c", notices), "A queue without locks.");
         assert_eq!(title_of("src/lib.rs", "\n//!\n//! Trees, and waves.\n"), "Trees, and waves.");
         assert_eq!(title_of("a.c", "/* One line. */\nint main;"), "One line.");
         let html = "<!DOCTYPE html>\n<HTML><head>\n<Title id=a>Heaps\n &amp; Queues</title></head><body>x";

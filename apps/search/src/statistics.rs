@@ -149,7 +149,7 @@ impl Aggregation for Terms {
 
     fn local(&self, partition: &Partition, params: &TermsParams) -> Result<Statistics> {
         let shard = partition.data_as::<Shard>()?;
-        let query = query::parse(shard, &params.query)?;
+        let query = query::parse(shard, &params.query).map_err(OperatorError::invalid_params)?;
         Statistics::of(shard, &query::terms(shard, &*query)).map_err(OperatorError::from)
     }
 

@@ -12,7 +12,7 @@ use crate::statistics::{Figures, Statistics};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use tantivy::collector::{Count, TopDocs};
-use treefold_operators::{Aggregation, Partition, Placement, Result};
+use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Result};
 
 /// The parameters of `topk`. Only the query must be given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -130,9 +130,9 @@ impl Aggregation for TopK {
     type Partial = Hits;
 
     fn local(&self, partition: &Partition, params: &TopKParams) -> Result<Hits> {
-        params.check()?;
+        params.check().map_err(OperatorError::invalid_params)?;
         let shard = partition.data_as::<Shard>()?;
-        let query = query::parse(shard, &params.query)?;
+        let query = query::parse(shard, &params.query).map_err(OperatorError::invalid_params)?;
         let terms = query::terms(shard, &*query);
         let figures = Figures::new(shard, params.statistics.as_ref(), &terms)?;
 

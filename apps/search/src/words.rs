@@ -12,7 +12,7 @@ use crate::shard::Shard;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 use tantivy::collector::DocSetCollector;
-use treefold_operators::{Aggregation, Partition, Result};
+use treefold_operators::{Aggregation, OperatorError, Partition, Result};
 
 /// Most words in a phrase.
 pub const PHRASE_WORDS_MAX: u32 = 8;
@@ -139,7 +139,7 @@ impl Aggregation for Words {
         if let Some(run) = shard.kept.of(params) {
             return Ok(run);
         }
-        let query = query::parse(shard, &params.query)?;
+        let query = query::parse(shard, &params.query).map_err(OperatorError::invalid_params)?;
         let mut addresses: Vec<_> = shard.searcher.search(&*query, &DocSetCollector)?.into_iter().collect();
         addresses.sort_unstable();
         let mut phrases = Phrases::default();

@@ -1,7 +1,6 @@
 //! Treefold's parts of a trial: mirrors as nodes in processes of their own, the origin beside its source, and readers.
 
 use crate::Problem;
-use crate::part::{resident_bytes, say, unknown};
 use crate::source::Sink;
 use crate::system::SystemArgs;
 use crate::tally::Counter;
@@ -18,6 +17,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use treefold::{Client, ClusterOptions, Limits, Node};
 use treefold_bench_down::clock::now_ns;
+use treefold_bench_down::part::{resident_bytes, say, unknown};
 use treefold_feed::{
     HttpOptions, Mirror, MirrorOptions, OfferError, Origin, OriginOptions, Reader, Update, mirror,
 };

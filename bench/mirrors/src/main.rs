@@ -11,7 +11,7 @@
 //! write the protocol, so no client library slows them.
 //!
 //! - [`joins`]: rates and joins, side by side. [`memory`]: stopped readers, and memory. [`overhead`]: the paper's experiments.
-//! - [`trial`]: a stage. [`part`]: a process of it. [`report`]: tables.
+//! - [`trial`]: a stage, of `part`s, which are processes. [`report`]: tables.
 //! - [`work`]: events and rules. [`system`]: the systems. [`source`], [`reader`]: the parts of all systems. [`still`]: readers that
 //!   stand still.
 //! - [`feed`], [`redis`], [`nats`]: the systems' own parts. [`wire`]: reads a connection. [`tally`]: counts.
@@ -21,7 +21,6 @@ mod joins;
 mod memory;
 mod nats;
 mod overhead;
-mod part;
 mod reader;
 mod redis;
 mod report;

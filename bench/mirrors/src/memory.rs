@@ -2,7 +2,6 @@
 
 use crate::Problem;
 use crate::joins::Rounds;
-use crate::part::{Part, resident_bytes};
 use crate::report::{Output, Row, print};
 use crate::still::{Told, Way};
 use crate::system::{Base, System};
@@ -11,6 +10,7 @@ use crate::trial::{Load, Plan, Stage, pause, start_part};
 use crate::work::Work;
 use clap::Args;
 use std::time::{Duration, Instant};
+use treefold_bench_down::part::{Part, resident_bytes};
 
 /// Time between two readings of a process's memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

@@ -5,7 +5,6 @@
 //! without an acknowledgement.
 
 use crate::Problem;
-use crate::part::Server;
 use crate::redis::{await_port, free_port};
 use crate::source::Sink;
 use crate::wire::{Wire, decimal, invalid};
@@ -16,6 +15,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use treefold_bench_down::part::Server;
 
 /// Messages are written together up to this many bytes.
 const BATCH_BYTES: usize = 64 << 10;

@@ -1,7 +1,6 @@
 //! The readers' parts of a trial: a regular reader, which follows the events, and a joiner.
 
 use crate::Problem;
-use crate::part::{serve, unknown};
 use crate::system::{Base, SystemArgs};
 use crate::tally::{Counter, JoinCounter};
 use crate::work::{Work, due_ns};
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use treefold_bench_down::pace::Pace;
+use treefold_bench_down::part::{serve, unknown};
 
 /// Joins that may be under way. Further ones wait, and their times count from when they were due.
 const JOINERS: usize = 32;

@@ -5,7 +5,6 @@
 //! row that is older than an event is dropped, and the snapshot is consistent. The server drops no subscriber.
 
 use crate::Problem;
-use crate::part::Server;
 use crate::source::Sink;
 use crate::wire::{Wire, decimal, invalid};
 use crate::work::Work;
@@ -14,6 +13,7 @@ use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use treefold_bench_down::part::Server;
 
 /// Commands are written together up to this many bytes.
 const BATCH_BYTES: usize = 64 << 10;

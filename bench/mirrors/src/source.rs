@@ -1,7 +1,6 @@
 //! The source of a trial: makes events and gives them to a system's origin or publisher, in one process.
 
 use crate::Problem;
-use crate::part::{serve, unknown};
 use crate::system::{Base, SystemArgs};
 use crate::work::{Events, KIND, Made, STREAM, Work, rules};
 use crate::{feed, nats, redis};
@@ -13,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Instant as Clock;
 use treefold_bench_down::clock::{cpu_time, now_ns};
 use treefold_bench_down::pace::Pace;
+use treefold_bench_down::part::{serve, unknown};
 use treefold_core::time::Instant;
 use treefold_mirror::keyed::KeyedState;
 use treefold_mirror::rules::file::StateOptions;

@@ -2,7 +2,6 @@
 
 use crate::Problem;
 use crate::feed::{FEED, connect};
-use crate::part::{serve, unknown};
 use crate::system::SystemArgs;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
+use treefold_bench_down::part::{serve, unknown};
 use treefold_feed::{Reader, Update};
 
 /// The way by which a reader follows its mirror.

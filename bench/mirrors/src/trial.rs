@@ -2,7 +2,6 @@
 
 use crate::Problem;
 use crate::nats::Nats;
-use crate::part::Part;
 use crate::redis::Redis;
 use crate::system::{Base, System, SystemArgs};
 use crate::tally::{Count, Joins};
@@ -12,6 +11,7 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use treefold_bench_down::clock::cpu_time;
+use treefold_bench_down::part::Part;
 
 /// Time between the beginning of a load and its measurement.
 const WARM_UP: Duration = Duration::from_millis(700);

@@ -7,11 +7,13 @@ use crate::commands::demo::Demo;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::keys::KeysArgs;
 use crate::commands::mirror::MirrorArgs;
+use crate::commands::new::New;
 use crate::commands::node::NodeArgs;
 use crate::commands::operator::OperatorArgs;
 use crate::commands::push::PushArgs;
 use crate::commands::replay::Replay;
 use crate::commands::shares::SharesArgs;
+#[cfg(feature = "sim")]
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
 use crate::commands::stream::StreamArgs;
@@ -120,6 +122,7 @@ impl Output {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(Demo),
+    New(New),
     Node(NodeArgs),
     Up(Up),
     Call(Call),
@@ -136,6 +139,7 @@ pub(crate) enum Command {
     Mirror(MirrorArgs),
     Replay(Replay),
     Bench(Bench),
+    #[cfg(feature = "sim")]
     Sim(Sim),
     Completions(Completions),
 }
@@ -159,6 +163,7 @@ Environment:
 Start here:
   treefold demo                        search this machine's sources over six nodes, and break some of them
   treefold demo --query 'binary heap'  the same for one query, then exit
+  treefold new NAME                    write the first program of a service of your own
   treefold node --help                 serve your own data";
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //! A flag overrides the file. An unknown key is refused by name, because a node that ignores a misspelt limit
 //! is worse than a node that does not start.
 
-use crate::commands::node::GatewayFile;
+use crate::commands::node::gateway::GatewayFile;
 use crate::exit::Failure;
 use crate::parse::share_and_class;
 use serde::Deserialize;

@@ -94,13 +94,16 @@ fn answer_to<C>(
 }
 
 fn run(cli: Cli) -> Result<Verdict, Failure> {
+    #[cfg(feature = "sim")]
     if let Command::Sim(sim) = cli.command {
         return sim.run(cli.output.output);
     }
     let format = cli.output.output.for_answers()?;
     match cli.command {
+        #[cfg(feature = "sim")]
         Command::Sim(_) => unreachable!("invariant: it has returned"),
         // These need no runtime.
+        Command::New(new) => new.run(format),
         Command::Tree(tree) => tree.run(format),
         Command::Keys(keys) => keys.run(format),
         Command::Gateway(gateway) => gateway.run(format),

@@ -235,13 +235,21 @@ pub enum JobError {
     Panicked(Arc<str>),
     /// The operator does not accept the parameters.
     InvalidParams(Arc<str>),
+    /// The reduce refuses the partial `a`, and has nothing against `b`.
+    RefusedA(Arc<str>),
+    /// The reduce refuses the partial `b`, and has nothing against `a`.
+    RefusedB(Arc<str>),
 }
 
 impl JobError {
     /// The operator's text.
     pub fn into_text(self) -> Arc<str> {
         match self {
-            Self::Failed(text) | Self::Panicked(text) | Self::InvalidParams(text) => text,
+            Self::Failed(text)
+            | Self::Panicked(text)
+            | Self::InvalidParams(text)
+            | Self::RefusedA(text)
+            | Self::RefusedB(text) => text,
         }
     }
 }

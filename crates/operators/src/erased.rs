@@ -135,6 +135,14 @@ fn partial_from<P: Body>(partial: Bytes) -> Result<P> {
     partial_of(&partial)
 }
 
+fn in_a(error: OperatorError) -> OperatorError {
+    error.in_partial(0)
+}
+
+fn in_b(error: OperatorError) -> OperatorError {
+    error.in_partial(1)
+}
+
 fn partial_of<P: Body>(partial: &Bytes) -> Result<P> {
     P::decode(partial).map_err(|error| OperatorError::caused_by("partial", error))
 }
@@ -147,7 +155,7 @@ impl<A: Aggregation> Operator for Erased<A> {
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
         let run = move || {
-            let (a, b) = (partial_from(a)?, partial_from(b)?);
+            let (a, b) = (partial_from(a).map_err(in_a)?, partial_from(b).map_err(in_b)?);
             Ok(self.0.reduce(a, b, &params_of(params)?)?.encode()?)
         };
         Outcome::Now(run())
@@ -203,7 +211,7 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
         let (aggregation, params) = (Arc::clone(&self.0), params.clone());
         Outcome::Later(Box::pin(async move {
             let params = Arc::new(params_of(&params)?);
-            let (a, b) = (partial_of(&a)?, partial_of(&b)?);
+            let (a, b) = (partial_of(&a).map_err(in_a)?, partial_of(&b).map_err(in_b)?);
             Ok(aggregation.reduce(a, b, params).await?.encode()?)
         }))
     }

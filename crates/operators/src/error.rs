@@ -35,11 +35,12 @@ struct Reason {
     message: Cow<'static, str>,
     cause: Option<Cause>,
     is_of_params: bool,
+    faulty: Option<u32>,
 }
 
 impl Reason {
     fn new(message: Cow<'static, str>, cause: Option<Cause>) -> Self {
-        Self { message, cause, is_of_params: false }
+        Self { message, cause, is_of_params: false, faulty: None }
     }
 }
 
@@ -65,6 +66,18 @@ impl OperatorError {
     /// True if the operator does not accept the parameters.
     pub fn is_of_params(&self) -> bool {
         self.0.is_of_params
+    }
+
+    /// Blames one of the partials that a reduce was given: 0 for `a`, 1 for `b`. Only its partitions are then lost.
+    #[must_use]
+    pub fn in_partial(mut self, at: u32) -> Self {
+        self.0.faulty = Some(at);
+        self
+    }
+
+    /// The one partial that is to blame ([`in_partial`](Self::in_partial)).
+    pub fn faulty_partial(&self) -> Option<u32> {
+        self.0.faulty
     }
 
     /// The error of an operator that found that nobody waits for its result ([`cancelled`](crate::cancelled)).

@@ -18,7 +18,7 @@
 //!   and not before.
 //!
 //! A map of the code: [`intake`] is the way into the origin, [`feeder`] gives it events; [`recording`] reads files,
-//! [`replay`] offers them in their time; [`tcp`], [`http`], [`nats`] and [`jetstream`] are live sources. `lines`
+//! [`replay`] offers them in their time; [`tcp`], [`http`], `nats` and `jetstream` are live sources; without the feature `nats` the last two are absent. `lines`
 //! and `elements` cut bytes into events, and `buffer` has their memory; `reply` has the answers in JSON; [`listen`] has their addresses; [`stop`] ends sources; [`limits`] has all
 //! limits.
 #![forbid(unsafe_code)]
@@ -29,12 +29,15 @@ pub mod feeder;
 pub mod http;
 
 pub mod intake;
+#[cfg(feature = "nats")]
 pub mod jetstream;
 
 pub mod limits;
 mod lines;
 pub mod listen;
+#[cfg(feature = "nats")]
 mod message;
+#[cfg(feature = "nats")]
 pub mod nats;
 pub mod recording;
 pub mod replay;
@@ -46,5 +49,6 @@ pub use feeder::{Counts, Feeder, Tally};
 pub use intake::Intake;
 pub use limits::SourceLimits;
 pub use listen::Reach;
+#[cfg(feature = "nats")]
 pub use message::Key;
 pub use stop::{Stop, Stopper};

@@ -53,7 +53,7 @@ fn partition(text: &str) -> Result<(u32, u32), String> {
 }
 
 /// The service: the same code in every node, each with partitions of its own.
-fn logs(total: u32) -> Service {
+fn service(total: u32) -> Service {
     let matching = merging("matching", |partition: &Partition, word: &String| {
         let lines = partition.data_as::<Vec<String>>()?;
         Ok(Count(lines.iter().filter(|line| line.contains(word)).count() as u64))
@@ -64,7 +64,7 @@ fn logs(total: u32) -> Service {
 async fn host(args: HostArgs) -> Result<(), Box<dyn Error>> {
     let (number, total) = args.partition;
     let lines: Vec<String> = std::fs::read_to_string(&args.file)?.lines().map(str::to_owned).collect();
-    let service = logs(total).partition(number, lines);
+    let service = service(total).partition(number, lines);
     let node = Node::builder().listen(args.listen).join(args.join).service(service).start().await?;
     println!("listening on {}", node.addr());
     tokio::signal::ctrl_c().await?;

@@ -128,7 +128,12 @@ impl Future for Guarded {
 /// Converts an operator's error.
 pub(crate) fn failed(error: &OperatorError, bytes_max: usize) -> JobError {
     let text = cut(&error.to_string(), bytes_max);
-    if error.is_of_params() { JobError::InvalidParams(text) } else { JobError::Failed(text) }
+    match error.faulty_partial() {
+        _ if error.is_of_params() => JobError::InvalidParams(text),
+        Some(0) => JobError::RefusedA(text),
+        Some(1) => JobError::RefusedB(text),
+        _ => JobError::Failed(text),
+    }
 }
 
 /// Converts an operator's panic.

@@ -7,11 +7,13 @@ pub(crate) mod demo;
 pub(crate) mod gateway;
 pub(crate) mod keys;
 pub(crate) mod mirror;
+pub(crate) mod new;
 pub(crate) mod node;
 pub(crate) mod operator;
 pub(crate) mod push;
 pub(crate) mod replay;
 pub(crate) mod shares;
+#[cfg(feature = "sim")]
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod stream;

@@ -8,7 +8,6 @@ use crate::serve::{Opened, Serve, known_as, known_service, known_services};
 use crate::trust::{KEYS_VARIABLE, Trust};
 use attached::Attached;
 use clap::Args;
-pub(crate) use gateway::GatewayFile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +22,7 @@ use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
 mod files;
-mod gateway;
+pub(crate) mod gateway;
 
 /// Default address to listen at.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
@@ -228,7 +227,7 @@ impl NodeArgs {
         let gateway = match gateway {
             Some(options) => {
                 files::warn(files, options.limits.connections_max);
-                Some(gateway::start(&node, options).await?)
+                Some(gateway::start(node.client(), options).await?)
             }
             None => None,
         };

@@ -123,8 +123,8 @@ fn samples_are_answered_without_input() {
 #[test]
 fn invalid_query_is_reported_once() {
     let ended = Corpus::new().demo(&["--query", "nofield:x"], "");
-    assert_eq!(ended.code, 4, "{}", ended.stdout);
-    assert_eq!(ended.stdout.matches("there is no field").count(), 1, "{}", ended.stdout);
+    assert_eq!(ended.code, 2, "{}", ended.stdout);
+    assert_eq!(ended.stderr.matches("there is no field").count(), 1, "{}", ended.stderr);
 }
 
 #[test]

@@ -231,7 +231,7 @@ impl<P: Payload> Wave<P> {
                 }
             }
             (What::Fold(number), Err(error)) => {
-                let Some(partitions) = self.parts.forget_folded(number) else { return };
+                let Some(partitions) = self.parts.forget_folded(number, &error) else { return };
                 self.losses.look_again(&partitions);
                 let reason = Reason::ReduceFailed(error.into_text());
                 let loss = Missing { partitions, node: Some(desk.cx.me), reason };

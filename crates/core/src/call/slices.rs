@@ -218,7 +218,10 @@ impl<P: Payload> Desk<'_, P> {
 /// The reason for a local without a result.
 pub(crate) fn reason_of(error: JobError) -> Reason {
     match error {
-        JobError::Failed(text) => Reason::LocalFailed(text),
+        // A local has no partials that it could refuse.
+        JobError::Failed(text) | JobError::RefusedA(text) | JobError::RefusedB(text) => {
+            Reason::LocalFailed(text)
+        }
         JobError::Panicked(text) => Reason::LocalPanicked(text),
         JobError::InvalidParams(text) => Reason::InvalidParams(text),
     }

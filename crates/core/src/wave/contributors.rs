@@ -10,6 +10,7 @@
 //! Each pair has a number, and its result comes back with that number. A search by contributors would compare
 //! sets of thousands of runs at a root over ten thousand children.
 
+use crate::error::JobError;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use alloc::collections::VecDeque;
@@ -193,12 +194,24 @@ impl<P: Payload> Parts<P> {
         true
     }
 
-    /// Removes a pair whose fold failed, and returns its contributors, which are no longer claimed. Returns
-    /// `None` if a larger part has replaced the pair in the meantime; the contributors then stay claimed.
-    pub(crate) fn forget_folded(&mut self, number: PairNumber) -> Option<PartitionSet> {
-        let contributors = self.end_fold(number)?.contributors();
-        self.claimed.subtract(&contributors);
-        Some(contributors)
+    /// Removes a pair whose fold failed, and returns the contributors that are lost with it. They are no longer claimed.
+    /// If the reduce refuses one of the two parts, the other comes back to rest. Returns `None` if a larger part has
+    /// replaced the pair in the meantime; the contributors then stay claimed.
+    pub(crate) fn forget_folded(&mut self, number: PairNumber, error: &JobError) -> Option<PartitionSet> {
+        let pair = self.end_fold(number)?;
+        let (lost, kept) = match error {
+            JobError::RefusedA(_) => (pair.a.contributors, Some(pair.b)),
+            JobError::RefusedB(_) => (pair.b.contributors, Some(pair.a)),
+            JobError::Failed(_) | JobError::Panicked(_) | JobError::InvalidParams(_) => {
+                (pair.contributors(), None)
+            }
+        };
+        if let Some(part) = kept {
+            self.bytes += part.payload.len();
+            self.resting.push(part);
+        }
+        self.claimed.subtract(&lost);
+        Some(lost)
     }
 
     /// Removes a pair from the pairs being folded, if it is one of them.

@@ -120,7 +120,7 @@ pub trait Fold: Send + Sync + 'static {
     /// sent them.
     ///
     /// # Errors
-    /// Any error loses the contributions of all pieces.
+    /// Any error loses the contributions of all pieces. In a reduce, an error of [`Piece::refused`] loses only that piece's.
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes>;
 }
 
@@ -144,9 +144,13 @@ impl Piece {
         T::decode(&self.payload).map_err(|error| self.refused(error))
     }
 
-    /// Adds the sender of the packet to an error.
+    /// Adds the sender of the packet to an error. If it is one of the two partials of a reduce, the other is not lost.
     #[cold]
     pub fn refused(&self, error: impl Into<OperatorError>) -> OperatorError {
-        error.into().context(format_args!("the packet of {}", self.source))
+        let error = error.into().context(format_args!("the packet of {}", self.source));
+        match self.source {
+            Source::Child(at) => error.in_partial(at),
+            Source::Endpoint(_) => error,
+        }
     }
 }

@@ -190,6 +190,30 @@ async fn failed_reduce_and_failed_worker_are_reported_as_missing() {
 }
 
 #[tokio::test]
+async fn only_the_worker_whose_push_cannot_be_folded_is_missing() {
+    let relay = relay("r0", None).await;
+    let client = relay.client();
+    let workers = [
+        worker(0, &[relay.addr()]).await,
+        worker(1, &[relay.addr()]).await,
+        worker(2, &[relay.addr()]).await,
+    ];
+    for (worker, lines) in workers.iter().zip(["a\t1\nb\t1\n", "b\t1\na\t1\n", "a\t1\n"]) {
+        worker.push_last(1, lines).await.unwrap();
+    }
+    let call = client.announce("words/sum-lines", "", 1, (0..3).collect());
+    let reply = call.deadline(PATIENCE).min_coverage(0.5).await.unwrap();
+    assert_eq!((reply.status, reply.value.unwrap().0), (Status::Partial, Bytes::from("a\t2\nb\t1\n")));
+    let [missing] = &reply.missing[..] else { panic!("{:?}", reply.missing) };
+    assert_eq!(missing.partitions.to_string(), "1");
+    assert!(
+        matches!(&missing.reason, Reason::ReduceFailed(why) if why.contains("comes after")),
+        "{}",
+        missing.reason
+    );
+}
+
+#[tokio::test]
 async fn refused_worker_is_told_the_reason() {
     let relay = relay("r0", None).await;
     let refused = |builder: treefold::push::WorkerBuilder| async {

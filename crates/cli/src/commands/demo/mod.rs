@@ -7,7 +7,7 @@
 //! - [`corpus`]: the default folder.
 //! - [`mod@line`]: the accepted lines; [`input`]: where they come from (a terminal, a pipe, or the samples).
 //! - [`nodes`]: the cluster and the faults that users set; [`session`]: executes a line.
-//! - [`show`]: the printed results.
+//! - [`show`]: the printed results. [`page`]: the same cluster in a browser.
 //! - [`flights`]: the other demo, of mirrors.
 
 mod corpus;
@@ -15,6 +15,7 @@ mod flights;
 mod input;
 mod line;
 mod nodes;
+mod page;
 mod session;
 mod show;
 
@@ -39,7 +40,8 @@ use treefold_search::{Bar, Report};
 ///
 /// With --query it answers and exits. On a terminal it then takes queries and commands, so that you can watch
 /// how coverage and tree react to failures; :help lists the commands. From a pipe it takes the same lines and
-/// gives one answer each. If there is no input, it answers a few samples.
+/// gives one answer each. If there is no input, it answers a few samples. The page at the printed URL shows the
+/// same cluster in a browser, and searches it.
 ///
 /// With --flights it instead starts three mirrors and the origin of a feed of flights, each a process of its own, and
 /// shows a board of the flights that reads from one of the mirrors. Keys kill, stop and start each process; ? lists
@@ -70,6 +72,11 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "TEXT")]
     query: Vec<String>,
 
+    /// Address of the page that shows the cluster in a browser
+    /// [default: 127.0.0.1:7780, or a free port if it is taken; none with --query or -o json]
+    #[arg(long, value_name = "ADDR")]
+    gateway: Option<String>,
+
     /// Deadline of each answer, with its unit: 200ms, 1.5s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
@@ -97,7 +104,7 @@ Examples:
   printf ':kill 1\\n:kill 2\\nbinary heap\\n:tree\\n' | treefold demo";
 
 /// Queries that are answered if there is no input.
-const SAMPLES: [&str; 3] = ["binary heap", "\"lock free\" queue", "title:readme +license"];
+const SAMPLES: [&str; 3] = ["work stealing scheduler", "\"lock free\" queue", "\"sift down\" heap"];
 
 impl Demo {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
@@ -117,6 +124,15 @@ impl Demo {
         if format == Format::Text {
             print(indexed_line(&corpus, &report, style));
             print(nodes.started_line());
+        }
+        let is_page_wanted = self.query.is_empty() && format == Format::Text;
+        let gateway = if self.gateway.is_some() || is_page_wanted {
+            Some(page::start(nodes.client().await?, self.gateway.as_deref()).await?)
+        } else {
+            None
+        };
+        if let Some(gateway) = &gateway {
+            say(format, &format!("page in a browser: {}", style.bold(gateway.url())));
         }
         let mut session = Session::new(nodes, settings).await?;
         let verdict = self.take_lines(&mut session).await;
@@ -153,6 +169,14 @@ impl Demo {
             }
         }
         Ok(if lines.is_interactive() { Verdict::Full } else { worst })
+    }
+}
+
+/// Prints what is no answer. If a script reads JSON answers, it goes to standard error instead.
+fn say(format: Format, text: &str) {
+    match format {
+        Format::Text => print(text),
+        Format::Json => eprintln!("{text}"),
     }
 }
 

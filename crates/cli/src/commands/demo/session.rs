@@ -2,7 +2,7 @@
 
 use super::line::{HELP, Line};
 use super::nodes::Nodes;
-use super::show;
+use super::{say, show};
 use crate::commands::{failure_of, status};
 use crate::exit::{Failure, Verdict};
 use crate::output::json::Answer;
@@ -10,7 +10,7 @@ use crate::output::style::Style;
 use crate::output::{Format, explain, print, print_json};
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use treefold::{Client, Reason, Reply};
+use treefold::{Client, Reply};
 use treefold_core::message::Report;
 use treefold_search::{Hits, Statistics, TermsParams, TopKParams};
 
@@ -81,18 +81,8 @@ impl Session {
             }
             Line::Help => HELP.to_owned(),
         };
-        self.say(&done);
+        say(self.settings.format, &done);
         Ok(Next::GoOn(Verdict::Full))
-    }
-
-    /// Prints the result of a command.
-    ///
-    /// If a script reads JSON answers, commands print to standard error instead.
-    fn say(&self, text: &str) {
-        match self.settings.format {
-            Format::Text => print(text),
-            Format::Json => eprintln!("{text}"),
-        }
     }
 
     async fn answer(&mut self, query: &str) -> Result<Verdict, Failure> {
@@ -117,12 +107,6 @@ impl Session {
         let params = TermsParams { query: query.to_owned() };
         let terms = self.client.call::<Statistics>("search/terms", &params);
         let terms = terms.deadline(deadline / 2).min_coverage(min_coverage).await.map_err(failure_of)?;
-        if terms.contributed.is_empty()
-            && terms.missing.iter().any(|lost| matches!(lost.reason, Reason::LocalFailed(_)))
-        {
-            // A partition that can't count the query's words can't search for them either.
-            return Ok(without_value(terms));
-        }
         let params = TopKParams { statistics: terms.value, k: SHOWN_MAX, ..TopKParams::new(query) };
         let left = deadline.saturating_sub(asked_at.elapsed()).max(LEFT_MIN);
         let topk = self.client.call::<Hits>("search/topk", &params);
@@ -148,14 +132,6 @@ impl Session {
     pub(super) async fn end(self) {
         self.nodes.end().await;
     }
-}
-
-/// Converts a reply without contributors to another call's type.
-///
-/// It has no value to convert.
-fn without_value<T, U>(reply: Reply<T>) -> Reply<U> {
-    let Reply { status, asked, contributed, missing, total_is_guess, elapsed, report, .. } = reply;
-    Reply { status, value: None, asked, contributed, missing, total_is_guess, elapsed, report }
 }
 
 /// An answer as printed in JSON: the query, then the fields of a call's answer.

@@ -132,7 +132,7 @@ impl Feed {
         let mut options = OriginOptions::new(rules);
         options.epoch = self.epoch;
         options.functions = functions::load(&self.functions, &options.rules)?;
-        self.keeping.apply(self.settings.nats_credentials(), &mut options)?;
+        self.keeping.apply(&self.settings.nats, &mut options)?;
         let (mut at, mut standing_by) = (self.at.clone(), None);
         if self.taking_over.is_standby() {
             let node = origin_node::start(&at, &self.cluster, None, self.insecure, None).await?;

@@ -1,5 +1,6 @@
 //! The journal of `treefold mirror feed`.
 
+use super::nats::NatsArgs;
 use crate::exit::Failure;
 use crate::parse;
 use clap::Args;
@@ -8,7 +9,6 @@ use std::time::Duration;
 use treefold::CallError;
 use treefold_feed::OriginOptions;
 use treefold_journal::{Journal, JournalError, Opened, Options, Segments, Sync};
-use treefold_nats::{Server, StreamJournal, StreamOptions};
 
 /// Bytes of one file of the journal. Whole files are forgotten, so a new origin sends about so many bytes again.
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -41,12 +41,8 @@ pub(super) struct JournalArgs {
 }
 
 impl JournalArgs {
-    /// Opens the journal, and reports torn records. `credentials` are for NATS.
-    pub(super) fn apply(
-        &self,
-        credentials: Option<&Path>,
-        options: &mut OriginOptions,
-    ) -> Result<(), Failure> {
+    /// Opens the journal, and reports torn records.
+    pub(super) fn apply(&self, nats: &NatsArgs, options: &mut OriginOptions) -> Result<(), Failure> {
         options.copies = self.copies;
         let Some(place) = &self.journal else { return Ok(()) };
         options.journal = Some(match stream_of(place)? {
@@ -55,12 +51,7 @@ impl JournalArgs {
                     let message = "--sync is for a journal in a directory; for a stream, set sync_interval of nats-server";
                     return Err(Failure::usage(message));
                 }
-                let server = Server { url, credentials: credentials.map(Path::to_owned) };
-                let replicas = usize::from(self.journal_replicas);
-                Box::new(
-                    StreamJournal::open(StreamOptions { server, stream, replicas })
-                        .map_err(|error| failed(&error))?,
-                )
+                nats.journal(url, stream, usize::from(self.journal_replicas))?
             }
             None => self.segments(Path::new(place))?,
         });
@@ -71,7 +62,7 @@ impl JournalArgs {
         let sync = self.sync.unwrap_or(Sync::Always);
         let settings = Options { sync, segment_bytes: SEGMENT_BYTES, ..Options::default() };
         let Opened { journal, torn } =
-            Segments::open(directory, 0, settings).map_err(|error| failed(&error))?;
+            Segments::open(directory, 0, settings).map_err(|error| not_opened(&error))?;
         if let Some(torn) = torn {
             let (segment, kept) = (torn.segment.display(), torn.kept.display());
             eprintln!(
@@ -83,7 +74,7 @@ impl JournalArgs {
     }
 }
 
-fn failed(error: &JournalError) -> Failure {
+pub(super) fn not_opened(error: &JournalError) -> Failure {
     Failure::failed(format!("the journal: {error}"))
 }
 

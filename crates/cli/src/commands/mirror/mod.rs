@@ -4,7 +4,7 @@
 //! - [`functions`]: the functions that rules name.
 //! - [`replay`]: plays a trace through rules; [`trace`]: reads a trace.
 //! - [`feed`]: is the origin of a feed, on a node of its own ([`origin_node`]); [`sources`]: its sources; [`journal`]: its
-//!   journal; [`report`]: its state while it runs; [`take_over`]: how it takes over from a dead one. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
+//!   journal; [`nats`]: both at NATS servers; [`report`]: its state while it runs; [`take_over`]: how it takes over from a dead one. [`set`] changes its rules meanwhile. [`watch`] is a reader of a feed, and
 //!   [`status`] shows its mirrors and its origin.
 //! - [`flights`]: writes a trace of an airline.
 
@@ -13,6 +13,10 @@ mod feed;
 mod flights;
 mod functions;
 mod journal;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(not(feature = "nats"))]
+mod no_nats;
 mod origin_node;
 mod replay;
 pub(crate) mod report;
@@ -28,6 +32,8 @@ use crate::exit::{Failure, Verdict};
 use crate::on_runtime;
 use crate::output::Format;
 use clap::{Args, Subcommand};
+#[cfg(not(feature = "nats"))]
+use no_nats as nats;
 
 /// Check rules for mirrored event streams, try them on a trace, feed mirrors, and read them
 #[derive(Debug, Args)]

@@ -1,23 +1,21 @@
 //! The sources of `treefold mirror feed`: their names on the command line, and their start.
 
+use super::nats::NatsArgs;
 use super::trace;
 use crate::exit::Failure;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use treefold_feed::Origin;
 use treefold_mirror::Name;
 use treefold_mirror::origin::Refusal;
 use treefold_sources::feeder::Refused;
-use treefold_sources::jetstream::{JetStreamOptions, JetStreamSource};
 use treefold_sources::listen::{ListenError, listen};
-use treefold_sources::nats::{NatsOptions, NatsSource, Server};
 use treefold_sources::recording::Types;
 use treefold_sources::replay::{Pace, replay};
 use treefold_sources::tcp::TcpSource;
-use treefold_sources::{Counts, Feeder, Key, Reach, SourceLimits, Stop, Tally, http};
+use treefold_sources::{Counts, Feeder, Reach, SourceLimits, Stop, Tally, http};
 
 /// Refused events that are reported one by one.
 const REPORTED_MAX: u64 = 20;
@@ -37,42 +35,12 @@ pub(super) struct SourceArgs {
     #[arg(long, value_name = "FACTOR", value_parser = crate::parse::positive, conflicts_with = "as_recorded")]
     speed: Option<f64>,
 
-    /// Source of the key of NATS and JetStream messages
-    #[arg(long, value_enum, default_value_t)]
-    nats_key: KeyName,
-
-    /// Number NATS messages without a number as they arrive; lost messages are then not noticed
-    #[arg(long)]
-    nats_number_received: bool,
-
-    /// File with the credentials for NATS
-    #[arg(long, value_name = "FILE")]
-    nats_credentials: Option<PathBuf>,
-
-    /// Read JetStream streams from their first message, instead of behind the last acknowledged one
-    #[arg(long)]
-    jetstream_from_start: bool,
-}
-
-impl SourceArgs {
-    /// The file with the credentials for NATS.
-    pub(super) fn nats_credentials(&self) -> Option<&Path> {
-        self.nats_credentials.as_deref()
-    }
+    #[command(flatten)]
+    pub(super) nats: NatsArgs,
 }
 
 fn name(text: &str) -> Result<Name, String> {
     Name::new(text.to_owned()).map_err(|error| error.to_string())
-}
-
-/// Sources of keys by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum KeyName {
-    /// The payload is an event in JSON, and has its key
-    #[default]
-    Field,
-    /// The payload is opaque, and the subject is the key
-    Subject,
 }
 
 /// A source as the command line names it.
@@ -175,8 +143,16 @@ impl Sources {
             Kind::File(path) => self.start_file(&path, feeder),
             Kind::Tcp(addr, reach) => self.start_tcp(&addr, reach, feeder).await,
             Kind::Http(addr, reach) => self.start_http(&addr, reach, feeder).await,
-            Kind::Nats { url, subject } => self.start_nats(url, &subject, feeder).await,
-            Kind::JetStream { url, stream } => self.start_jetstream(url, &stream, feeder).await,
+            Kind::Nats { url, subject } => {
+                let running = self.settings.nats.subscribe(url, &subject, feeder).await?;
+                self.running.spawn(running);
+                Ok(())
+            }
+            Kind::JetStream { url, stream } => {
+                let running = self.settings.nats.consume(url, &stream, &self.feed, feeder).await?;
+                self.running.spawn(running);
+                Ok(())
+            }
         }
     }
 
@@ -243,53 +219,6 @@ impl Sources {
             Ok(())
         });
         Ok(())
-    }
-
-    fn server(&self, url: String) -> Server {
-        Server { url, credentials: self.settings.nats_credentials.clone() }
-    }
-
-    async fn start_nats(
-        &mut self,
-        url: String,
-        subject: &str,
-        mut feeder: Feeder<Origin>,
-    ) -> Result<(), Failure> {
-        let number_received = self.settings.nats_number_received;
-        let options = NatsOptions { key: self.key(), number_received };
-        if options.key == Key::Subject && !number_received {
-            let message = "NATS messages have no numbers: --nats-key subject needs --nats-number-received";
-            return Err(Failure::usage(message));
-        }
-        feeder.stream = feeder.stream.or_else(|| Name::new(subject.to_owned()).ok());
-        let client = self.server(url).connect().await.map_err(failed)?;
-        let source = NatsSource::subscribe(&client, subject, options).await.map_err(failed)?;
-        self.running.spawn(async move { source.run(feeder).await.map_err(failed) });
-        Ok(())
-    }
-
-    async fn start_jetstream(
-        &mut self,
-        url: String,
-        stream: &str,
-        mut feeder: Feeder<Origin>,
-    ) -> Result<(), Failure> {
-        let options = JetStreamOptions {
-            key: self.key(),
-            feed: self.feed.clone(),
-            from_start: self.settings.jetstream_from_start,
-        };
-        feeder.stream = feeder.stream.or_else(|| Name::new(stream.to_owned()).ok());
-        let source = JetStreamSource::open(&self.server(url), stream, options).await.map_err(failed)?;
-        self.running.spawn(async move { source.run(feeder).await.map_err(failed) });
-        Ok(())
-    }
-
-    fn key(&self) -> Key {
-        match self.settings.nats_key {
-            KeyName::Field => Key::Field,
-            KeyName::Subject => Key::Subject,
-        }
     }
 }
 

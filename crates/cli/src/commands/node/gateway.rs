@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use treefold::parts::resolve;
-use treefold::{CallError, Node};
+use treefold::{CallError, Client};
 use treefold_gateway::{Gateway, GatewayOptions, Limits, StartError, TlsFiles};
 
 #[derive(Debug, Args)]
@@ -60,8 +60,13 @@ impl GatewayArgs {
 }
 
 impl GatewayFile {
+    /// A gateway at an address, without further settings.
+    pub(crate) fn at(listen: &str) -> Self {
+        Self { listen: Some(listen.to_owned()), ..Self::default() }
+    }
+
     /// The options, if the node has a gateway. They are checked before the node starts.
-    pub(super) async fn options(self, is_insecure: bool) -> Result<Option<GatewayOptions>, Failure> {
+    pub(crate) async fn options(self, is_insecure: bool) -> Result<Option<GatewayOptions>, Failure> {
         let Some(listen) = self.listen else {
             if self == Self::default() {
                 return Ok(None);
@@ -100,9 +105,9 @@ async fn address(given: &str) -> Result<SocketAddr, Failure> {
     Ok(addrs[0])
 }
 
-/// Starts the gateway of a node.
-pub(super) async fn start(node: &Node, options: GatewayOptions) -> Result<Gateway, Failure> {
-    Gateway::start(node.client(), options).await.map_err(|error| not_started(&error))
+/// Starts the gateway of a node, whose client makes its calls.
+pub(crate) async fn start(client: Client, options: GatewayOptions) -> Result<Gateway, Failure> {
+    Gateway::start(client, options).await.map_err(|error| not_started(&error))
 }
 
 /// The failure for a gateway that has not started: a usage failure if an argument is the reason.

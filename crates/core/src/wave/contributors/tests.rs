@@ -38,7 +38,7 @@ fn a_pair_being_folded_is_not_replaced_by_half_of_it() {
     parts.take_in(part(&[5]));
     let (number, ..) = parts.take_pair().expect("two parts rest");
     assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Overlaps);
-    assert_eq!(parts.forget_folded(number), Some(part(&[1, 5]).contributors));
+    assert_eq!(parts.forget_folded(number, &failed()), Some(part(&[1, 5]).contributors));
     assert!(parts.claimed().is_empty());
     assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Added);
 }
@@ -54,12 +54,16 @@ fn a_pair_being_folded_is_replaced_by_a_superset() {
     assert_eq!(parts.take_in(part(&[0, 1, 2, 5])), Taken::Replaced);
     assert!(parts.is_folded(), "only the new part is left");
     assert!(!parts.is_folding(number) && !parts.put_folded(number, ""));
-    assert_eq!(parts.forget_folded(number), None);
+    assert_eq!(parts.forget_folded(number, &failed()), None);
     assert_eq!(
         (parts.resting().len(), parts.claimed().len()),
         (1, 4),
         "no partition counts twice or is lost"
     );
+}
+
+fn failed() -> JobError {
+    JobError::Failed("overflow".into())
 }
 
 fn heavy(id: u32) -> Part<bytes::Bytes> {
@@ -80,8 +84,13 @@ fn bytes_counts_pairs_until_their_fold_is_done() {
     assert!(parts.put_folded(number, folded));
     assert_eq!(parts.bytes(), 6_300, "31 pairs and the result of one");
     let (number, ..) = pairs.pop().expect("there are 31");
-    assert_eq!(parts.forget_folded(number), Some(PartitionSet::from_range(60..62)));
+    assert_eq!(parts.forget_folded(number, &failed()), Some(PartitionSet::from_range(60..62)));
     assert_eq!(parts.bytes(), 6_100, "a failed fold leaves nothing of its pair");
+    let (number, ..) = pairs.pop().expect("there are 30");
+    let refused = JobError::RefusedB("is not sorted".into());
+    assert_eq!(parts.forget_folded(number, &refused), Some(PartitionSet::from_range(59..60)));
+    assert_eq!(parts.bytes(), 6_000, "the part that is not to blame rests again");
+    assert!(parts.resting().iter().any(|part| part.contributors == PartitionSet::from_range(58..59)));
 }
 
 /// A payload that contains its contributors.
@@ -109,7 +118,12 @@ proptest::proptest! {
                     let (number, a, b) = out.swap_remove(first as usize % out.len());
                     let was_open = parts.is_folding(number);
                     let is_done = if what == 7 {
-                        parts.forget_folded(number).is_some_and(|whose| named(&whose).len() == a.len() + b.len())
+                        let (error, lost) = match first % 3 {
+                            0 => (failed(), a.len() + b.len()),
+                            1 => (JobError::RefusedA("".into()), a.len()),
+                            _ => (JobError::RefusedB("".into()), b.len()),
+                        };
+                        parts.forget_folded(number, &error).is_some_and(|whose| named(&whose).len() == lost)
                     } else {
                         parts.put_folded(number, [a, b].concat().into())
                     };

@@ -91,7 +91,7 @@ every_events = 25
 #[derive(Clone, Debug, Args)]
 pub(super) struct FlightsDemo {
     /// Show a board of flights over three mirrors and an origin that you can kill, instead of searching files
-    #[arg(long, conflicts_with_all = ["path", "query", "data_dir", "limit_files"])]
+    #[arg(long, conflicts_with_all = ["path", "query", "gateway", "data_dir", "limit_files"])]
     flights: bool,
 
     /// With --flights: run a scripted scenario for N seconds instead of the board

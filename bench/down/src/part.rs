@@ -3,7 +3,7 @@
 //! A part is this program in another role. Its first line on standard output says that it is ready; then it answers each line on its
 //! standard input with a line of JSON. It ends when its standard input does, so no part outlives the benchmark.
 
-use crate::Problem;
+use crate::clock::cpu_time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -11,11 +11,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
-use treefold_bench_down::clock::cpu_time;
+
+/// Any error; the benchmark prints it.
+pub type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// A process, as the benchmark sees it. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub struct Part {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -24,7 +26,10 @@ pub(crate) struct Part {
 
 impl Part {
     /// Starts this program in a role, and waits until it is ready. Also returns its first line.
-    pub(crate) fn start(words: &[String]) -> Result<(Self, Value), Problem> {
+    ///
+    /// # Errors
+    /// If the process cannot be started, or ends.
+    pub fn start(words: &[String]) -> Result<(Self, Value), Problem> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(words)
             .stdin(Stdio::piped())
@@ -38,33 +43,51 @@ impl Part {
         Ok((part, ready))
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub(crate) fn cpu_time(&self) -> Result<Duration, Problem> {
+    /// Processor time of the process.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn cpu_time(&self) -> Result<Duration, Problem> {
         Ok(cpu_time(self.id())?)
     }
 
     /// Asks for something, and waits for the answer.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, Problem> {
+    ///
+    /// # Errors
+    /// If the process is gone, or reports a problem.
+    pub fn ask<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, Problem> {
         self.say(line)?;
         Ok(serde_json::from_value(self.answer()?)?)
     }
 
     /// As [`ask`](Self::ask), where the answer only says that it is done.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<(), Problem> {
+    ///
+    /// # Errors
+    /// If the process is gone, or reports a problem.
+    pub fn tell(&mut self, line: &str) -> Result<(), Problem> {
         self.say(line)?;
         self.answer().map(|_| ())
     }
 
     /// Writes a line. The answer must be fetched later.
-    pub(crate) fn say(&mut self, line: &str) -> Result<(), Problem> {
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn say(&mut self, line: &str) -> Result<(), Problem> {
         let input = self.input.as_mut().ok_or("a process without standard input")?;
         Ok(writeln!(input, "{line}")?)
     }
 
-    pub(crate) fn answer(&mut self) -> Result<Value, Problem> {
+    /// Waits for the answer to a line.
+    ///
+    /// # Errors
+    /// If the process is gone, or reports a problem.
+    pub fn answer(&mut self) -> Result<Value, Problem> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
             return Err(format!("the {} has ended", self.role).into());
@@ -89,14 +112,20 @@ impl Drop for Part {
 }
 
 /// Prints an answer.
-pub(crate) fn say(answer: &impl Serialize) -> Result<(), Problem> {
+///
+/// # Errors
+/// If nobody reads it.
+pub fn say(answer: &impl Serialize) -> Result<(), Problem> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(answer)?)?;
     Ok(out.flush()?)
 }
 
 /// Answers each line until the benchmark ends. An error of `answer` is told, and the part goes on.
-pub(crate) fn serve(
+///
+/// # Errors
+/// If the benchmark is gone.
+pub fn serve(
     ready: &impl Serialize,
     mut answer: impl FnMut(&[&str]) -> Result<Value, Problem>,
 ) -> Result<(), Problem> {
@@ -113,12 +142,18 @@ pub(crate) fn serve(
 }
 
 /// The answer to a line that a part does not know.
-pub(crate) fn unknown(words: &[&str]) -> Result<Value, Problem> {
+///
+/// # Errors
+/// Always.
+pub fn unknown(words: &[&str]) -> Result<Value, Problem> {
     Err(format!("unknown line {words:?}").into())
 }
 
 /// Resident memory of a process in bytes.
-pub(crate) fn resident_bytes(process: u32) -> Result<u64, Problem> {
+///
+/// # Errors
+/// If the process is gone.
+pub fn resident_bytes(process: u32) -> Result<u64, Problem> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024)
@@ -126,10 +161,14 @@ pub(crate) fn resident_bytes(process: u32) -> Result<u64, Problem> {
 
 /// A server of another system. It ends when this is dropped, and also when the benchmark is killed.
 #[derive(Debug)]
-pub(crate) struct Server(Child);
+pub struct Server(Child);
 
 impl Server {
-    pub(crate) fn start(command: &mut Command) -> Result<Self, Problem> {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(command: &mut Command) -> Result<Self, Problem> {
         // SAFETY: prctl is safe to call between fork and exec: it changes a setting of the calling process only.
         unsafe {
             command.pre_exec(|| {
@@ -142,11 +181,16 @@ impl Server {
         Ok(Self(child.map_err(|error| format!("can't start {name}: {error}"))?))
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    pub(crate) fn has_ended(&mut self) -> Result<bool, Problem> {
+    /// True once the process has ended.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn has_ended(&mut self) -> Result<bool, Problem> {
         Ok(self.0.try_wait()?.is_some())
     }
 }
