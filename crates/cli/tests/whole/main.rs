@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod blast;
 mod calls;
 mod contradictions;
 mod demo;
