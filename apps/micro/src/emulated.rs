@@ -225,7 +225,7 @@ mod tests {
     fn unreadable_input_is_refused_at_once() {
         let (node, text) = (Emulated::default(), "text".to_string().encode().unwrap());
         let refused = |outcome: Outcome| outcome.now().unwrap().unwrap_err().to_string();
-        assert!(refused(node.local(&partition(1), &text)).starts_with("parameters: can't read"));
+        assert!(refused(node.local(&partition(1), &text)).starts_with("can't read"));
         let reduced = node.reduce(text.clone(), text, &Bytes::new());
         assert!(refused(reduced).starts_with("partial: can't read"));
     }

@@ -283,7 +283,7 @@ mod tests {
         let (operator, params) = (erase(Scaled), 3i64.encode().unwrap());
         let text = "text".to_string().encode().unwrap();
         let refused = |outcome: Outcome| outcome.now().unwrap().unwrap_err().to_string();
-        assert!(refused(operator.local(&partition(1), &text)).starts_with("parameters: can't read i64"));
+        assert!(refused(operator.local(&partition(1), &text)).starts_with("can't read i64"));
         assert!(
             refused(operator.reduce(text, params.clone(), &params)).starts_with("partial: can't read i64")
         );

@@ -58,7 +58,7 @@ impl OperatorError {
     /// The error of an operator that does not accept the parameters of a call. The caller gets an error, and no reply
     /// that lacks every partition.
     pub fn invalid_params(cause: impl Into<Cause>) -> Self {
-        let mut error = Self::caused_by("parameters", cause);
+        let mut error = Self::caused_by("", cause);
         error.0.is_of_params = true;
         error
     }

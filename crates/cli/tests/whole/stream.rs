@@ -220,7 +220,7 @@ fn invalid_arguments_are_refused_by_name_and_limit() {
         (&["--filter", "top-k", "--filter-params", r#"{"n":1}"#], "top-k: parameter"),
         (&["--filter-params", "{k:1}"], "--filter-params {k:1}: key must be a string"),
         (&["--params", r#"{"interval_ms":5}"#], "--params: interval_ms is 5; allowed: 200 to 60000"),
-        (&["--params", r#"{"pace":5}"#], "--params: parameters: "),
+        (&["--params", r#"{"pace":5}"#], "--params: can't read"),
         (&["--sync", "time-out:0"], "sync is time-out:0; allowed: wait-for-all, time-out:MS"),
         (&["--sync", "never"], "sync is never; allowed: "),
         (&["--endpoints", "0-x"], "endpoints is 0-x; allowed: ids and ranges"),
