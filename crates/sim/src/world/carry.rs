@@ -364,8 +364,9 @@ impl World {
                 let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
                 let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
                 let failing = &self.places[at].failing;
-                let fails = failing.one_reduce_in > 0 && mixed(purpose).is_multiple_of(failing.one_reduce_in);
-                let error = fails.then(|| failing.error());
+                let (drawn, one_in) = (mixed(purpose), failing.one_reduce_in);
+                let fails = one_in > 0 && drawn.is_multiple_of(one_in);
+                let error = fails.then(|| failing.fold_error(drawn / one_in));
                 let folded = self.sabotaged_fold(folded, b);
                 (params.call, true, ms, error.map_or(Ok(folded), Err))
             }

@@ -195,9 +195,18 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// Returns the error of a failing fold or filter.
+    /// Returns the error of a failing filter.
     pub(super) fn error(&self) -> JobError {
         broken(self.panics)
+    }
+
+    /// Returns the error of a failing fold: a panic, or an error that blames both partials or one of them, as drawn.
+    pub(super) fn fold_error(&self, drawn: u64) -> JobError {
+        match drawn % 3 {
+            1 if !self.panics => JobError::RefusedA("broken".into()),
+            2 if !self.panics => JobError::RefusedB("broken".into()),
+            _ => broken(self.panics),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ impl Stage<'_> {
         let mut furthest = 0;
         while self.must_recover() {
             self.run_until(self.world.now() + LOOK_EVERY)?;
+            self.rejoin_lonely_observers();
             let living = self.living_endpoints();
             let Some(feed) = self.world.mirrored() else { break };
             let says = mirror_current::all_current(&self.world, feed, &living);

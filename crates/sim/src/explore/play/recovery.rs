@@ -114,7 +114,8 @@ impl Stage<'_> {
     }
 
     /// Lets observers that know no member any more join again. A client contacts its seeds for as long as it knows none
-    /// (`driver/joining.rs` in `crates/treefold`), so it finds the members again when its links are mended.
+    /// (`driver/joining.rs` in `crates/treefold`), so it finds the members again when its links are mended. Its tries to
+    /// connect over the cut links may end only then, so this is repeated.
     pub(super) fn rejoin_lonely_observers(&mut self) {
         for at in self.running(true) {
             if self.world.place(at).node().view().alive().all(treefold_core::id::NodeId::is_client) {

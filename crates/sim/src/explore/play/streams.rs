@@ -156,6 +156,7 @@ impl Stage<'_> {
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
         loop {
             self.run_speaking(LOOK_EVERY)?;
+            self.rejoin_lonely_observers();
             let late = (0..self.scenario.streams.len()).find_map(|number| {
                 let heard = self.heard(number)?;
                 let front = self.opened[&number].front;
