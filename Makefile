@@ -17,7 +17,7 @@ TOOLS := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/tools
 # set to 1 on machines that may be unable to build cargo-deny: `make deny` then prints a note and passes
 DENY_OPTIONAL ?= 0
 
-# the shortest build that the demos need: no WebAssembly, no Arrow, no NATS, no simulator
+# the shortest build that the demos need: no WebAssembly, Arrow, NATS, gRPC or simulator
 DEMO := --profile demo --locked --no-default-features -p treefold-cli
 
 help: ## list these commands

@@ -68,27 +68,27 @@ pub struct Coverage {
 /// One missing partition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lost {
-    partition: u32,
+    pub partition: u32,
     /// The node that was asked for it; null if no node had it.
-    node: Option<String>,
-    reason: &'static str,
+    pub node: Option<String>,
+    pub reason: &'static str,
     /// Message of the operator or of the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
+    pub detail: Option<String>,
 }
 
 /// One node of the tree, with its times and its children.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeNode {
-    node: String,
-    rack: String,
-    partitions: Vec<u32>,
-    queue_us: u64,
-    local_us: u64,
-    reduce_us: u64,
-    wait_us: u64,
-    total_us: u64,
-    children: Vec<Self>,
+    pub node: String,
+    pub rack: String,
+    pub partitions: Vec<u32>,
+    pub queue_us: u64,
+    pub local_us: u64,
+    pub reduce_us: u64,
+    pub wait_us: u64,
+    pub total_us: u64,
+    pub children: Vec<Self>,
 }
 
 impl Answer<Value> {
@@ -169,44 +169,44 @@ impl TreeNode {
 /// A node's view of itself and the cluster.
 #[derive(Serialize)]
 pub struct StatusView {
-    node: Member,
-    members: Vec<Member>,
+    pub node: Member,
+    pub members: Vec<Member>,
     /// Number of partitions of each service.
-    totals: BTreeMap<String, Total>,
-    counters: BTreeMap<&'static str, u64>,
-    open: treefold_core::status::OpenWork,
+    pub totals: BTreeMap<String, Total>,
+    pub counters: BTreeMap<&'static str, u64>,
+    pub open: treefold_core::status::OpenWork,
     /// True if no member reaches the node by UDP, so that membership uses TCP.
-    unreached_by_udp: bool,
+    pub unreached_by_udp: bool,
 }
 
 /// The services that the members provide, as in a node's view.
 #[derive(Serialize)]
 pub struct ServicesView {
-    services: BTreeMap<String, Total>,
+    pub services: BTreeMap<String, Total>,
 }
 
 /// The members, as in a node's view. The first one is the node itself.
 #[derive(Serialize)]
 pub struct NodesView {
-    nodes: Vec<Member>,
+    pub nodes: Vec<Member>,
 }
 
 /// Number of partitions of a service, as agreed by the members.
 #[derive(Serialize)]
-struct Total {
-    total: u32,
+pub struct Total {
+    pub total: u32,
     /// False if it is a guess: the highest partition ever seen, plus one.
-    declared: bool,
+    pub declared: bool,
     /// Members whose partitions of the service are not used, because their total differs.
-    refused: Vec<Refused>,
+    pub refused: Vec<Refused>,
 }
 
 /// A member whose total of a service differs from the agreed one.
 #[derive(Serialize)]
-struct Refused {
-    node: String,
-    total: u32,
-    declared: bool,
+pub struct Refused {
+    pub node: String,
+    pub total: u32,
+    pub declared: bool,
 }
 
 impl Total {
@@ -226,30 +226,30 @@ impl Total {
 
 /// One member of the cluster.
 #[derive(Serialize)]
-struct Member {
-    addr: String,
-    rack: String,
-    zone: String,
-    roles: Vec<&'static str>,
-    processors: u32,
+pub struct Member {
+    pub addr: String,
+    pub rack: String,
+    pub zone: String,
+    pub roles: Vec<&'static str>,
+    pub processors: u32,
     /// Predicted milliseconds of queued work, per processor.
     #[serde(serialize_with = "crate::rounded")]
-    load_ms: f64,
-    in_flight: u32,
+    pub load_ms: f64,
+    pub in_flight: u32,
     /// Recent latency of requests that found the member equally busy; null if there were none.
-    latency_us: Option<u64>,
+    pub latency_us: Option<u64>,
     /// Age of the load figures; null if none was ever received, 0 for the node itself.
-    load_age_ms: Option<u64>,
-    services: BTreeMap<String, Hosted>,
+    pub load_age_ms: Option<u64>,
+    pub services: BTreeMap<String, Hosted>,
 }
 
 /// A member's partitions of a service.
 #[derive(Serialize)]
-struct Hosted {
-    partitions: Vec<u32>,
-    total: u32,
+pub struct Hosted {
+    pub partitions: Vec<u32>,
+    pub total: u32,
     /// True if the member declares the total, false if it guesses it.
-    declared: bool,
+    pub declared: bool,
 }
 
 impl ServicesView {

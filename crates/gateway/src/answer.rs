@@ -1,7 +1,8 @@
 //! The answers of calls and of questions about the node, in the form that the request accepts.
 
-use crate::body::{Form, MEDIA_TYPES};
+use crate::body::{Form, MEDIA_TYPES, is_arrow_stream};
 use crate::problem::{Kind, Problem};
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -54,18 +55,26 @@ fn quality_of(range: &str) -> f32 {
 }
 
 /// The answer of a call that has a value.
-pub(crate) fn of(reply: &Reply<Raw>, form: Form) -> Response {
+pub(crate) fn of(reply: &Reply<Raw>, form: Form) -> Result<Response, Problem> {
+    let value = || reply.value.as_ref().map_or_else(Bytes::new, |raw| raw.0.clone());
     let body = match form {
-        Form::Json => json_of(&Answer::of_raw(reply)),
+        Form::Json => Body::from(json_of(&Answer::of_raw(reply))),
         Form::MessagePack => rmp_serde::to_vec_named(&Answer::of_raw_exactly(reply))
-            .expect("invariant: answers can be written to a vector"),
-        Form::Bytes => reply.value.as_ref().map_or_else(Vec::new, |raw| raw.0.to_vec()),
+            .expect("invariant: answers can be written to a vector")
+            .into(),
+        Form::Bytes => value().into(),
+        Form::Arrow if is_arrow_stream(&value()) => value().into(),
+        Form::Arrow => {
+            let detail =
+                "the value of this aggregation is no stream of Arrow record batches; accept another form";
+            return Err(Problem::new(Kind::NotAcceptable, detail).about("accept").given(form.media_type()));
+        }
     };
     let mut response = (StatusCode::OK, body).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
     headers.extend(headers_of(reply));
-    response
+    Ok(response)
 }
 
 /// The accounts of a call, as headers.
@@ -125,6 +134,7 @@ mod tests {
         assert_eq!(accepted(&["text/html, application/msgpack"]), Some(Form::MessagePack));
         assert_eq!(accepted(&["application/json;q=0.5", "application/octet-stream"]), Some(Form::Bytes));
         assert_eq!(accepted(&["application/msgpack; q=0, */*; q=0.1"]), Some(Form::Json));
+        assert_eq!(accepted(&["application/vnd.apache.arrow.stream"]), Some(Form::Arrow));
         assert_eq!(accepted(&["text/html"]), None);
         assert_eq!(accepted(&["application/json;q=0"]), None);
     }

@@ -1,4 +1,4 @@
-//! The parameters of a call: its body, read within its limits, in one of three forms.
+//! The parameters of a call: its body, read within its limits, in one of four forms.
 
 use crate::problem::{Kind, Problem};
 use crate::site::{BODY_PERMIT_BYTES, Site};
@@ -21,6 +21,8 @@ pub(crate) enum Form {
     MessagePack,
     /// Bytes, for aggregations of bytes.
     Bytes,
+    /// A stream of Arrow record batches (Arrow IPC), which travels as it is.
+    Arrow,
 }
 
 impl Form {
@@ -34,6 +36,8 @@ impl Form {
             Some(Self::MessagePack)
         } else if is(&["application/octet-stream"]) {
             Some(Self::Bytes)
+        } else if is(&["application/vnd.apache.arrow.stream"]) {
+            Some(Self::Arrow)
         } else {
             None
         }
@@ -44,12 +48,24 @@ impl Form {
             Self::Json => "application/json",
             Self::MessagePack => "application/msgpack",
             Self::Bytes => "application/octet-stream",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
         }
     }
 }
 
 /// The media types that [`Form::of_media_type`] knows, in messages.
-pub(crate) const MEDIA_TYPES: &str = "application/json, application/msgpack, application/octet-stream";
+pub(crate) const MEDIA_TYPES: &str =
+    "application/json, application/msgpack, application/octet-stream, application/vnd.apache.arrow.stream";
+
+/// True for the beginning of a stream of Arrow record batches: four bytes of 255, the length of the schema's message in
+/// eights of bytes, and that message. The rest is for the operators, which decode it.
+pub(crate) fn is_arrow_stream(bytes: &[u8]) -> bool {
+    let Some((&[255, 255, 255, 255, length @ ..], rest)) = bytes.split_first_chunk::<8>() else {
+        return false;
+    };
+    let length = u32::from_le_bytes(length) as usize;
+    length > 0 && length % 8 == 0 && length <= rest.len()
+}
 
 /// Parameters, and the permits for their bytes, which last as long as the call.
 pub(crate) struct Parameters {
@@ -96,7 +112,11 @@ async fn read_whole(
 }
 
 /// Reserves room for `bytes` of one body among those of all.
-fn reserve(site: &Site, permits: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Problem> {
+pub(crate) fn reserve(
+    site: &Site,
+    permits: &mut Option<OwnedSemaphorePermit>,
+    bytes: usize,
+) -> Result<(), Problem> {
     let held = permits.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
     let more = u32::try_from(bytes.div_ceil(BODY_PERMIT_BYTES).saturating_sub(held)).unwrap_or(u32::MAX);
     if more == 0 {
@@ -137,7 +157,10 @@ fn encoded(form: Form, bytes: Bytes) -> Result<Bytes, Problem> {
             to_message_pack(&value).map_err(|error| refuse(error.to_string()))
         }
         Form::MessagePack if !is_value(&bytes) => Err(refuse("expected exactly one value".to_owned())),
-        Form::MessagePack | Form::Bytes => Ok(bytes),
+        Form::Arrow if !is_arrow_stream(&bytes) => {
+            Err(refuse("expected a stream of record batches (Arrow IPC), not a file".to_owned()))
+        }
+        Form::MessagePack | Form::Bytes | Form::Arrow => Ok(bytes),
     }
 }
 
@@ -150,9 +173,19 @@ mod tests {
         assert_eq!(Form::of_media_type("Application/JSON; charset=utf-8"), Some(Form::Json));
         assert_eq!(Form::of_media_type("application/x-msgpack"), Some(Form::MessagePack));
         assert_eq!(Form::of_media_type("text/plain"), None);
-        for form in [Form::Json, Form::MessagePack, Form::Bytes] {
+        for form in [Form::Json, Form::MessagePack, Form::Bytes, Form::Arrow] {
             assert_eq!(Form::of_media_type(form.media_type()), Some(form));
             assert!(MEDIA_TYPES.contains(form.media_type()));
+        }
+    }
+
+    #[test]
+    fn arrow_streams_are_known_by_their_beginning() {
+        let stream = [&[255; 4][..], &8_u32.to_le_bytes(), &[0; 8]].concat();
+        assert!(is_arrow_stream(&stream));
+        let nothing_follows = [&[255; 4][..], &[0; 4]].concat();
+        for other in [&stream[..15], &stream[..7], &nothing_follows, b"ARROW1\0\0 a file", &[]] {
+            assert!(!is_arrow_stream(other), "{other:?}");
         }
     }
 
@@ -162,9 +195,12 @@ mod tests {
         assert_eq!(encode(Form::Json, b"[7, true]").unwrap(), &[0x92, 7, 0xc3][..]);
         assert_eq!(encode(Form::MessagePack, &[0x92, 7, 0xc3]).unwrap(), &[0x92, 7, 0xc3][..]);
         assert_eq!(encode(Form::Bytes, &[0xc1]).unwrap(), &[0xc1][..]);
-        for (form, unsound) in
-            [(Form::Json, &b"[7"[..]), (Form::MessagePack, &[7, 8]), (Form::MessagePack, &[0xc1])]
-        {
+        for (form, unsound) in [
+            (Form::Json, &b"[7"[..]),
+            (Form::MessagePack, &[7, 8]),
+            (Form::MessagePack, &[0xc1]),
+            (Form::Arrow, &[7]),
+        ] {
             let problem = encoded(form, Bytes::from_static(unsound)).unwrap_err();
             assert_eq!(problem.name(), "bad_body", "{unsound:?}");
         }

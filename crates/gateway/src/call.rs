@@ -11,9 +11,10 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
-use treefold::Status;
+use treefold::{Raw, Reply, Status};
 
 type Named = Result<Path<(String, String)>, PathRejection>;
 type Queried = Result<Query<Vec<(String, String)>>, QueryRejection>;
@@ -29,11 +30,7 @@ pub(crate) async fn call(
 ) -> Result<Response, Problem> {
     let bad_path = |error: PathRejection| Problem::new(Kind::BadField, error.body_text()).about("path");
     let Path((service, aggregation)) = named.map_err(bad_path)?;
-    if service.contains('/') {
-        // Nodes would split the name elsewhere than the path does, and so call another service than was allowed.
-        let detail = format!("no node in sight provides the service {service:?}");
-        return Err(Problem::new(Kind::UnknownService, detail).about("service").given(service));
-    }
+    check_service(&service)?;
     tenant.may_call(&service)?;
     let bad_query = |error: QueryRejection| Problem::new(Kind::BadField, error.body_text()).about("query");
     let Query(query) = query.map_err(bad_query)?;
@@ -41,14 +38,34 @@ pub(crate) async fn call(
     let form = answer::form_of(&headers)?;
     let _open = tenant.open_call()?;
     let parameters = body::read(&site, &headers, body).await?;
-    let call = site.client.call_raw(&format!("{service}/{aggregation}"), parameters.bytes.clone());
-    let call = wishes.apply(call, &site.limits)?;
+    let name = format!("{service}/{aggregation}");
+    let reply = make(&site, &name, parameters.bytes.clone(), &wishes).await?;
+    answer::of(&reply, form)
+}
+
+/// Makes a call with parameters that were read, and returns an answer with at least the minimum coverage.
+pub(crate) async fn make(
+    site: &Site,
+    name: &str,
+    params: Bytes,
+    wishes: &Wishes,
+) -> Result<Reply<Raw>, Problem> {
+    let call = wishes.apply(site.client.call_raw(name, params), &site.limits)?;
     let _counted = site.metrics.call_opened();
     let started = Instant::now();
     let reply = call.await?;
     site.metrics.count_call(started.elapsed());
     match reply.status {
-        Status::Full | Status::Partial => Ok(answer::of(&reply, form)),
+        Status::Full | Status::Partial => Ok(reply),
         _ => Err(Problem::coverage(&reply, headers_of(&reply))),
     }
+}
+
+/// Refuses names that nodes would split elsewhere than a request does, and so take for another service than was allowed.
+pub(crate) fn check_service(service: &str) -> Result<(), Problem> {
+    if service.contains('/') {
+        let detail = format!("no node in sight provides the service {service:?}");
+        return Err(Problem::new(Kind::UnknownService, detail).about("service").given(service));
+    }
+    Ok(())
 }

@@ -9,6 +9,9 @@ use axum::http::request::Parts;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// How a page says its token in the header `Sec-WebSocket-Protocol`, since a browser's WebSocket has no other header.
+const TOKEN_PROTOCOL: &str = "bearer.";
+
 /// The tenant that makes a request. A handler that takes it is reached only with a valid token, and within the tenant's
 /// rate.
 pub(crate) struct Caller(pub(crate) Arc<Tenant>);
@@ -31,8 +34,20 @@ impl FromRequestParts<Arc<Site>> for Caller {
     }
 }
 
-/// The token in the header `Authorization`.
+/// Refuses to go on for a tenant whose token was taken back, or no longer names the service.
+pub(crate) fn check_again(site: &Site, tenant: &Tenant, service: &str) -> Result<(), Problem> {
+    let Some(tokens) = &site.tokens else { return Ok(()) };
+    match tokens.content().present(tenant) {
+        Some(present) => present.may_call(service),
+        None => Err(Problem::new(Kind::NoToken, "the token was taken back").about("authorization")),
+    }
+}
+
+/// The token in the header `Authorization`, or among the protocols of a WebSocket.
 fn bearer(parts: &Parts) -> Result<&str, Problem> {
+    if let Some(token) = token_among_protocols(parts) {
+        return Ok(token);
+    }
     let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = given
         .and_then(|value| value.split_once(' '))
@@ -42,4 +57,12 @@ fn bearer(parts: &Parts) -> Result<&str, Problem> {
             "expected the header Authorization: Bearer TOKEN, with a token from `treefold gateway token`";
         Problem::new(Kind::NoToken, detail).about("authorization")
     })
+}
+
+fn token_among_protocols(parts: &Parts) -> Option<&str> {
+    if parts.headers.contains_key(header::AUTHORIZATION) {
+        return None;
+    }
+    let protocols = parts.headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    protocols.split(',').find_map(|protocol| protocol.trim().strip_prefix(TOKEN_PROTOCOL))
 }

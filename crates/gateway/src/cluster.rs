@@ -2,14 +2,13 @@
 
 use crate::answer::json;
 use crate::caller::Caller;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::site::Site;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Duration;
 use treefold_forms::json::{NodesView, ServicesView, StatusView};
 
 /// The node's view, as `treefold status -o json` prints it.
@@ -50,9 +49,7 @@ pub(crate) async fn health() -> Response {
 /// Answers 200 while the node takes calls.
 pub(crate) async fn readiness(State(site): State<Arc<Site>>) -> Result<Response, Problem> {
     if !site.is_ready() {
-        let problem =
-            Problem::new(Kind::Ending, "the gateway is told to end, and takes no new connections soon");
-        return Err(problem.again_after(Duration::from_secs(1)));
+        return Err(Problem::ending());
     }
     site.client.status().await?;
     Ok(json(StatusCode::OK, &Health { status: "ready" }))

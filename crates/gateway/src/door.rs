@@ -5,9 +5,11 @@
 //! may send neither, but its name is in the header `Host`.
 
 use crate::problem::{Kind, Problem};
+use crate::routes::refusal;
 use crate::site::Site;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
@@ -30,9 +32,9 @@ const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 
 /// Lets a request pass or refuses it.
 pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
-    let page = page_of(&site, request.headers());
+    let page = page_of(&site, &request);
     let mut response = match &page {
-        Err(problem) => problem().into_response(),
+        Err(problem) => refusal(&request, problem()),
         Ok(Some(_)) if is_preflight(&request) => allow_later_requests(),
         Ok(_) => next.run(request).await,
     };
@@ -49,14 +51,23 @@ pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: 
 }
 
 /// The named origin of a page that makes the request; `None` if no page makes it.
-fn page_of(site: &Site, headers: &HeaderMap) -> Result<Option<HeaderValue>, fn() -> Problem> {
-    if site.is_for_this_machine && !headers.get(header::HOST).is_none_or(names_this_machine) {
+fn page_of(site: &Site, request: &Request) -> Result<Option<HeaderValue>, fn() -> Problem> {
+    if site.is_for_this_machine && !host_of(request).is_none_or(names_this_machine) {
         return Err(foreign_name);
     }
+    let headers = request.headers();
     match headers.get(header::ORIGIN) {
         Some(origin) if site.cors.contains(origin) => Ok(Some(origin.clone())),
         None if headers.get(FETCH_SITE).is_none_or(|site| site == "none") => Ok(None),
         _ => Err(unnamed_page),
+    }
+}
+
+/// The name by which the gateway is asked: the header `Host`, or its place in HTTP/2.
+fn host_of(request: &Request) -> Option<&str> {
+    match request.headers().get(header::HOST) {
+        Some(host) => Some(host.to_str().unwrap_or("not a text")),
+        None => request.uri().authority().map(Authority::as_str),
     }
 }
 
@@ -73,8 +84,7 @@ fn foreign_name() -> Problem {
 }
 
 /// True for an address, or for `localhost`, with or without a port.
-fn names_this_machine(host: &HeaderValue) -> bool {
-    let Ok(host) = host.to_str() else { return false };
+fn names_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -115,7 +125,7 @@ mod tests {
             ("127.0.0.1.evil.example", false),
             ("", false),
         ] {
-            assert_eq!(names_this_machine(&HeaderValue::from_static(host)), is_named, "{host}");
+            assert_eq!(names_this_machine(host), is_named, "{host}");
         }
     }
 

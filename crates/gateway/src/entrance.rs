@@ -51,6 +51,8 @@ impl Limits {
             headers_max: self.headers_max,
             head_within: self.head_within,
             stalled_max: self.stalled_max,
+            requests_open_max: self.requests_open_max,
+            idle_max: self.idle_max,
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The front door for HTTP: any program makes calls and reads a node's state with a POST or a GET.
+//! The front door for HTTP and gRPC: any program makes calls, opens streams, and reads a node's state.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `POST /v1/call/SERVICE/AGGREGATION` | the answer of a call, as `treefold call -o json` prints it |
+//! | `GET /v1/streams/SERVICE` | a stream's waves as server-sent events, as lines of JSON, or over a WebSocket |
 //! | `GET /v1/status`, `/v1/services`, `/v1/nodes` | the node's view of itself and of the cluster |
 //! | `GET /v1/openapi.json` | this interface as an OpenAPI document |
 //! | `GET /healthz`, `/readyz` | 200 while the process lives; 200 while it takes calls |
@@ -20,6 +21,9 @@
 //! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
 //! - `call` makes a call from a `body` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
 //!   node's state.
+//! - `streams` opens a stream for one reader, with a bounded queue in front of it.
+//! - `grpc` serves the same calls and streams to clients of gRPC, on the same address. It leaves out what HTTP has alone:
+//!   forms, headers, pages. It is a cargo feature.
 //! - Every refusal is a `problem` with a stable type.
 //!
 //! **Every resource has a limit** ([`Limits`]), and a client that goes away takes its call with it: the future of a call is
@@ -33,6 +37,8 @@ mod cluster;
 mod door;
 mod entrance;
 mod gateway;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod limits;
 mod metrics;
 pub mod openapi;
@@ -40,6 +46,7 @@ mod options;
 mod problem;
 mod routes;
 mod site;
+mod streams;
 mod tenants;
 mod tls;
 pub mod tokens;

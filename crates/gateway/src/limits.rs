@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The limits of a gateway. Every refusal names the limit that it is about.
 ///
-/// Thirteen fields, because it lists every limit once.
+/// Nineteen fields, because it lists every limit once.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -18,6 +18,11 @@ pub struct Limits {
     /// Time for a TLS handshake, and for a request's line and headers, also between two requests.
     #[serde(deserialize_with = "duration")]
     pub head_within: Duration,
+    /// Most open requests of a connection over HTTP/2.
+    pub requests_open_max: u32,
+    /// Time without an open request after which a connection over HTTP/2 is closed.
+    #[serde(deserialize_with = "duration")]
+    pub idle_max: Duration,
     /// Most bytes of a request's body.
     pub body_bytes_max: usize,
     /// Most bytes of all bodies that are being read or whose calls are open.
@@ -32,6 +37,15 @@ pub struct Limits {
     pub requests_per_s: u32,
     /// Open calls of one tenant, unless its token says otherwise.
     pub calls_open_max: usize,
+    /// Open streams of one tenant, unless its token says otherwise.
+    pub streams_open_max: usize,
+    /// Most bytes of a stream's waves that wait for its reader.
+    pub stream_queue_bytes_max: usize,
+    /// Most bytes of a message that a reader sends over a WebSocket.
+    pub message_bytes_max: usize,
+    /// Time without news after which a reader of a stream gets a sign of life.
+    #[serde(deserialize_with = "duration")]
+    pub heartbeat: Duration,
     /// Time after which a client that takes nothing of its answer is cut off.
     #[serde(deserialize_with = "duration")]
     pub stalled_max: Duration,
@@ -49,12 +63,18 @@ impl Default for Limits {
             head_bytes_max: 16 << 10,
             headers_max: 64,
             head_within: Duration::from_secs(10),
+            requests_open_max: 128,
+            idle_max: Duration::from_secs(300),
             body_bytes_max: 8 << 20,
             bodies_bytes_max: 256 << 20,
             body_within: Duration::from_secs(10),
             deadline_max: Duration::from_secs(60),
             requests_per_s: 10_000,
             calls_open_max: 1_024,
+            streams_open_max: 64,
+            stream_queue_bytes_max: 256 << 10,
+            message_bytes_max: 256 << 10,
+            heartbeat: Duration::from_secs(10),
             stalled_max: Duration::from_secs(60),
             drain_notice: Duration::from_secs(1),
             tokens_max: 1_000,

@@ -27,6 +27,11 @@ pub(crate) struct Metrics {
     connections: AtomicUsize,
     connections_refused: AtomicU64,
     calls: AtomicUsize,
+    streams: AtomicUsize,
+    waves_dropped: AtomicU64,
+    /// RPCs by the number of their status. There are seventeen.
+    #[cfg(feature = "grpc")]
+    rpcs: Mutex<BTreeMap<i32, u64>>,
     durations: Durations,
 }
 
@@ -54,7 +59,33 @@ impl Drop for Opened<'_> {
     }
 }
 
+/// An open stream, counted until this is dropped.
+pub(crate) struct OpenedStream(Arc<Site>);
+
+impl OpenedStream {
+    pub(crate) fn count(site: &Arc<Site>) -> Self {
+        site.metrics.streams.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(site))
+    }
+}
+
+impl Drop for OpenedStream {
+    fn drop(&mut self) {
+        self.0.metrics.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Metrics {
+    pub(crate) fn count_dropped_waves(&self, waves: u64) {
+        self.waves_dropped.fetch_add(waves, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "grpc")]
+    pub(crate) fn count_rpc(&self, code: tonic::Code) {
+        let mut rpcs = self.rpcs.lock().unwrap_or_else(PoisonError::into_inner);
+        *rpcs.entry(code as i32).or_default() += 1;
+    }
+
     pub(crate) fn count_answer(&self, status: StatusCode) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         *answers.entry(status.as_u16()).or_default() += 1;
@@ -174,6 +205,13 @@ fn gateway(page: &mut Page, metrics: &Metrics) {
     page.single("treefold_gateway_connections_refused_total", "counter", help, refused);
     let calls = metrics.calls.load(Ordering::Relaxed);
     page.single("treefold_gateway_calls", "gauge", "Open calls.", calls);
+    let streams = metrics.streams.load(Ordering::Relaxed);
+    page.single("treefold_gateway_streams", "gauge", "Open streams of readers.", streams);
+    let dropped = metrics.waves_dropped.load(Ordering::Relaxed);
+    let help = "Waves dropped because their reader is slow.";
+    page.single("treefold_gateway_waves_dropped_total", "counter", help, dropped);
+    #[cfg(feature = "grpc")]
+    rpcs(page, metrics);
     let name = "treefold_gateway_call_seconds";
     page.family(name, "histogram", "Durations of calls that the node has answered.");
     let mut sum = 0;
@@ -184,4 +222,13 @@ fn gateway(page: &mut Page, metrics: &Metrics) {
     }
     page.line(format_args!("{name}_sum {}", metrics.durations.sum_us.load(Ordering::Relaxed) as f64 / 1e6));
     page.line(format_args!("{name}_count {sum}"));
+}
+
+#[cfg(feature = "grpc")]
+fn rpcs(page: &mut Page, metrics: &Metrics) {
+    let name = "treefold_gateway_rpcs_total";
+    page.family(name, "counter", "Answers over gRPC, by the number of their status.");
+    for (code, count) in metrics.rpcs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        page.line(format_args!("{name}{{code=\"{code}\"}} {count}"));
+    }
 }

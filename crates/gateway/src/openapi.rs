@@ -10,6 +10,7 @@ mod tests {
     use crate::body::Form;
     use crate::problem::{Kind, TYPE_PREFIX};
     use crate::routes::Route;
+    use crate::streams;
     use crate::wishes::{OPTIONS, header_of};
     use serde_json::Value;
     use std::collections::BTreeSet;
@@ -49,7 +50,8 @@ mod tests {
         };
         assert_eq!(named("query"), OPTIONS.map(str::to_owned).into());
         assert_eq!(named("header"), OPTIONS.map(header_of).into());
-        let forms: BTreeSet<&str> = [Form::Json, Form::MessagePack, Form::Bytes].map(Form::media_type).into();
+        let forms: BTreeSet<&str> =
+            [Form::Json, Form::MessagePack, Form::Bytes, Form::Arrow].map(Form::media_type).into();
         let keys =
             |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
         assert_eq!(
@@ -60,6 +62,10 @@ mod tests {
             keys(&call["responses"]["200"]["content"]),
             forms.iter().map(|&form| form.to_owned()).collect()
         );
+        let of_streams = document["paths"][Route::Stream.path()]["get"]["parameters"].as_array().unwrap();
+        let settings = of_streams.iter().filter(|parameter| parameter["in"] == "query");
+        let settings: Vec<&str> = settings.map(|parameter| parameter["name"].as_str().unwrap()).collect();
+        assert_eq!(settings, streams::OPTIONS);
         let problem = &document["components"]["schemas"]["Problem"]["properties"];
         let types: BTreeSet<&str> = texts(&problem["type"]["enum"]).into_iter().collect();
         let kinds: BTreeSet<String> =

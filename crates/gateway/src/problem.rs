@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::time::Duration;
 use treefold::{CallError, Error, Raw, Reply};
+use treefold_core::stream::StreamError;
 use treefold_forms::json::Account;
 
 /// The content type of a problem.
@@ -15,7 +16,7 @@ pub(crate) const TYPE_PREFIX: &str = "urn:treefold:problem:";
 
 /// The kinds of problems: their name, status and title. They are part of the interface.
 macro_rules! kinds {
-    ($($kind:ident = $name:literal, $status:ident, $title:literal;)*) => {
+    ($($kind:ident = $name:literal, $status:ident, $code:ident, $title:literal;)*) => {
         /// A kind of problem.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Kind { $($kind),* }
@@ -32,6 +33,12 @@ macro_rules! kinds {
                 match self { $(Self::$kind => StatusCode::$status),* }
             }
 
+            /// The status over gRPC.
+            #[cfg(feature = "grpc")]
+            pub(crate) fn code(self) -> tonic::Code {
+                match self { $(Self::$kind => tonic::Code::$code),* }
+            }
+
             pub(crate) fn title(self) -> &'static str {
                 match self { $(Self::$kind => $title),* }
             }
@@ -40,29 +47,32 @@ macro_rules! kinds {
 }
 
 kinds! {
-    BadField = "bad_field", BAD_REQUEST, "A field is outside its limits";
-    UnknownField = "unknown_field", BAD_REQUEST, "The request has a field that does not exist";
-    BadParams = "bad_params", BAD_REQUEST, "The aggregation does not accept the parameters";
-    BadBody = "bad_body", BAD_REQUEST, "The body is not in the form that its content type names";
-    NoToken = "no_token", UNAUTHORIZED, "The request has no valid token";
-    Denied = "denied", FORBIDDEN, "The token does not give this right";
-    Browser = "browser", FORBIDDEN, "A page in a browser makes the request";
-    UnknownPath = "unknown_path", NOT_FOUND, "There is no such path";
-    UnknownService = "unknown_service", NOT_FOUND, "No node in sight provides the service";
-    UnknownAggregation = "unknown_aggregation", NOT_FOUND, "The service has no such aggregation";
-    Method = "method", METHOD_NOT_ALLOWED, "The path has another method";
-    NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No form of the answer is acceptable";
-    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
-    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
-    ContentType = "content_type", UNSUPPORTED_MEDIA_TYPE, "The body has an unknown content type";
-    Rate = "rate", TOO_MANY_REQUESTS, "Too many requests in a second";
-    OpenCalls = "open_calls", TOO_MANY_REQUESTS, "Too many open calls";
-    Internal = "internal", INTERNAL_SERVER_ERROR, "The node gave no usable answer";
-    Coverage = "coverage", SERVICE_UNAVAILABLE, "Less than the minimum coverage: no answer";
-    Busy = "busy", SERVICE_UNAVAILABLE, "A table of the node or of the gateway is full";
-    Connections = "connections", SERVICE_UNAVAILABLE, "Too many connections";
-    Ending = "ending", SERVICE_UNAVAILABLE, "The node ends or has ended";
-    Silent = "silent", GATEWAY_TIMEOUT, "The node gave no answer in time";
+    BadField = "bad_field", BAD_REQUEST, InvalidArgument, "A field is outside its limits";
+    UnknownField = "unknown_field", BAD_REQUEST, InvalidArgument, "The request has a field that does not exist";
+    BadParams = "bad_params", BAD_REQUEST, InvalidArgument, "The aggregation does not accept the parameters";
+    BadBody = "bad_body", BAD_REQUEST, InvalidArgument, "The body is not in the form that its content type names";
+    Filter = "filter", BAD_REQUEST, InvalidArgument, "A filter does not exist, or does not accept its parameters";
+    NoToken = "no_token", UNAUTHORIZED, Unauthenticated, "The request has no valid token";
+    Denied = "denied", FORBIDDEN, PermissionDenied, "The token does not give this right";
+    Browser = "browser", FORBIDDEN, PermissionDenied, "A page in a browser makes the request";
+    UnknownPath = "unknown_path", NOT_FOUND, Unimplemented, "There is no such path";
+    UnknownService = "unknown_service", NOT_FOUND, NotFound, "No node in sight provides the service";
+    UnknownAggregation = "unknown_aggregation", NOT_FOUND, NotFound, "The service has no such aggregation";
+    Method = "method", METHOD_NOT_ALLOWED, Unimplemented, "The path has another method";
+    NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, InvalidArgument, "No form of the answer is acceptable";
+    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, DeadlineExceeded, "The body took too long";
+    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, ResourceExhausted, "The body is too large";
+    ContentType = "content_type", UNSUPPORTED_MEDIA_TYPE, InvalidArgument, "The body has an unknown content type";
+    Rate = "rate", TOO_MANY_REQUESTS, ResourceExhausted, "Too many requests in a second";
+    OpenCalls = "open_calls", TOO_MANY_REQUESTS, ResourceExhausted, "Too many open calls";
+    OpenStreams = "open_streams", TOO_MANY_REQUESTS, ResourceExhausted, "Too many open streams";
+    SlowReader = "slow_reader", REQUEST_TIMEOUT, ResourceExhausted, "The reader of a stream takes too little";
+    Internal = "internal", INTERNAL_SERVER_ERROR, Internal, "The node gave no usable answer";
+    Coverage = "coverage", SERVICE_UNAVAILABLE, Unavailable, "Less than the minimum coverage: no answer";
+    Busy = "busy", SERVICE_UNAVAILABLE, Unavailable, "A table of the node or of the gateway is full";
+    Connections = "connections", SERVICE_UNAVAILABLE, Unavailable, "Too many connections";
+    Ending = "ending", SERVICE_UNAVAILABLE, Unavailable, "The node ends or has ended";
+    Silent = "silent", GATEWAY_TIMEOUT, DeadlineExceeded, "The node gave no answer in time";
 }
 
 /// A refusal of a request. It is boxed, because most functions return none.
@@ -70,15 +80,23 @@ kinds! {
 pub(crate) struct Problem(Box<Content>);
 
 #[derive(Debug)]
-struct Content {
-    kind: Kind,
-    detail: String,
-    field: Option<String>,
-    given: Option<String>,
-    limit: Option<String>,
-    retry_after: Option<Duration>,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    account: Option<Account>,
+pub(crate) struct Content {
+    pub(crate) kind: Kind,
+    pub(crate) detail: String,
+    pub(crate) field: Option<String>,
+    pub(crate) given: Option<String>,
+    pub(crate) limit: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) account: Option<Account>,
+}
+
+impl Content {
+    /// The seconds after which a request may pass. A part of a second counts as one, or the client would come too early.
+    pub(crate) fn retry_after_s(&self) -> Option<u64> {
+        let seconds = |after: Duration| after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        self.retry_after.map(|after| seconds(after).max(1))
+    }
 }
 
 /// The document of a problem.
@@ -168,6 +186,26 @@ impl Problem {
         self.0.kind.name()
     }
 
+    #[cfg(feature = "grpc")]
+    pub(crate) fn into_content(self) -> Content {
+        *self.0
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// Time after which the request may pass.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    pub(crate) fn ending() -> Self {
+        let detail = "the gateway is told to end, and takes no new connections soon";
+        Self::new(Kind::Ending, detail).again_after(Duration::from_secs(1))
+    }
+
+    /// The document on one line.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let Content { kind, detail, field, given, limit, account, .. } = self.0.as_ref();
         let document = Document {
@@ -212,6 +250,30 @@ impl From<CallError> for Problem {
     }
 }
 
+impl From<StreamError> for Problem {
+    fn from(error: StreamError) -> Self {
+        let detail = error.to_string();
+        let soon = Duration::from_secs(1);
+        match error {
+            StreamError::BadField { field, given, limit } => {
+                Self::new(Kind::BadField, detail).about(field).given(given).limit(limit)
+            }
+            StreamError::UnknownService { service } => {
+                Self::new(Kind::UnknownService, detail).about("service").given(&*service)
+            }
+            StreamError::Filter { .. } => Self::new(Kind::Filter, detail).about("filter"),
+            StreamError::Full { limit } => Self::new(Kind::Busy, detail).limit(limit).again_after(soon),
+            StreamError::Denied { service, .. } => {
+                Self::new(Kind::Denied, detail).about("service").given(&*service)
+            }
+            StreamError::Closed | StreamError::FrontLost | StreamError::ShuttingDown => {
+                Self::new(Kind::Ending, detail).again_after(soon)
+            }
+            _ => Self::new(Kind::Internal, detail),
+        }
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
@@ -222,6 +284,11 @@ impl From<Error> for Problem {
                 Self::new(Kind::UnknownAggregation, error.to_string()).about("aggregation").given(aggregation)
             }
             Error::InvalidParams { .. } => Self::new(Kind::BadParams, error.to_string()).about("body"),
+            Error::Stream(error) => error.into(),
+            Error::PacketTooLarge { bytes, bytes_max } => Self::new(Kind::BodyTooLarge, error.to_string())
+                .about("send")
+                .given(bytes.to_string())
+                .limit(bytes_max),
             Error::FrontSilent { .. } => Self::new(Kind::Silent, error.to_string()),
             Error::Closed | Error::Lost | Error::Connect { .. } | Error::NoMembers { .. } => {
                 Self::new(Kind::Ending, error.to_string()).again_after(Duration::from_secs(1))
@@ -234,13 +301,12 @@ impl From<Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.0.kind.status(), self.to_json()).into_response();
-        let Content { kind, retry_after, headers: more, .. } = *self.0;
+        let retry_after_s = self.0.retry_after_s();
+        let Content { kind, headers: more, .. } = *self.0;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        if let Some(after) = retry_after {
-            // A part of a second counts as one, or the client would come too early.
-            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        if let Some(seconds) = retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if kind == Kind::NoToken {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -3,11 +3,12 @@
 use crate::openapi::DOCUMENT;
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
-use crate::{call, cluster, door, metrics};
+use crate::{call, cluster, door, metrics, streams};
 use axum::Router;
-use axum::http::{HeaderValue, Uri, header};
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Route {
     Call,
+    Stream,
     Status,
     Services,
     Nodes,
@@ -25,8 +27,9 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Call,
+        Self::Stream,
         Self::Status,
         Self::Services,
         Self::Nodes,
@@ -39,6 +42,7 @@ impl Route {
     pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Call => "/v1/call/{service}/{aggregation}",
+            Self::Stream => "/v1/streams/{service}",
             Self::Status => "/v1/status",
             Self::Services => "/v1/services",
             Self::Nodes => "/v1/nodes",
@@ -61,6 +65,7 @@ impl Route {
         let allowed = if self.method() == "POST" { "POST" } else { "GET, HEAD" };
         let handler = match self {
             Self::Call => post(call::call),
+            Self::Stream => get(streams::open),
             Self::Status => get(cluster::status),
             Self::Services => get(cluster::services),
             Self::Nodes => get(cluster::nodes),
@@ -79,13 +84,27 @@ impl Route {
 pub(crate) fn router(site: Arc<Site>) -> Router {
     let routes = Route::ALL.into_iter();
     let router = routes.fold(Router::new(), |router, route| router.route(route.path(), route.handler()));
+    #[cfg(feature = "grpc")]
+    let router = router.merge(crate::grpc::routes(&site));
     router
-        .fallback(async |uri: Uri| {
+        .fallback(async |request: Request| {
             let paths = Route::ALL.map(Route::path).join(", ");
-            Problem::new(Kind::UnknownPath, format!("no such path: {}; there are {paths}", uri.path()))
+            let detail = format!("no such path: {}; there are {paths}", request.uri().path());
+            refusal(&request, Problem::new(Kind::UnknownPath, detail))
         })
         .layer(from_fn_with_state(Arc::clone(&site), door::pass))
         .with_state(site)
+}
+
+/// The answer to a request that no handler gets, in the form of its protocol.
+pub(crate) fn refusal(request: &Request, problem: Problem) -> Response {
+    #[cfg(feature = "grpc")]
+    if crate::grpc::is_rpc(request.headers()) {
+        return crate::grpc::refusal(problem);
+    }
+    #[cfg(not(feature = "grpc"))]
+    let _ = request;
+    problem.into_response()
 }
 
 async fn openapi() -> impl IntoResponse {

@@ -8,8 +8,7 @@ use crate::tokens::Tokens;
 use crate::watched::Watched;
 use axum::http::HeaderValue;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use treefold::Client;
 
 /// Bytes of one permit for bodies.
@@ -30,7 +29,10 @@ pub(crate) struct Site {
     /// Permits for the bytes of bodies.
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
-    is_ready: AtomicBool,
+    /// False from the moment at which the gateway is told to end.
+    ready: watch::Sender<bool>,
+    /// Tells open streams to end.
+    pub(crate) ending: watch::Receiver<bool>,
 }
 
 impl Site {
@@ -38,6 +40,7 @@ impl Site {
         client: Client,
         tokens: Option<Arc<Watched<Tokens>>>,
         options: &GatewayOptions,
+        ending: watch::Receiver<bool>,
     ) -> Result<Self, StartError> {
         let limits = options.limits.clone();
         let permits = (limits.bodies_bytes_max / BODY_PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
@@ -48,7 +51,8 @@ impl Site {
             is_for_this_machine: tokens.is_none() && options.addr.ip().to_canonical().is_loopback(),
             bodies: Arc::new(Semaphore::new(permits)),
             metrics: Metrics::default(),
-            is_ready: AtomicBool::new(true),
+            ready: watch::channel(true).0,
+            ending,
             tokens,
             limits,
         })
@@ -56,11 +60,17 @@ impl Site {
 
     /// True until the gateway is told to end.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_ready.load(Ordering::Relaxed)
+        *self.ready.borrow()
+    }
+
+    /// Tells when the gateway is told to end.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn readiness(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
     }
 
     pub(crate) fn stop_being_ready(&self) {
-        self.is_ready.store(false, Ordering::Relaxed);
+        self.ready.send_replace(false);
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) struct Tenant {
     rights: BTreeSet<GatewayRight>,
     requests_per_s: u32,
     calls_open_max: usize,
+    streams_open_max: usize,
+    /// The hash of its token; `None` without tokens.
+    pub(crate) token: Option<[u8; 32]>,
     /// Shared by all versions of the tenant, so that a changed file does not open its limits.
     usage: Arc<Usage>,
 }
@@ -28,6 +31,7 @@ pub(crate) struct Tenant {
 struct Usage {
     bucket: Mutex<Option<Bucket>>,
     calls_open: AtomicUsize,
+    streams_open: AtomicUsize,
 }
 
 /// The requests that may come at once, and when they were counted.
@@ -47,6 +51,16 @@ impl Drop for OpenCall {
     }
 }
 
+/// An open stream of a tenant.
+#[derive(Debug)]
+pub(crate) struct OpenStream(Arc<Usage>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.streams_open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Tenant {
     /// The tenant of all requests, if there are no tokens.
     pub(crate) fn anybody(limits: &Limits) -> Self {
@@ -56,18 +70,22 @@ impl Tenant {
             rights: [GatewayRight::Call, GatewayRight::Read].into(),
             requests_per_s: limits.requests_per_s,
             calls_open_max: limits.calls_open_max,
+            streams_open_max: limits.streams_open_max,
+            token: None,
             usage: Arc::default(),
         }
     }
 
     /// The tenant of an entry. `former` is its former version.
-    pub(crate) fn of(entry: &Entry, limits: &Limits, former: Option<&Self>) -> Self {
+    pub(crate) fn of(entry: &Entry, token: [u8; 32], limits: &Limits, former: Option<&Self>) -> Self {
         Self {
             name: entry.name.clone(),
             services: entry.services.clone(),
             rights: entry.rights.clone(),
             requests_per_s: entry.requests_per_s.unwrap_or(limits.requests_per_s),
             calls_open_max: entry.calls_open_max.unwrap_or(limits.calls_open_max),
+            streams_open_max: entry.streams_open_max.unwrap_or(limits.streams_open_max),
+            token: Some(token),
             usage: former.map(|former| Arc::clone(&former.usage)).unwrap_or_default(),
         }
     }
@@ -119,17 +137,31 @@ impl Tenant {
     /// Opens a call, or refuses it.
     pub(crate) fn open_call(&self) -> Result<OpenCall, Problem> {
         let max = self.calls_open_max;
-        let opened = self
-            .usage
-            .calls_open
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| (open < max).then_some(open + 1));
-        if opened.is_ok() {
+        if take_one(&self.usage.calls_open, max) {
             return Ok(OpenCall(Arc::clone(&self.usage)));
         }
         let detail = format!("{:?} has {max} calls open; allowed: at most {max} (calls_open_max)", self.name);
         let problem = Problem::new(Kind::OpenCalls, detail).about("calls_open_max").limit(max);
         Err(problem.again_after(Duration::from_secs(1)))
     }
+
+    /// Opens a stream, or refuses it.
+    pub(crate) fn open_stream(&self) -> Result<OpenStream, Problem> {
+        let max = self.streams_open_max;
+        if take_one(&self.usage.streams_open, max) {
+            return Ok(OpenStream(Arc::clone(&self.usage)));
+        }
+        let detail =
+            format!("{:?} has {max} streams open; allowed: at most {max} (streams_open_max)", self.name);
+        let problem = Problem::new(Kind::OpenStreams, detail).about("streams_open_max").limit(max);
+        Err(problem.again_after(Duration::from_secs(1)))
+    }
+}
+
+/// Counts one more, unless there are `max`.
+fn take_one(open: &AtomicUsize, max: usize) -> bool {
+    let more = |open| (open < max).then_some(open + 1);
+    open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
+/// The protocols that a client may choose in its handshake, best first.
+const PROTOCOLS: &[&str] = if cfg!(feature = "grpc") { &["h2", "http/1.1"] } else { &["http/1.1"] };
+
 /// Reads the files, and reads them again when they have changed.
 pub(crate) fn watch(files: &TlsFiles) -> Result<Arc<Watched<TlsAcceptor>>, StartError> {
     let paths = vec![files.certificate.clone(), files.key.clone()];
@@ -38,6 +41,6 @@ fn load(files: &TlsFiles) -> Result<TlsAcceptor, StartError> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(unfit)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = PROTOCOLS.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -8,6 +8,7 @@
 //! rights = ["call", "read"]
 //! requests_per_s = 100              # optional; else the gateway's limit
 //! calls_open_max = 16               # optional; else the gateway's limit
+//! streams_open_max = 4              # optional; else the gateway's limit
 //! ```
 //!
 //! A token has 256 random bits. One round of SHA-256 is enough for it: slow hashes such as Argon2 protect short passwords,
@@ -107,6 +108,9 @@ pub struct Entry {
     /// Most open calls.
     #[serde(default)]
     pub calls_open_max: Option<usize>,
+    /// Most open streams.
+    #[serde(default)]
+    pub streams_open_max: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -152,7 +156,15 @@ impl Entry {
     /// The entry of a token.
     pub fn new(name: String, token: &str, services: ServiceNames, rights: BTreeSet<GatewayRight>) -> Self {
         let sha256 = hex(&hash(token));
-        Self { name, sha256, services, rights, requests_per_s: None, calls_open_max: None }
+        Self {
+            name,
+            sha256,
+            services,
+            rights,
+            requests_per_s: None,
+            calls_open_max: None,
+            streams_open_max: None,
+        }
     }
 
     /// The entry as it is written in a file.
@@ -170,6 +182,7 @@ impl Entry {
         let limits = [
             ("requests_per_s", self.requests_per_s.map(u64::from)),
             ("calls_open_max", self.calls_open_max.map(|max| max as u64)),
+            ("streams_open_max", self.streams_open_max.map(|max| max as u64)),
         ];
         for (name, limit) in limits {
             if let Some(limit) = limit {
@@ -193,7 +206,10 @@ impl Entry {
         if self.rights.contains(&GatewayRight::Call) && self.services.0.is_empty() {
             return refuse("it may call, but names no services; \"*\" names all");
         }
-        if self.requests_per_s == Some(0) || self.calls_open_max == Some(0) {
+        if self.requests_per_s == Some(0)
+            || self.calls_open_max == Some(0)
+            || self.streams_open_max == Some(0)
+        {
             return refuse("a limit is 0; allowed: at least 1");
         }
         match bytes_of(&self.sha256) {
@@ -258,9 +274,14 @@ impl Tokens {
         };
         let tenant = |entry: &Entry| {
             let hash = entry.check().map_err(refuse)?;
-            Ok((hash, Arc::new(Tenant::of(entry, limits, former_of(&entry.name)))))
+            Ok((hash, Arc::new(Tenant::of(entry, hash, limits, former_of(&entry.name)))))
         };
         Ok(Self(entries.iter().map(tenant).collect::<Result<_, TokensError>>()?))
+    }
+
+    /// The present version of a tenant; `None` if its token was taken back.
+    pub(crate) fn present(&self, tenant: &Tenant) -> Option<&Arc<Tenant>> {
+        self.0.get(&tenant.token?)
     }
 
     /// The tenant with this token. The map compares hashes, so the time of a search says nothing about a token.

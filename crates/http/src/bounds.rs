@@ -9,10 +9,15 @@ pub struct Bounds {
     pub connections_max: usize,
     /// Most bytes of a request's line and headers.
     pub head_bytes_max: usize,
-    /// Most headers of a request.
+    /// Most headers of a request over HTTP/1.1. Over HTTP/2 their bytes alone bound them, at 32 bytes or more for each.
     pub headers_max: usize,
-    /// Time for a handshake, and for a request's line and headers, also between two requests.
+    /// Time for a handshake, and for a request's line and headers, also between two requests. Over HTTP/2: time until the
+    /// first request, and for the answer to a ping.
     pub head_within: Duration,
     /// Time after which a client that takes nothing of its answer is cut off.
     pub stalled_max: Duration,
+    /// Most open requests of a connection over HTTP/2.
+    pub requests_open_max: u32,
+    /// Time without an open request after which a connection over HTTP/2 is closed.
+    pub idle_max: Duration,
 }

@@ -2,11 +2,11 @@
 
 use crate::bounds::Bounds;
 use crate::door::{Door, Duplex};
+use crate::kept::{Kept, Served};
 use crate::serve::ended;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use std::io;
 use std::pin::pin;
@@ -28,13 +28,14 @@ pub(crate) async fn serve_one(
         let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
         timeout(bounds.head_within, door.secure(stream)).await.unwrap_or_else(late)
     };
-    let served = match secured.await {
-        Ok(stream) => serve_http(stream, &bounds, router, ending).await.map_err(io::Error::other),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = served {
+    let (kept, released) = Kept::new();
+    let served = Served { router, kept };
+    let outcome = async { serve_http(secured.await?, &bounds, served, ending).await };
+    if let Err(error) = outcome.await {
         tracing::debug!(%error, "a connection is over");
     }
+    // A request that has taken the connection over still uses it.
+    released.await;
 }
 
 /// A door with an open connection.
@@ -59,12 +60,43 @@ fn prepare(stream: &TcpStream, stalled_max: Duration) -> io::Result<()> {
     SockRef::from(stream).set_tcp_user_timeout(Some(stalled_max))
 }
 
+#[cfg(feature = "http2")]
 async fn serve_http(
     stream: Box<dyn Duplex>,
     bounds: &Bounds,
-    router: Router,
+    served: Served,
+    ending: watch::Receiver<bool>,
+) -> io::Result<()> {
+    use crate::version::{Version, begin};
+    let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
+    let mut ending_first = ending.clone();
+    let begun = tokio::select! {
+        begun = timeout(bounds.head_within, begin(stream)) => begun.unwrap_or_else(late)?,
+        // A connection without a request has nothing to finish.
+        () = ended(&mut ending_first) => return Ok(()),
+    };
+    match begun {
+        (Version::One, stream) => serve_http1(stream, bounds, served, ending).await,
+        (Version::Two, stream) => crate::http2::serve(stream, bounds, served, ending).await,
+    }
+}
+
+#[cfg(not(feature = "http2"))]
+async fn serve_http(
+    stream: Box<dyn Duplex>,
+    bounds: &Bounds,
+    served: Served,
+    ending: watch::Receiver<bool>,
+) -> io::Result<()> {
+    serve_http1(stream, bounds, served, ending).await
+}
+
+async fn serve_http1(
+    stream: impl Duplex + 'static,
+    bounds: &Bounds,
+    served: Served,
     mut ending: watch::Receiver<bool>,
-) -> hyper::Result<()> {
+) -> io::Result<()> {
     let mut builder = http1::Builder::new();
     // A client that closes its connection ends its request, because half-closed connections are not kept.
     builder
@@ -72,12 +104,13 @@ async fn serve_http(
         .header_read_timeout(bounds.head_within)
         .max_headers(bounds.headers_max)
         .max_buf_size(bounds.head_bytes_max);
-    let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    tokio::select! {
+    let mut served = pin!(builder.serve_connection(TokioIo::new(stream), served).with_upgrades());
+    let outcome = tokio::select! {
         outcome = served.as_mut() => outcome,
         () = ended(&mut ending) => {
             served.as_mut().graceful_shutdown();
             served.await
         }
-    }
+    };
+    outcome.map_err(io::Error::other)
 }

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -17,19 +17,12 @@ use futures_util::stream::unfold;
 use serde::Serialize;
 use std::convert::Infallible;
 use std::sync::Arc;
+use treefold_http::messages::{Framing, LAST_EVENT_ID};
 use treefold_mirror::event::Name;
 use treefold_mirror::filter::{Filter, FilterError};
 use treefold_mirror::follow::Follower;
 use treefold_mirror::keyed::{KeyValue, KeyedState};
 use treefold_mirror::{Cut, VectorTime};
-
-/// The header by which a browser says the last event that it has.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells a proxy not to hold messages back.
-const UNBUFFERED: (HeaderName, HeaderValue) =
-    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
-const SERVER_SENT: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 pub(super) fn routes(site: Site) -> Router {
     Router::new()
@@ -120,20 +113,14 @@ async fn events(
     let Query(parameters) = parameters.map_err(|error| Problem::query(&error.body_text()))?;
     let (filter, from) = wishes(&site.feed, &parameters, &headers)?;
     let feed = site.feed.clone();
-    let (form, kind) = if wants_server_sent(&headers) {
-        (Form::Sent(feed), SERVER_SENT)
-    } else {
-        (Form::Lines(feed), LINES)
+    let framing = Framing::of(&headers);
+    let form = match framing {
+        Framing::Sent => Form::Sent(feed),
+        Framing::Lines => Form::Lines(feed),
     };
     let service = Service::new(&shared, site.changed.clone(), form, filter, from);
     let service = service.map_err(|refusal| Problem::readers(&refusal))?;
-    let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        UNBUFFERED,
-    ];
-    Ok((headers, body(service, site)).into_response())
+    Ok((framing.headers(), body(service, site)).into_response())
 }
 
 /// The messages of a reader, until the mirror or the listener ends.
@@ -148,15 +135,6 @@ fn body(service: Service, site: Site) -> Body {
         Some((Ok::<Bytes, Infallible>(bytes), (service, ending)))
     });
     Body::from_stream(messages)
-}
-
-fn wants_server_sent(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut kinds = accepted.flat_map(|value| value.split(','));
-    kinds.any(|kind| {
-        let kind = kind.split(';').next().unwrap_or_default();
-        kind.trim().eq_ignore_ascii_case("text/event-stream")
-    })
 }
 
 /// The filter and the place of a request. A browser that reconnects sends its first request again, with the last
@@ -193,20 +171,4 @@ fn wishes(
 fn cut_of(feed: &Name, parameter: &str, text: &str) -> Result<Cut, Problem> {
     let time: VectorTime = text.parse().map_err(|error| Problem::time(parameter, &error))?;
     time.feed(feed).ok_or_else(|| Problem::other_feed(parameter, feed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn form_follows_the_accept_header() {
-        let accepts = |value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, HeaderValue::from_static(value));
-            wants_server_sent(&headers)
-        };
-        assert!(accepts("text/event-stream") && accepts("text/html, Text/Event-Stream;q=0.9"));
-        assert!(!accepts("*/*") && !accepts("application/x-ndjson"));
-    }
 }

@@ -20,6 +20,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::ops::DerefMut;
 use std::sync::Arc;
+use treefold_http::messages::Framing;
 use treefold_mirror::event::{Name, write_json};
 use treefold_mirror::keyed::{KeyValue, rows};
 use treefold_mirror::message::{Begins, Message, Place, Selected};
@@ -261,28 +262,15 @@ impl Form {
     }
 
     fn open(&self, name: &str, id: Option<&str>, out: &mut Vec<u8>) {
-        match self {
-            Self::Sent(_) => {
-                if let Some(id) = id {
-                    out.extend_from_slice(b"id: ");
-                    out.extend_from_slice(id.as_bytes());
-                    out.push(b'\n');
-                }
-                out.extend_from_slice(b"event: ");
-                out.extend_from_slice(name.as_bytes());
-                out.extend_from_slice(b"\ndata: ");
-            }
-            Self::Packets | Self::Lines(_) => {
-                out.extend_from_slice(b"{\"");
-                out.extend_from_slice(name.as_bytes());
-                out.extend_from_slice(b"\":");
-            }
-        }
+        self.framing().open(name, id, out);
     }
 
     fn close(&self, out: &mut Vec<u8>) {
-        let end: &[u8] = if matches!(self, Self::Sent(_)) { b"\n\n" } else { b"}\n" };
-        out.extend_from_slice(end);
+        self.framing().close(out);
+    }
+
+    fn framing(&self) -> Framing {
+        if matches!(self, Self::Sent(_)) { Framing::Sent } else { Framing::Lines }
     }
 
     /// Appends the messages that are written for one reader.
@@ -305,8 +293,7 @@ impl Form {
                 let at = self.time(&place);
                 self.say("reached", Some(&at), &Reached { at: at.clone() }, out);
             }
-            Served::Alive if matches!(self, Self::Sent(_)) => out.extend_from_slice(b": alive\n\n"),
-            Served::Alive => out.extend_from_slice(b"{\"alive\":{}}\n"),
+            Served::Alive => out.extend_from_slice(self.framing().alive()),
             Served::Lagging(because) => self.say("lagging", None, &Because::from(because), out),
             Served::Piece(..) | Served::Events(..) => {
                 unreachable!("invariant: pieces and packets are written for all readers of a channel")

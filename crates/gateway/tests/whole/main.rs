@@ -5,11 +5,22 @@
     reason = "a test that can't go on has failed, and has no public interface"
 )]
 
+mod arrow;
 mod calls;
 mod document;
 mod ends;
+#[cfg(feature = "grpc")]
+mod generated;
+#[cfg(feature = "grpc")]
+mod grpc;
+#[cfg(feature = "grpc")]
+mod http2;
 mod limits;
 mod problems;
+#[cfg(feature = "grpc")]
+mod rpc;
+mod streams;
 mod tls;
 mod tokens;
+mod websocket;
 mod world;

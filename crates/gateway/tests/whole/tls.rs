@@ -10,10 +10,11 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use treefold_gateway::{Gateway, StartError, TlsFiles};
 
 /// Writes a certificate for `localhost` and its key.
-fn write_certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>) {
+pub fn write_certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
     std::fs::write(&files.certificate, made.cert.pem()).unwrap();
@@ -21,18 +22,28 @@ fn write_certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>) {
     (files, made.cert.der().clone())
 }
 
-async fn ask(world: &World, certificate: &CertificateDer<'static>) -> std::io::Result<Answer> {
+/// Connects with these protocols on offer.
+pub async fn connect(
+    world: &World,
+    certificate: &CertificateDer<'static>,
+    protocols: &[&str],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(world.addr()).await?;
     let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+async fn ask(world: &World, certificate: &CertificateDer<'static>) -> std::io::Result<Answer> {
+    let mut stream = connect(world, certificate, &[]).await?;
     stream.write_all(&request("POST", "/v1/call/sums/sum", &[], b"")).await?;
     Ok(Answer::read(&mut stream).await)
 }

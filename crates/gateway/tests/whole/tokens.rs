@@ -8,7 +8,7 @@ use treefold_gateway::tokens::{Entry, GatewayRight, ServiceNames, draw};
 
 const SUM: &str = "/v1/call/sums/sum";
 
-fn entry(name: &str, token: &str, services: &[&str], rights: &[GatewayRight]) -> Entry {
+pub fn entry(name: &str, token: &str, services: &[&str], rights: &[GatewayRight]) -> Entry {
     let services = ServiceNames::new(services.iter().map(|&name| name.to_owned()));
     Entry::new(name.to_owned(), token, services, rights.iter().copied().collect())
 }
@@ -18,7 +18,7 @@ fn write(path: &Path, entries: &[Entry]) {
     std::fs::write(path, text).unwrap();
 }
 
-async fn world_of(entries: &[Entry]) -> (World, NamedTempFile) {
+pub async fn world_of(entries: &[Entry]) -> (World, NamedTempFile) {
     let file = NamedTempFile::new().unwrap();
     write(file.path(), entries);
     let mut options = options();

@@ -1,5 +1,7 @@
 //! A node with a gateway, and a small HTTP client.
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -8,13 +10,19 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use treefold::{AsyncAggregation, Node, OperatorError, Partition, Raw, Service};
+use treefold::endpoint::{EndpointStream, accept};
+use treefold::operators::codec::{Batch, concatenated};
+use treefold::operators::packet::Row;
+use treefold::{AsyncAggregation, Body, Node, OperatorError, Partition, Raw, Service};
 use treefold_gateway::{Gateway, GatewayOptions, Limits};
 
 /// Bound on a wait. It is not measured.
 pub const WITHIN: Duration = Duration::from_secs(20);
 /// Partitions of the service `sums`.
 pub const TOTAL: u32 = 4;
+
+/// Endpoints of the service `meters`.
+pub const ENDPOINTS: u32 = 3;
 
 /// Parameters: partitions that fail, and the time that a local takes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -61,6 +69,51 @@ impl AsyncAggregation for Echo {
     }
 }
 
+/// Returns the number of each partition as a batch, and the rows of the parameters if they are a batch.
+struct Rows;
+
+impl AsyncAggregation for Rows {
+    type Params = Raw;
+    type Partial = Batch;
+
+    async fn local(&self, partition: Partition, params: Arc<Raw>) -> Result<Batch, OperatorError> {
+        let own = batch(&[partition.id.into()]);
+        if params.0.is_empty() {
+            return Ok(own);
+        }
+        let given = Batch::decode(&params.0).map_err(|error| OperatorError::new(error.to_string()))?;
+        self.reduce(own, given, params).await
+    }
+
+    async fn reduce(&self, a: Batch, b: Batch, _: Arc<Raw>) -> Result<Batch, OperatorError> {
+        concatenated(&[a, b]).map_err(|error| OperatorError::new(error.to_string()))
+    }
+}
+
+/// A batch with one column.
+pub fn batch(numbers: &[i64]) -> Batch {
+    let column: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+    Batch(RecordBatch::try_from_iter([("number", column)]).unwrap())
+}
+
+/// Serves the endpoints of a stream: each answers a packet with its own number. With parameters it sends packets by
+/// itself instead.
+async fn meter(mut stream: EndpointStream) {
+    let answer = Row::new().u64(stream.opening().endpoint.into()).packet().into_bytes();
+    if stream.opening().spec.params.is_empty() {
+        while let Some(packet) = stream.recv().await {
+            let answer = if packet.payload.is_empty() { answer.clone() } else { packet.payload };
+            if stream.send_tagged(packet.tag, answer).await.is_err() {
+                return;
+            }
+        }
+        return;
+    }
+    while stream.send(Bytes::from_static(&[7; 4_000])).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 /// A node and its gateway.
 pub struct World {
     pub node: Node,
@@ -74,9 +127,19 @@ pub fn options() -> GatewayOptions {
 
 impl World {
     pub async fn start(options: GatewayOptions) -> Self {
-        let service = Service::new("sums").async_aggregation("sum", Sum).async_aggregation("echo", Echo);
+        let service = Service::new("sums")
+            .async_aggregation("sum", Sum)
+            .async_aggregation("echo", Echo)
+            .async_aggregation("rows", Rows);
+        let (accepting, acceptor) = accept();
+        tokio::spawn(async move {
+            while let Some(stream) = acceptor.accept().await {
+                tokio::spawn(meter(stream));
+            }
+        });
+        let meters = Service::new("meters").endpoints(0..ENDPOINTS, accepting);
         let service = (0..TOTAL).fold(service.total(TOTAL), |service, id| service.partition(id, ()));
-        let node = Node::builder().processors(TOTAL).service(service).start().await.unwrap();
+        let node = Node::builder().processors(TOTAL).service(service).service(meters).start().await.unwrap();
         let gateway = Gateway::start(node.client(), options).await.unwrap();
         Self { node, gateway }
     }
@@ -118,6 +181,16 @@ impl World {
         timeout(WITHIN, all).await.expect("the call is cancelled");
     }
 
+    /// Waits until the node has this many open streams. A front-end and its endpoints here count as one.
+    pub async fn until_streams(&self, streams: usize) {
+        let all = async {
+            while self.node.status().await.unwrap().open.streams != streams {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(WITHIN, all).await.expect("the streams are closed");
+    }
+
     pub async fn until_open(&self, calls: usize) {
         let all = async {
             while self.node.status().await.unwrap().open.calls != calls {
@@ -130,6 +203,7 @@ impl World {
 
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 pub const MESSAGE_PACK: (&str, &str) = ("content-type", "application/msgpack");
+pub const ARROW: (&str, &str) = ("content-type", "application/vnd.apache.arrow.stream");
 pub const BYTES: (&str, &str) = ("content-type", "application/octet-stream");
 
 /// An answer over HTTP.

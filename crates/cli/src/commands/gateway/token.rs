@@ -40,6 +40,10 @@ pub(super) struct TokenArgs {
     /// Most open calls of the caller [default: the gateway's limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     open_calls: Option<u32>,
+
+    /// Most open streams of the caller [default: the gateway's limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    open_streams: Option<u32>,
 }
 
 const EXAMPLES: &str = "\
@@ -61,6 +65,7 @@ impl TokenArgs {
         let entry = Entry {
             requests_per_s: self.requests_per_second,
             calls_open_max: self.open_calls.map(|max| max as usize),
+            streams_open_max: self.open_streams.map(|max| max as usize),
             ..Entry::new(self.name.clone(), &token, services, self.rights.into_iter().collect())
         };
         let path = self.file.display();

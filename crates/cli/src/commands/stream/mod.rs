@@ -28,9 +28,10 @@ use shown::{Shown, verdict};
 use std::pin::pin;
 use std::time::Duration;
 use treefold::{
-    CallError, Client, Limits, PartitionSet, Raw, Shape, Stream, StreamEvent, StreamWave, Synchronisation,
+    CallError, Client, PartitionSet, Raw, Shape, Stream, StreamEvent, StreamWave, Synchronisation,
 };
 use treefold_core::stream::tags::TagRuns;
+use treefold_forms::stream;
 
 /// Limit on the time until all nodes of a stream have been sent its end.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -73,7 +74,7 @@ pub(crate) struct StreamArgs {
     params: Option<String>,
 
     /// Rule that completes a wave: wait-for-all, time-out:MS, do-not-wait
-    #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = synchronisation, allow_hyphen_values = true)]
+    #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = stream::synchronisation, allow_hyphen_values = true)]
     sync: Synchronisation,
 
     /// Shape of the tree: auto (over relays if there are any, else kary:8), on-path, kary:K, binomial,
@@ -82,7 +83,7 @@ pub(crate) struct StreamArgs {
     shape: Shape,
 
     /// Endpoints of the stream, as in 0-9,12 [default: all of the service, including later ones]
-    #[arg(long, value_name = "IDS", value_parser = endpoints, allow_hyphen_values = true)]
+    #[arg(long, value_name = "IDS", value_parser = stream::endpoints, allow_hyphen_values = true)]
     endpoints: Option<PartitionSet>,
 
     /// Packet to send down: a text, JSON (a typed packet if it has `format` and `values`, else a MessagePack
@@ -100,7 +101,7 @@ pub(crate) struct StreamArgs {
     count: Option<u64>,
 
     /// Size of each node's window in bytes: sent up and not yet printed [default: the nodes' limit]
-    #[arg(long, value_name = "BYTES", value_parser = window, allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", value_parser = stream::window, allow_hyphen_values = true)]
     window: Option<u64>,
 
     /// List the filters with their parameters, and exit
@@ -299,49 +300,12 @@ fn octets(digits: &str) -> Result<Bytes, Failure> {
 }
 
 /// Parses the rule that completes a wave.
-fn synchronisation(text: &str) -> Result<Synchronisation, CallError> {
-    let refuse = || {
-        let allowed =
-            "wait-for-all, time-out:MS with MS above 0 (or with a unit, as in time-out:1.5s), do-not-wait";
-        CallError::bad_field("sync", text, allowed)
-    };
-    match text.split_once(':') {
-        None if text == "wait-for-all" => Ok(Synchronisation::WaitForAll),
-        None if text == "do-not-wait" => Ok(Synchronisation::DoNotWait),
-        Some(("time-out", wait)) => {
-            let wait = wait
-                .parse()
-                .map_or_else(|_| parse::duration(wait).ok(), |ms| Some(Duration::from_millis(ms)));
-            let wait = wait.filter(|wait| !wait.is_zero()).ok_or_else(refuse)?;
-            Ok(Synchronisation::TimeOut(wait))
-        }
-        _ => Err(refuse()),
-    }
-}
-
-fn endpoints(text: &str) -> Result<PartitionSet, CallError> {
-    let max = Limits::DEFAULT.partitions_max;
-    parse::partitions(text).map_err(|_| {
-        CallError::bad_field("endpoints", text, format_args!("ids and ranges below {max}, as in 0-9,12"))
-    })
-}
-
 fn every(text: &str) -> Result<Duration, CallError> {
-    parse::duration(text).ok().filter(|every| *every >= EVERY_MIN).ok_or_else(|| {
-        let allowed = format_args!("{EVERY_MIN:?} or more, with its unit, as in 100ms, 1s");
-        CallError::bad_field("every", text, allowed)
-    })
+    stream::every(text, EVERY_MIN)
 }
 
 /// Shortest interval that the timer supports.
 const EVERY_MIN: Duration = Duration::from_millis(1);
-
-fn window(text: &str) -> Result<u64, CallError> {
-    let max = Limits::DEFAULT.stream_window_bytes as u64;
-    text.parse().ok().filter(|bytes| (1..=max).contains(bytes)).ok_or_else(|| {
-        CallError::bad_field("window", text, format_args!("1 to {max} bytes (stream_window_bytes)"))
-    })
-}
 
 #[cfg(test)]
 mod tests {

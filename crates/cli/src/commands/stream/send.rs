@@ -3,13 +3,13 @@
 use crate::commands::failure_of;
 use crate::exit::Failure;
 use crate::output::packet::packet_of_json;
-use crate::output::value::to_message_pack;
 use bytes::Bytes;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use treefold::{Limits, StreamSender};
+use treefold_forms::stream;
 
 /// Largest number of lines read ahead of the stream.
 const LINES_WAITING_MAX: usize = 64;
@@ -91,14 +91,7 @@ pub(crate) fn packet_given(option: &str, given: &str) -> Result<Bytes, Failure> 
 /// JSON with `format` and `values` is a typed packet, other JSON is a MessagePack value, and anything else is
 /// a text.
 fn payload_of(given: &str) -> Result<Bytes, Failure> {
-    let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("--send {given}: {problem}"));
-    match serde_json::from_str::<serde_json::Value>(given) {
-        Err(_) => Ok(Bytes::from(given.to_owned())),
-        Ok(json) => match packet_of_json(&json) {
-            Some(packet) => packet.map_err(|problem| refuse(&problem)),
-            None => to_message_pack(&json).map_err(|problem| refuse(&problem)),
-        },
-    }
+    stream::payload(given).map_err(|problem| Failure::usage(format!("--send {given}: {problem}")))
 }
 
 /// Parses a line of standard input as [`payload_of`] does; a line that is no text is sent as it is.

@@ -1,31 +1,18 @@
 //! Prints a stream: waves on standard output, changes of its tree on standard error.
 
 use crate::exit::Verdict;
-use crate::output::json::{Coverage, Lost, one_each};
-use crate::output::packet::{payload_json, payload_line};
+use crate::output::json::Coverage;
+use crate::output::packet::payload_line;
 use crate::output::style::Style;
 use crate::output::{Format, print, print_json};
 use bytes::Bytes;
-use serde::Serialize;
 use treefold::{Body, Missing, PartitionSet, StreamWave};
 use treefold_core::tree::Tree;
+use treefold_forms::stream::{WaveView, coverage};
 use treefold_hosts::Hosts;
 
 /// Filter whose packets are printed as a summary of the hosts.
 const HOSTS_FILTER: &str = "hosts/hosts";
-
-/// A wave as printed in JSON.
-#[derive(Serialize)]
-struct WaveView {
-    tag: u64,
-    /// True if this is a late part of a wave of which another part was printed before.
-    is_late: bool,
-    packets: Vec<serde_json::Value>,
-    /// The endpoints in it, as in `0-3,7`.
-    contributors: String,
-    coverage: Coverage,
-    missing: Vec<Lost>,
-}
 
 /// How a stream's waves are printed.
 pub(super) struct Shown {
@@ -41,17 +28,17 @@ impl Shown {
     /// Prints a wave.
     pub(super) fn wave(&self, wave: &StreamWave<Bytes>, is_late: bool) {
         match self.format {
-            Format::Json => print_json(&view(wave, is_late)),
+            Format::Json => print_json(&WaveView::of(wave, is_late)),
             Format::Text => print(self.text(wave, is_late, Style::of_stdout())),
         }
     }
 
     fn text(&self, wave: &StreamWave<Bytes>, is_late: bool, style: Style) -> String {
-        let (contributed, asked) = counts(wave);
+        let Coverage { asked, contributed } = coverage(wave);
         let late = if is_late { ", a late part" } else { "" };
-        let coverage = format!("{contributed} of {asked} endpoints{late}");
-        let coverage = if contributed < asked { style.warning(coverage) } else { style.good(coverage) };
-        let first = format!("{}  {coverage}", style.bold(format_args!("wave {}", wave.tag)));
+        let counts = format!("{contributed} of {asked} endpoints{late}");
+        let counts = if contributed < asked { style.warning(counts) } else { style.good(counts) };
+        let first = format!("{}  {counts}", style.bold(format_args!("wave {}", wave.tag)));
         let packets = wave.packets.iter().map(|packet| format!("  {}", self.packet(packet)));
         let missing =
             wave.missing.iter().map(|missing| format!("  {}", style.warning(missing_line(missing))));
@@ -64,24 +51,6 @@ impl Shown {
             _ => payload_line(packet),
         }
     }
-}
-
-fn view(wave: &StreamWave<Bytes>, is_late: bool) -> WaveView {
-    let (contributed, asked) = counts(wave);
-    WaveView {
-        tag: wave.tag,
-        is_late,
-        packets: wave.packets.iter().map(payload_json).collect(),
-        contributors: wave.contributors.to_string(),
-        coverage: Coverage { asked, contributed },
-        missing: one_each(&wave.missing),
-    }
-}
-
-/// Returns the number of endpoints in a wave, and the number expected.
-fn counts(wave: &StreamWave<Bytes>) -> (usize, usize) {
-    let missing: usize = wave.missing.iter().map(|missing| missing.partitions.len()).sum();
-    (wave.contributors.len(), wave.contributors.len() + missing)
 }
 
 /// Returns a wave's verdict, by the rule of calls: never full if endpoints are missing.
@@ -182,7 +151,7 @@ mod tests {
             shown.text(&wave(), false, Style::PLAIN),
             "wave 7  3 of 4 endpoints\n  i64 66\n  missing endpoint 2: late"
         );
-        let view = serde_json::to_value(view(&wave(), true)).unwrap();
+        let view = serde_json::to_value(WaveView::of(&wave(), true)).unwrap();
         assert_eq!(
             view,
             serde_json::json!({

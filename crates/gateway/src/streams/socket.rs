@@ -1,0 +1,247 @@
+//! A stream over a WebSocket: messages of text with JSON up, commands and packets down.
+//!
+//! | from the reader | meaning |
+//! |---|---|
+//! | `{"send": PACKET}` | sends a packet to all endpoints; answered by `{"sent": {"tag": N}}` |
+//! | `{"send": PACKET, "tag": N}`, with `"to": "0-3"` | the same under a tag of the reader's choice, to some endpoints |
+//! | a binary message | sends its bytes to all endpoints |
+//!
+//! A message that is wrong is answered by `{"refused": …}`, and the stream goes on. Messages above the tenant's rate wait. So
+//! do messages beyond the stream's window: the reader's side of the connection then fills, and its sends wait.
+
+use super::event::Event;
+use super::reader::Reader;
+use crate::limits::Limits;
+use crate::problem::{Kind, Problem};
+use crate::tenants::Tenant;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::SplitStream;
+use futures_util::{Sink, SinkExt, StreamExt};
+use serde::Deserialize;
+use serde_json::Value;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use treefold::StreamSender;
+use treefold_forms::stream;
+use treefold_http::Kept;
+use treefold_http::messages::Framing;
+
+/// The protocol of a page that says its token among the protocols.
+const PROTOCOL: &str = "treefold.v1";
+/// Answers to commands that wait to be written.
+const ANSWERS_WAITING_MAX: usize = 16;
+/// Bytes that wait to be written to a connection, beside one message.
+const WRITE_BUFFER_BYTES: usize = 64 << 10;
+/// Time that a reader has for its part of the closing.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Takes the connection over.
+pub(super) fn answer(
+    upgrade: WebSocketUpgrade,
+    reader: Reader,
+    tenant: Arc<Tenant>,
+    limits: &Limits,
+    kept: Option<Kept>,
+) -> Response {
+    let upgrade = upgrade
+        .protocols([PROTOCOL])
+        .max_message_size(limits.message_bytes_max)
+        .max_frame_size(limits.message_bytes_max)
+        .write_buffer_size(0)
+        .max_write_buffer_size(WRITE_BUFFER_BYTES);
+    upgrade.on_upgrade(move |socket| async move {
+        let revoked = async {
+            match &kept {
+                Some(kept) => kept.revoked().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = serve(socket, reader, &tenant) => {}
+            () = revoked => {}
+        }
+    })
+}
+
+async fn serve(socket: WebSocket, mut reader: Reader, tenant: &Tenant) {
+    let (mut out, mut messages) = socket.split();
+    let (answers, mut answered) = mpsc::channel(ANSWERS_WAITING_MAX);
+    let taking = take(&mut messages, reader.sender(), tenant, answers);
+    let giving = async {
+        loop {
+            // The answer to a packet comes before its wave.
+            let message = tokio::select! {
+                biased;
+                Some(answer) = answered.recv() => answer,
+                event = reader.next() => match event {
+                    Ok(Event::Alive) => Message::Ping(Bytes::new()),
+                    Ok(event) => said(event.name(), |out| event.write(out)),
+                    Err(problem) => break Some(problem),
+                },
+            };
+            if out.send(message).await.is_err() {
+                break None;
+            }
+        }
+    };
+    let problem = tokio::select! {
+        problem = giving => problem,
+        problem = taking => problem,
+    };
+    let Some(problem) = problem else { return };
+    // The reader may be gone, or take nothing.
+    let _ = timeout(CLOSE_WITHIN, close(&mut out, &mut messages, &problem)).await;
+}
+
+/// Tells the reader why the stream ends, and waits for its part.
+async fn close(
+    out: &mut (impl Sink<Message, Error = axum::Error> + Unpin),
+    messages: &mut SplitStream<WebSocket>,
+    problem: &Problem,
+) -> Result<(), axum::Error> {
+    out.send(said("closed", |out| out.extend_from_slice(problem.to_json().trim_ascii_end()))).await?;
+    let code = match problem.kind() {
+        Kind::Ending => close_code::AWAY,
+        Kind::NoToken | Kind::Denied | Kind::SlowReader => close_code::POLICY,
+        Kind::BodyTooLarge => close_code::SIZE,
+        _ => close_code::ERROR,
+    };
+    out.send(Message::Close(Some(CloseFrame { code, reason: problem.kind().name().into() }))).await?;
+    while let Some(Ok(_)) = messages.next().await {}
+    Ok(())
+}
+
+/// A message with a name.
+fn said(name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Message {
+    let mut out = Vec::new();
+    Framing::Lines.open(name, None, &mut out);
+    write(&mut out);
+    Framing::Lines.close(&mut out);
+    let text = String::from_utf8(out).expect("invariant: JSON is UTF-8");
+    Message::text(text.trim_end())
+}
+
+/// Takes messages until the reader goes away, or a packet cannot be sent because the stream is over.
+async fn take(
+    messages: &mut SplitStream<WebSocket>,
+    sender: StreamSender,
+    tenant: &Tenant,
+    answers: mpsc::Sender<Message>,
+) -> Option<Problem> {
+    while let Some(message) = messages.next().await {
+        let command = match message {
+            Ok(Message::Text(text)) => Command::read(&text),
+            Ok(Message::Binary(bytes)) => Ok(Command { packet: bytes, tag: None, to: None }),
+            // The next turn answers a close, and ends.
+            Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => continue,
+            Err(error) => return too_large(&error),
+        };
+        let tag = match command {
+            Ok(command) => {
+                wait_for_rate(tenant).await;
+                command.send(&sender).await
+            }
+            Err(problem) => Err(problem),
+        };
+        let answer = match tag {
+            Ok(tag) => said("sent", |out| out.extend_from_slice(format!("{{\"tag\":{tag}}}").as_bytes())),
+            Err(problem) if problem.kind() == Kind::Ending => return Some(problem),
+            Err(problem) => said("refused", |out| out.extend_from_slice(problem.to_json().trim_ascii_end())),
+        };
+        if answers.send(answer).await.is_err() {
+            return None;
+        }
+    }
+    None
+}
+
+/// The problem of a message that is larger than allowed; `None` if the connection is over.
+fn too_large(error: &axum::Error) -> Option<Problem> {
+    let text = error.to_string();
+    text.to_lowercase().contains("too long").then(|| {
+        let detail = format!("{text} (message_bytes_max)");
+        Problem::new(Kind::BodyTooLarge, detail).about("send")
+    })
+}
+
+/// Counts a message as a request, and waits if there are too many.
+async fn wait_for_rate(tenant: &Tenant) {
+    while let Err(problem) = tenant.count_request(Instant::now()) {
+        sleep(problem.retry_after().unwrap_or(CLOSE_WITHIN)).await;
+    }
+}
+
+/// A packet to send down.
+#[derive(Debug, PartialEq)]
+struct Command {
+    packet: Bytes,
+    tag: Option<u64>,
+    to: Option<treefold::PartitionSet>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    send: Value,
+    #[serde(default)]
+    tag: Option<u64>,
+    #[serde(default)]
+    to: Option<String>,
+}
+
+impl Command {
+    fn read(text: &str) -> Result<Self, Problem> {
+        let bad = |problem: String| {
+            let detail = format!("the message is no command: {problem}; as in {{\"send\": 7}}");
+            Problem::new(Kind::BadBody, detail).about("send")
+        };
+        let Given { send, tag, to } = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        if to.is_some() && tag.is_none() {
+            return Err(bad("a packet to some endpoints needs a tag".to_owned()).about("tag"));
+        }
+        let to = to.map(|to| stream::endpoints(&to)).transpose()?;
+        Ok(Self { packet: stream::payload_of_json(&send).map_err(bad)?, tag, to })
+    }
+
+    async fn send(self, sender: &StreamSender) -> Result<u64, Problem> {
+        let Self { packet, tag, to } = self;
+        match (tag, to) {
+            (None, _) => return Ok(sender.send(packet).await?),
+            (Some(tag), None) => sender.send_tagged(tag, packet).await?,
+            (Some(tag), Some(to)) => sender.send_to(to, tag, packet).await?,
+        }
+        Ok(tag.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_a_packet_and_may_have_a_tag_and_endpoints() {
+        let read = |text: &str| Command::read(text).map(|command| (command.packet.to_vec(), command.tag));
+        assert_eq!(read(r#"{"send": 7}"#).unwrap(), (vec![7], None));
+        assert_eq!(read(r#"{"send": 7, "tag": 3, "to": "0-1"}"#).unwrap(), (vec![7], Some(3)));
+        for (text, name) in [
+            (r#"{"send": 7, "to": "0"}"#, "bad_body"),
+            (r#"{"send": 7, "tag": 3, "to": "x"}"#, "bad_field"),
+            (r#"{"send": {"format": "i64", "values": ["a"]}}"#, "bad_body"),
+            (r#"{"sent": 7}"#, "bad_body"),
+            ("7", "bad_body"),
+        ] {
+            assert_eq!(read(text).unwrap_err().name(), name, "{text}");
+        }
+    }
+
+    #[test]
+    fn messages_are_json_of_one_name() {
+        let Message::Text(text) = said("sent", |out| out.extend_from_slice(b"{\"tag\":3}")) else { panic!() };
+        assert_eq!(text.as_str(), r#"{"sent":{"tag":3}}"#);
+    }
+}

@@ -1,0 +1,104 @@
+//! A connection over HTTP/2.
+//!
+//! HTTP/2 lets a client hold more than HTTP/1.1: many requests at once, answers for which it opens no window while it reads
+//! the connection, and a connection without any request. So these are bounded:
+//!
+//! | resource | bound |
+//! |---|---|
+//! | open requests | [`Bounds::requests_open_max`] |
+//! | bytes of bodies that nobody has read | [`STREAM_WINDOW_BYTES`] for a request, [`CONNECTION_WINDOW_BYTES`] for all |
+//! | answers that the client does not take | [`Bounds::stalled_max`] for one piece of any of them ([`Answers`]) |
+//! | a client that has vanished | a ping each [`Bounds::head_within`] |
+//! | a connection without a request | [`Bounds::head_within`] before the first one, then [`Bounds::idle_max`] |
+
+use crate::answers::{Answers, Paced};
+use crate::bounds::Bounds;
+use crate::kept::Served;
+use crate::serve::ended;
+use crate::version::Begun;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Bytes of one request's body that a client may send before they are read.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// Bytes of all bodies of a connection that a client may send before they are read.
+const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
+/// Bytes of one answer that wait for the client's window.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Looks at a connection within its shortest limit.
+const LOOKS: u32 = 4;
+
+/// Serves requests until the connection is over.
+pub(crate) async fn serve(
+    stream: Begun,
+    bounds: &Bounds,
+    served: Served,
+    mut ending: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let answers = Arc::new(Answers::default());
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(bounds.requests_open_max)
+        .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .keep_alive_interval(bounds.head_within)
+        .keep_alive_timeout(bounds.head_within);
+    let service = Counted { served, answers: Arc::clone(&answers) };
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let look_every = bounds.stalled_max.min(bounds.idle_max).min(bounds.head_within) / LOOKS;
+    let mut is_ending = false;
+    loop {
+        tokio::select! {
+            outcome = connection.as_mut() => return outcome.map_err(io::Error::other),
+            () = ended(&mut ending), if !is_ending => {
+                is_ending = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = sleep(look_every) => {
+                let idle = answers.idle();
+                let limit = if answers.has_any() { bounds.idle_max } else { bounds.head_within };
+                // A client that does not close after its notice is cut off.
+                let is_cut = idle.is_some_and(|idle| idle >= limit + bounds.head_within);
+                if answers.stalled() >= bounds.stalled_max || is_cut {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                if !is_ending && idle.is_some_and(|idle| idle >= limit) {
+                    is_ending = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// Counts the requests of a connection, and paces their answers.
+struct Counted {
+    served: Served,
+    answers: Arc<Answers>,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Paced>, Infallible>> + Send>>;
+
+impl Service<hyper::Request<Incoming>> for Counted {
+    type Response = Response<Paced>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: hyper::Request<Incoming>) -> Answering {
+        let (answer, answered) = (Answers::begin(&self.answers), self.served.call(request));
+        Box::pin(async move { Ok(answered.await?.map(|body| Paced::new(body, answer))) })
+    }
+}
