@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import threading
 import time
 from typing import Any, Iterator
 
 import pytest
 import treefold
+from conftest import TREEFOLD, needs_command
 
 BASE = {"base": 20.0}
 
@@ -201,6 +203,19 @@ def test_rows_are_typed_packets_for_filters() -> None:
         assert sorted(client.stream("s").wave(5).packets) == [(0, "a"), (1, "a"), (2, "a")]
 
 
+def test_endpoints_beyond_the_limit_of_threads_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treefold._endpoints.THREADS_MAX", 1)
+    service = treefold.Service("s", total=2)
+    service.endpoint(lambda stream: [stream.send(1, tag=packet.tag) for packet in stream])
+    with treefold.Cluster.embedded(1, service) as cluster:
+        for _ in range(2):  # a stream that is over frees its thread
+            with cluster.client().stream("s", up_filter="count") as stream:
+                stream.send()
+                wave = stream.wave(5)
+                assert wave.value == 1 and "endpoints on threads" in str(wave.missing[0].detail)
+            time.sleep(0.2)
+
+
 def test_service_answers_calls_and_streams() -> None:
     service = treefold.Service("s", total=2)
     service.aggregation("data", local=lambda partition, params: partition.data, reduce="sum")
@@ -238,6 +253,20 @@ def test_wrong_streams_are_named(clock: treefold.Cluster) -> None:
         with pytest.raises(error) as raised:
             make()  # type: ignore[no-untyped-call]
         assert text in str(raised.value)
+
+
+@needs_command
+def test_command_and_python_are_each_others_front_ends_and_endpoints(start: Any) -> None:
+    provider = start("thermometers.py", "127.0.0.1:0", "", "0,1,2,3")
+    stream = [TREEFOLD, "stream", "thermometers", "--at", provider.line, "--filter", "max", "--params", '{"base": 20}']
+    done = subprocess.run([*stream, "--send", '"read"'], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (0, "wave 1  4 of 4 endpoints\n  f64 21.5\n"), done.stderr
+
+    node = start("node", "--listen", "127.0.0.1:0", "--serve", "micro:partitions=0-2/3")
+    client = treefold.connect(node.line.rsplit(" ", 1)[1], direct=True)
+    with client.stream("micro", params="echo") as echo:
+        echo.send()
+        assert sorted(echo.wave(5).packets) == [0, 1, 2]
 
 
 def test_interrupt_ends_an_iteration(start: Any) -> None:
