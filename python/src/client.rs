@@ -1,10 +1,14 @@
 //! Clients.
 
 use crate::error;
+use crate::inbox::seconds;
+use crate::mirror::{self, ReaderOptions};
 use crate::options::Secrets;
 use crate::payload;
 use crate::pending::{Finish, Pending};
 use crate::reply;
+use crate::stream::{self, StreamOptions};
+use bytes::Bytes;
 use pyo3::prelude::*;
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,7 +16,18 @@ use treefold::{CallError, Error};
 
 /// Makes calls.
 #[pyclass(frozen, module = "treefold._native")]
-pub(crate) struct Client(pub(crate) treefold::Client);
+pub(crate) struct Client {
+    client: treefold::Client,
+    /// True if it runs a node's loop, or has that of a node, so that it can be the root of a stream's tree.
+    has_loop: bool,
+}
+
+impl Client {
+    /// A client of a node.
+    pub(crate) fn of_node(client: treefold::Client) -> Self {
+        Self { client, has_loop: true }
+    }
+}
 
 /// A call's options, as the package's Python part passes them.
 #[derive(FromPyObject)]
@@ -35,9 +50,9 @@ pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyR
     let builder = treefold::Client::builder().at(addrs).direct(direct).cluster(secrets.options()?);
     Pending::spawn(async move {
         let connected = builder.connect().await;
-        let finish: Finish = Box::new(|py| {
+        let finish: Finish = Box::new(move |py| {
             let client = connected.map_err(error::of_call)?;
-            Ok(Py::new(py, Client(client))?.into_any())
+            Ok(Py::new(py, Client { client, has_loop: direct })?.into_any())
         });
         finish
     })
@@ -47,18 +62,43 @@ pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyR
 impl Client {
     /// Starts a call. Its result is a tuple.
     fn call(&self, kind: &str, params: &Bound<'_, PyAny>, options: CallOptions) -> PyResult<Pending> {
-        let call = self.0.call_raw(kind, payload::value(params)?);
-        let call = options.apply(call).map_err(|error| error::of_call(Error::Rejected(error)))?;
-        Pending::spawn(async move {
-            let outcome = call.await;
-            let finish: Finish = Box::new(|py| reply::tuple(py, outcome.map_err(error::of_call)?));
-            finish
-        })
+        outcome(self.client.call_raw(kind, payload::value(params)?), options)
+    }
+
+    /// Announces a request of an application whose workers push. Its result is that of a call.
+    fn announce(
+        &self,
+        kind: &str,
+        params: &Bound<'_, PyAny>,
+        request: u64,
+        workers: Vec<u32>,
+        patience: Option<f64>,
+        options: CallOptions,
+    ) -> PyResult<Pending> {
+        let params = if params.is_none() { Bytes::new() } else { payload::value(params)? };
+        let mut call = self.client.announce(kind, params, request, workers.into_iter().collect());
+        if let Some(patience) = patience {
+            call = call.patience(seconds(patience)?);
+        }
+        outcome(call, options)
+    }
+
+    /// Opens a stream with this client as the front-end. Its result is a `Stream`.
+    fn stream(&self, py: Python<'_>, service: &str, options: StreamOptions) -> PyResult<Pending> {
+        stream::open(options.apply(py, self.client.stream(service))?)
+    }
+
+    /// Starts a reader of a feed. Its result is a `Reader`.
+    fn reader(&self, feed: &str, options: ReaderOptions) -> PyResult<Pending> {
+        if !self.has_loop {
+            return Err(error::of_call(Error::NoLoop));
+        }
+        mirror::start(options.apply(treefold_feed::Reader::connect(&self.client, feed))?)
     }
 
     /// Asks the node for the members in sight, itself first. Its result is a list of (address, {service: partitions}).
     fn members(&self) -> PyResult<Pending> {
-        let client = self.0.clone();
+        let client = self.client.clone();
         Pending::spawn(async move {
             let status = client.status().await;
             let finish: Finish = Box::new(|py| {
@@ -82,6 +122,16 @@ impl Client {
 
 type Call = treefold::CallBuilder<'static, treefold::Raw>;
 
+/// Makes the call.
+fn outcome(call: Call, options: CallOptions) -> PyResult<Pending> {
+    let call = options.apply(call).map_err(|error| error::of_call(Error::Rejected(error)))?;
+    Pending::spawn(async move {
+        let outcome = call.await;
+        let finish: Finish = Box::new(|py| reply::tuple(py, outcome.map_err(error::of_call)?));
+        finish
+    })
+}
+
 impl CallOptions {
     fn apply(self, mut call: Call) -> Result<Call, CallError> {
         call = call.hedge(self.hedge).explain(self.explain);
@@ -98,11 +148,7 @@ impl CallOptions {
             call = call.slices(slices);
         }
         if let Some(shape) = self.shape {
-            call = call.shape(named(
-                "shape",
-                &shape,
-                "auto, adaptive, on-path, earliest-ready, binomial, kary:K, chain, flat, base",
-            )?);
+            call = call.shape(self::shape(&shape)?);
         }
         if let Some(policy) = self.policy {
             call = call.policy(named(
@@ -116,6 +162,14 @@ impl CallOptions {
         }
         Ok(call)
     }
+}
+
+/// The shape with this name.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn shape(name: &str) -> Result<treefold::Shape, CallError> {
+    named("shape", name, "auto, adaptive, on-path, earliest-ready, binomial, kary:K, chain, flat, base")
 }
 
 fn deadline(seconds: f64) -> Result<Duration, CallError> {

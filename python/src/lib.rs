@@ -11,8 +11,11 @@
 //!
 //! - `runtime`: the threads on which clients live. `pending`: how Python waits for them.
 //! - `client`, `node`: the library's clients, nodes and embedded clusters. `options`: what they share.
-//! - `operator`: Python functions as locals and reduces.
-//! - `payload`: values as MessagePack and back. `row`: values as typed packets and back.
+//! - `operator`: Python functions as locals and reduces. `endpoint`: Python as the endpoints of streams.
+//! - `stream`, `mirror`, `push`: front-ends of streams, readers of feeds, workers that push. `inbox`: how Python takes what
+//!   streams and readers give.
+//! - `payload`: values as MessagePack and back. `row`: values as typed packets and back. `sample`: values as partials of
+//!   ready reduces.
 //! - `reply`: outcomes as tuples. `error`: errors as exceptions of the package.
 //! - `ending`: the end of the interpreter. `command`: the command line, if built with it.
 //!
@@ -23,15 +26,21 @@ mod client;
 #[cfg(feature = "command")]
 mod command;
 mod ending;
+mod endpoint;
 mod error;
+mod inbox;
+mod mirror;
 mod node;
 mod operator;
 mod options;
 mod payload;
 mod pending;
+mod push;
 mod reply;
 mod row;
 mod runtime;
+mod sample;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -41,9 +50,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
     module.add_class::<node::Node>()?;
     module.add_class::<node::Cluster>()?;
+    module.add_class::<endpoint::Acceptor>()?;
+    module.add_class::<endpoint::Endpoint>()?;
+    module.add_class::<mirror::Reader>()?;
     module.add_class::<operator::Partition>()?;
     module.add_class::<pending::Pending>()?;
+    module.add_class::<push::Worker>()?;
+    module.add_class::<stream::Stream>()?;
     module.add_function(wrap_pyfunction!(client::connect, module)?)?;
+    module.add_function(wrap_pyfunction!(push::attach, module)?)?;
     module.add_function(wrap_pyfunction!(node::start_node, module)?)?;
     module.add_function(wrap_pyfunction!(node::start_cluster, module)?)?;
     module.add_function(wrap_pyfunction!(operator::cancelled, module)?)?;

@@ -1,6 +1,7 @@
 //! Nodes, and clusters of nodes in this process.
 
 use crate::client::Client;
+use crate::endpoint::Acceptor;
 use crate::error;
 use crate::operator::{AggregationSpec, Data};
 use crate::options::Secrets;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use treefold::endpoint::{Accepting, accept};
 use treefold::{NodeBuilder, Operator};
 
 /// A service, as the package's Python part describes it.
@@ -19,6 +21,10 @@ pub(crate) struct ServiceSpec {
     name: String,
     total: Option<u32>,
     aggregations: Vec<AggregationSpec>,
+    /// True if the partitions are endpoints of streams as well.
+    endpoints: bool,
+    /// True if the partitions are workers that attach and push.
+    pushed: bool,
     partitions: BTreeMap<u32, Py<PyAny>>,
 }
 
@@ -32,6 +38,7 @@ pub(crate) struct NodeSpec {
     rack: String,
     zone: String,
     processors: Option<u32>,
+    relay: bool,
     record: Option<PathBuf>,
     secrets: Secrets,
     service: ServiceSpec,
@@ -44,17 +51,24 @@ struct Plan {
     total: Option<u32>,
     operators: Vec<(String, Arc<dyn Operator>)>,
     partitions: BTreeMap<u32, Arc<Data>>,
+    accepting: Option<Accepting>,
+    pushed: bool,
 }
 
 impl Plan {
-    fn of(py: Python<'_>, spec: ServiceSpec) -> PyResult<Self> {
+    /// The plan, and the acceptor of its endpoints' streams if it has any.
+    fn of(py: Python<'_>, spec: ServiceSpec) -> PyResult<(Self, Option<Acceptor>)> {
         let operators = spec.aggregations.into_iter().map(|aggregation| aggregation.operator(py));
-        Ok(Self {
+        let (accepting, acceptor) = spec.endpoints.then(accept).unzip();
+        let plan = Self {
             name: spec.name,
             total: spec.total,
             operators: operators.collect::<PyResult<_>>()?,
             partitions: spec.partitions.into_iter().map(|(id, data)| (id, Arc::new(Data(data)))).collect(),
-        })
+            accepting,
+            pushed: spec.pushed,
+        };
+        Ok((plan, acceptor.map(|acceptor| Acceptor(Arc::new(acceptor)))))
     }
 
     /// The service, with the partitions that `holds` accepts.
@@ -66,7 +80,13 @@ impl Plan {
         for (at, (&id, data)) in self.partitions.iter().enumerate() {
             if holds(at) {
                 service = service.partition_arc(id, Arc::clone(data) as _);
+                if let Some(accepting) = &self.accepting {
+                    service = service.endpoints([id], accepting.clone());
+                }
             }
+        }
+        if self.pushed {
+            service = service.pushed();
         }
         match self.total {
             Some(total) => service.total(total),
@@ -78,15 +98,19 @@ impl Plan {
 /// Starts a node.
 #[pyfunction]
 pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
+    let (plan, acceptor) = Plan::of(py, spec.service)?;
     let mut builder = treefold::Node::builder()
         .listen(&spec.listen)
         .join(&spec.join)
         .rack(spec.rack)
         .zone(spec.zone)
         .cluster(spec.secrets.options()?)
-        .service(Plan::of(py, spec.service)?.service(|_| true));
+        .service(plan.service(|_| true));
     if let Some(addr) = &spec.advertise {
         builder = builder.advertise(addr);
+    }
+    if spec.relay {
+        builder = builder.relay();
     }
     if let Some(path) = spec.record {
         builder = builder.record(path);
@@ -97,7 +121,8 @@ pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
         let finish: Finish = Box::new(|py| {
             let node = started.map_err(|error| error::of_start(&error))?;
             let (addr, client) = (node.addr().to_string(), node.client());
-            Ok(Py::new(py, Node { addr, client, node: Mutex::new(Some(node)) })?.into_any())
+            let acceptor = acceptor.map(|acceptor| Py::new(py, acceptor)).transpose()?;
+            Ok(Py::new(py, Node { addr, acceptor, client, node: Mutex::new(Some(node)) })?.into_any())
         });
         finish
     })
@@ -115,6 +140,8 @@ fn with_processors(builder: NodeBuilder, processors: Option<u32>) -> NodeBuilder
 pub(crate) struct Node {
     #[pyo3(get)]
     addr: String,
+    #[pyo3(get)]
+    acceptor: Option<Py<Acceptor>>,
     client: treefold::Client,
     node: Mutex<Option<treefold::Node>>,
 }
@@ -129,7 +156,7 @@ impl Node {
 impl Node {
     /// A client of the node, without a socket.
     fn client(&self) -> Client {
-        Client(self.client.clone())
+        Client::of_node(self.client.clone())
     }
 
     /// True until the node has ended.
@@ -169,7 +196,7 @@ pub(crate) fn start_cluster(
     service: ServiceSpec,
     processors: Option<u32>,
 ) -> PyResult<Pending> {
-    let plan = Plan::of(py, service)?;
+    let (plan, acceptor) = Plan::of(py, service)?;
     let services = move |node: usize| vec![plan.service(|at| at % size == node)];
     let builder = treefold::Cluster::embedded(size)
         .service(services)
@@ -180,7 +207,9 @@ pub(crate) fn start_cluster(
             let cluster = started.map_err(|error| error::of_start(&error))?;
             let addrs = cluster.nodes().iter().map(|node| node.addr().to_string()).collect();
             let client = cluster.client(0);
-            Ok(Py::new(py, Cluster { addrs, client, cluster: Mutex::new(Some(cluster)) })?.into_any())
+            let acceptor = acceptor.map(|acceptor| Py::new(py, acceptor)).transpose()?;
+            Ok(Py::new(py, Cluster { addrs, acceptor, client, cluster: Mutex::new(Some(cluster)) })?
+                .into_any())
         });
         finish
     })
@@ -191,6 +220,8 @@ pub(crate) fn start_cluster(
 pub(crate) struct Cluster {
     #[pyo3(get)]
     addrs: Vec<String>,
+    #[pyo3(get)]
+    acceptor: Option<Py<Acceptor>>,
     client: treefold::Client,
     cluster: Mutex<Option<treefold::Cluster>>,
 }
@@ -227,7 +258,7 @@ impl Cluster {
 impl Cluster {
     /// A client of the first node, without a socket.
     fn client(&self) -> Client {
-        Client(self.client.clone())
+        Client::of_node(self.client.clone())
     }
 
     /// Ends a node as `kill -9` would.

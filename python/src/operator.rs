@@ -7,7 +7,7 @@
 use crate::ending;
 use crate::error::raise;
 use crate::payload;
-use crate::row;
+use crate::sample::Samples;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyTracebackMethods;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use treefold::operators::codec::Codec;
 use treefold::operators::erased::Outcome;
 use treefold::operators::ready;
-use treefold::{Operator, OperatorError, Placement, Raw};
+use treefold::{Operator, OperatorError, Placement};
 
 /// One partition of a service, as a local sees it.
 ///
@@ -61,7 +61,8 @@ pub(crate) fn reduces() -> Vec<&'static str> {
 #[pyo3(from_item_all)]
 pub(crate) struct AggregationSpec {
     name: String,
-    local: Py<PyAny>,
+    /// `None` for an aggregation whose partials are pushed.
+    local: Option<Py<PyAny>>,
     /// A function; otherwise the reduce is ready-made.
     reduce: Option<Py<PyAny>>,
     ready: Option<String>,
@@ -81,20 +82,53 @@ impl AggregationSpec {
         let how = payload::How::of(&self.decode)?;
         let functions = Functions { local: self.local, reduce: self.reduce, raw: self.raw, how };
         let Some(ready) = self.ready else { return Ok((self.name, Arc::new(functions))) };
-        let params = payload::value(self.ready_params.bind(py))?;
-        let form = row::Form::of_reduce(&ready);
-        let sample = move |partition: &treefold::Partition, params: &Raw| {
-            functions.sample(partition, &params.0, form).map(Raw)
-        };
-        let operator = ready::sampled::<Raw, Raw>(&ready, &Raw(params), sample);
-        let operator = operator
-            .map_err(|error| raise("InvalidOption", format!("aggregation {:?}: {error}", self.name)))?;
-        Ok((self.name, operator))
+        if functions.local.is_none() {
+            let mut reduces = ready::reduces();
+            let (_, reduce) = reduces
+                .find(|(name, _)| *name == ready)
+                .ok_or_else(|| raise("InvalidOption", format!("no ready reduce is named {ready:?}")))?;
+            return Ok((self.name, reduce));
+        }
+        let samples = Samples::of_reduce(&ready, self.ready_params.bind(py))?;
+        Ok((self.name, Arc::new(Sampling { functions, samples })))
+    }
+}
+
+/// A function that gives samples, with the ready reduce that folds them.
+struct Sampling {
+    functions: Functions,
+    samples: Samples,
+}
+
+impl Operator for Sampling {
+    fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
+        let sample = self.functions.sample(partition, params, |value| self.samples.sample(value));
+        Outcome::Now(sample.and_then(|sample| self.samples.partial(sample)))
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        self.samples.reduce().reduce(a, b, params)
+    }
+
+    fn finish(&self, partial: Bytes, _: &Bytes) -> treefold::operators::Result<Bytes> {
+        Ok(partial)
+    }
+
+    fn placement(&self) -> Placement {
+        self.samples.reduce().placement()
+    }
+
+    fn holds_processor(&self) -> bool {
+        true
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        self.samples.reduce().codecs()
     }
 }
 
 struct Functions {
-    local: Py<PyAny>,
+    local: Option<Py<PyAny>>,
     reduce: Option<Py<PyAny>>,
     raw: bool,
     how: payload::How,
@@ -105,8 +139,11 @@ impl Functions {
         &self,
         partition: &treefold::Partition,
         params: &Bytes,
-        form: row::Form,
+        write: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Bytes>,
     ) -> Result<Bytes, OperatorError> {
+        let Some(local) = &self.local else {
+            return Err(OperatorError::new("the aggregation has no local: its partials are pushed"));
+        };
         attached(|py| {
             let data = partition.data_as::<Data>().map(|Data(data)| data.clone_ref(py));
             let seen = Partition {
@@ -116,8 +153,8 @@ impl Functions {
                 data: data.unwrap_or_else(|_| py.None()),
             };
             let given = self.read(py, params)?;
-            let answer = self.local.bind(py).call1((seen, given))?;
-            if self.raw { payload::of_bytes(&answer) } else { form.write(&answer) }
+            let answer = local.bind(py).call1((seen, given))?;
+            if self.raw { payload::of_bytes(&answer) } else { write(&answer) }
         })
     }
 
@@ -139,7 +176,7 @@ impl Functions {
 
 impl Operator for Functions {
     fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
-        Outcome::Now(self.sample(partition, params, row::Form::Value))
+        Outcome::Now(self.sample(partition, params, payload::value))
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {

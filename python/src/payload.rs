@@ -209,7 +209,7 @@ pub(crate) fn read<'py>(py: Python<'py>, payload: &Bytes, how: How) -> PyResult<
 }
 
 /// The value, if the payload is one MessagePack value.
-fn one_value<'py>(py: Python<'py>, payload: &[u8]) -> Option<Bound<'py, PyAny>> {
+pub(crate) fn one_value<'py>(py: Python<'py>, payload: &[u8]) -> Option<Bound<'py, PyAny>> {
     use serde::Deserialize;
     let mut reader = rmp_serde::Deserializer::from_read_ref(payload);
     reader.set_max_depth(NESTING_DEPTH_MAX);

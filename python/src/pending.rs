@@ -10,6 +10,7 @@ use crate::runtime;
 use pyo3::prelude::*;
 use std::future::Future;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
@@ -23,7 +24,8 @@ pub(crate) type Finish = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Sen
 #[pyclass(frozen, module = "treefold._native")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
-    task: AbortHandle,
+    /// `None` if the result was there at once.
+    task: Option<AbortHandle>,
 }
 
 #[derive(Default)]
@@ -99,13 +101,39 @@ impl Pending {
             let finish = future.await;
             ending.0.settle(finish);
         });
-        Ok(Self { shared, task: task.abort_handle() })
+        Ok(Self { shared, task: Some(task.abort_handle()) })
+    }
+
+    /// Does what `future` can do at once on this thread, and starts the rest, if any, on the runtime. For sends, which mostly
+    /// find room: handing them to another thread takes longer than the send.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub(crate) fn begin(future: impl Future<Output = Finish> + Send + 'static) -> PyResult<Self> {
+        let runtime = runtime::handle()?;
+        let mut future = Box::pin(future);
+        let _entered = runtime.enter();
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(finish) => {
+                let shared =
+                    Arc::new(Shared { state: Mutex::new(State::Settled(finish)), ..Shared::default() });
+                Ok(Self { shared, task: None })
+            }
+            // The runtime polls it again, with a waker.
+            Poll::Pending => Self::spawn(future),
+        }
+    }
+
+    fn abort(&self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.task.abort();
+        self.abort();
     }
 }
 
@@ -125,8 +153,13 @@ impl Pending {
             if matches!(*self.shared.lock(), State::Taken) {
                 return Err(raise("Closed", "its result has been taken"));
             }
-            py.check_signals().inspect_err(|_| self.task.abort())?;
+            py.check_signals().inspect_err(|_| self.abort())?;
         }
+    }
+
+    /// True if the result is there.
+    fn is_settled(&self) -> bool {
+        matches!(*self.shared.lock(), State::Settled(_))
     }
 
     /// Calls `callback` once the result is there, from any thread.
@@ -151,6 +184,6 @@ impl Pending {
 
     /// Ends the work. A call is cancelled throughout its tree.
     fn cancel(&self) {
-        self.task.abort();
+        self.abort();
     }
 }

@@ -8,18 +8,22 @@ use treefold::{Missing, PartitionSet, Raw, Reply, Report};
 
 /// The reply as a tuple: status, payload, asked, contributed, missing, whether the total is a guess, seconds, report.
 pub(crate) fn tuple(py: Python<'_>, reply: Reply<Raw>) -> PyResult<Py<PyAny>> {
-    let missing: Vec<_> = reply.missing.iter().map(lost).collect();
     let fields = (
         reply.status.name(),
         reply.value.map(|Raw(bytes)| payload::bytes_object(py, &bytes)),
         ids(&reply.asked),
         ids(&reply.contributed),
-        PyTuple::new(py, missing)?,
+        losses(py, &reply.missing)?,
         reply.total_is_guess,
         reply.elapsed.as_secs_f64(),
         reply.report.as_ref().map(|report| flattened(py, report)).transpose()?,
     );
     Ok(fields.into_pyobject(py)?.into_any().unbind())
+}
+
+/// The missing partitions or endpoints, with reasons.
+pub(crate) fn losses<'py>(py: Python<'py>, missing: &[Missing]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, missing.iter().map(lost).collect::<Vec<_>>())
 }
 
 fn lost(missing: &Missing) -> (Vec<u32>, Option<String>, &str, Option<&str>) {

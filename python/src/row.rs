@@ -17,12 +17,15 @@ use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 use treefold::operators::packet::{FIELDS_MAX, Number, Numbers, Packet, Row, Value};
+use treefold::operators::ready;
 
 /// The form in which an aggregation's local gives its samples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Any value.
     Value,
+    /// A table.
+    Table,
     /// A row.
     Row,
     /// A row of scores and one of payloads.
@@ -35,11 +38,18 @@ impl Form {
     /// The form of a ready reduce's samples.
     pub(crate) fn of_reduce(name: &str) -> Self {
         match name {
-            "value" | "count" | "group" | "concat-batches" => Self::Value,
+            "value" | "count" => Self::Value,
+            "group" | "concat-batches" => Self::Table,
             "top-k" => Self::Ranked,
             "merge-lines" | "sum-lines" | "append" | "classes" => Self::Text,
             _ => Self::Row,
         }
+    }
+
+    /// The form of the packets that endpoints send to a filter.
+    pub(crate) fn of_filter(name: &str) -> Self {
+        // `time-aligned` and `clock-skew` read MessagePack, and nothing is known of a service's own filters.
+        if ready::reduces().any(|(ready, _)| ready == name) { Self::of_reduce(name) } else { Self::Value }
     }
 
     /// The bytes that travel for `value`.
@@ -48,7 +58,9 @@ impl Form {
     /// If it is not of this form.
     pub(crate) fn write(self, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
         match self {
-            Self::Value => payload::value(value),
+            // adds nothing in any ready reduce
+            _ if value.is_none() && self != Self::Value => Ok(Bytes::new()),
+            Self::Value | Self::Table => payload::value(value),
             Self::Text => match value.cast::<PyString>() {
                 Ok(text) => Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes())),
                 Err(_) => of_bytes(value),
@@ -65,10 +77,6 @@ impl Form {
 }
 
 fn written(value: &Bound<'_, PyAny>, form: Form) -> PyResult<Bytes> {
-    if value.is_none() {
-        // adds nothing in any ready reduce
-        return Ok(Bytes::new());
-    }
     let mut row = Row::new();
     match value.cast::<PyTuple>() {
         Ok(fields) if fields.len() > FIELDS_MAX => {

@@ -6,20 +6,29 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 import treefold
+from treefold import _native
 
 PROGRAMS = Path(__file__).parent / "programs"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TREEFOLD = Path(sysconfig.get_path("scripts")) / "treefold"
+
+needs_command = pytest.mark.skipif(not hasattr(_native, "run_command"), reason="built without the command")
 
 
 class Program:
-    """A process of a test, whose first line on standard output says that it is ready."""
+    """A process of a test, whose first line on standard output says that it is ready: a program of the tests,
+    an example, or a command of `treefold`."""
 
     def __init__(self, name: str, *arguments: str, **environment: str) -> None:
-        command = [sys.executable, str(PROGRAMS / name), *arguments]
+        files = [directory / name for directory in (PROGRAMS, EXAMPLES) if (directory / name).exists()]
+        program = [sys.executable, str(files[0])] if files else [str(TREEFOLD), name]
+        command = [*program, *arguments]
         env = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True

@@ -105,6 +105,12 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
         ("logs/ready", "e", {"deadline": 0}, treefold.InvalidCall, "deadline is 0; allowed: seconds above 0"),
         ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidCall, "deadline is NaN"),
         ("logs/ready", "e", {"shape": "round"}, treefold.InvalidCall, "shape is round; allowed: auto"),
+        ("logs/ready", "e", {"deadline": "0.5"}, treefold.InvalidOption, "deadline must be seconds, not '0.5'"),
+        ("logs/ready", "e", {"min_coverage": "all"}, ValueError, "a share from 0 to 1, not 'all'"),
+        ("logs/ready", "e", {"partitions": ["a"]}, treefold.InvalidOption, "whole numbers from 0, not 'a'"),
+        ("logs/ready", "e", {"partitions": [9]}, treefold.InvalidCall, "allowed: 0-3"),
+        ("logs", "e", {}, treefold.InvalidCall, "allowed: service/aggregation"),
+        (None, "e", {}, treefold.InvalidOption, "an aggregation is a text"),
         ("logs/ready", "e", {"decode": "json"}, treefold.InvalidOption, "decode is \"json\"; allowed: auto, raw, numpy"),
         ("logs/ready", {1, 2}, {}, TypeError, "a set can't travel"),
     ],
@@ -121,21 +127,23 @@ def test_wrong_services_are_refused_when_they_are_made() -> None:
     service = treefold.Service("s", total=1)
     for make, text in [
         (lambda: treefold.Service("a/b"), "a service's name"),
-        (lambda: service.local("x/y"), None),
+        (lambda: service.local("x/y"), "an aggregation's name"),
+        (lambda: service.local(lambda partition, params: 1), "as in @service.local('matching')"),  # type: ignore[arg-type]
+        (lambda: treefold.Service("s", total="4"), "total is '4'"),  # type: ignore[arg-type]
         (lambda: service.local("x")(lambda partition: 1), "must take (partition, params)"),
         (lambda: service.reduce("x")(lambda a, b: 1), "must take (a, b, params)"),
         (lambda: service.aggregation("x", local=3, reduce="sum"), "must be a function"),  # type: ignore[arg-type]
         (lambda: service.aggregation("x", local=lambda p, q: 1, reduce="som"), "no ready reduce is named 'som'; there are"),
         (lambda: service.start(), "has no aggregation"),
         (lambda: service.start(join="127.0.0.1:1"), "join must be a list"),
-        (lambda: service.start(partitions=[-1]), "whole number from 0"),
+        (lambda: service.start(partitions=[-1]), "partitions must be whole numbers from 0"),
         (lambda: treefold.Cluster.embedded(0, service), "allowed: from 1"),
         (lambda: treefold.connect("127.0.0.1"), "host:port"),
+        (lambda: treefold.connect(["127.0.0.1:1"]), "one by one"),  # type: ignore[arg-type]
     ]:
-        if text is not None:
-            with pytest.raises(treefold.InvalidOption) as raised:
-                make()
-            assert text in str(raised.value)
+        with pytest.raises(treefold.InvalidOption) as raised:
+            make()
+        assert text in str(raised.value)
     service.local("x")(lambda partition, params: 1)
     with pytest.raises(treefold.InvalidOption, match="aggregation 'x' has no reduce"):
         service.start()

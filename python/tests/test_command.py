@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sysconfig
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from treefold import _native
+from conftest import TREEFOLD, needs_command
 
-pytestmark = pytest.mark.skipif(not hasattr(_native, "run_command"), reason="built without the command")
-
-TREEFOLD = Path(sysconfig.get_path("scripts")) / "treefold"
+pytestmark = needs_command
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import signal
@@ -79,12 +80,25 @@ def test_example_with_workers_runs(tmp_path: Path) -> None:
 
 
 def test_everything_public_is_documented() -> None:
-    for name in treefold.__all__:
-        thing: Any = getattr(treefold, name)
-        assert thing.__doc__, name
-        for member, value in vars(thing).items() if isinstance(thing, type) else ():
-            if not member.startswith("_") and callable(value):
+    modules = (treefold, treefold.aio, treefold.mirrors, treefold.push)
+    for module, name in ((module, name) for module in modules for name in module.__all__):
+        thing: Any = getattr(module, name)
+        assert thing.__doc__ or name == "Update", name
+        members = [member for each in thing.__mro__ for member in vars(each).items()] if isinstance(thing, type) else []
+        for member, value in members:
+            if not member.startswith("_") and (callable(value) or isinstance(value, property)):
                 assert value.__doc__, f"{name}.{member}"
+
+
+def test_clients_of_asyncio_take_the_same_parameters() -> None:
+    for name in ("Client", "Stream", "Worker", "Reader", "attach", "connect"):
+        blocking = getattr(treefold, name, None) or getattr(treefold.push, name, None) or getattr(treefold.mirrors, name)
+        pairs = [(blocking, getattr(treefold.aio, name))]
+        if isinstance(blocking, type):
+            methods = [member for member in vars(blocking) if not member.startswith("_")]
+            pairs = [(getattr(blocking, member), getattr(pairs[0][1], member)) for member in methods]
+        for one, other in pairs:
+            assert inspect.signature(one).parameters == inspect.signature(other).parameters, one
 
 
 def test_types_are_complete() -> None:

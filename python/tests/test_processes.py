@@ -127,7 +127,7 @@ def test_token_is_taken_from_the_environment_as_in_the_command(start: Any, monke
 
 
 def test_interpreter_ends_in_order_while_nodes_and_calls_run(start: Any) -> None:
-    for _ in range(5):
+    for _ in range(3):
         program = start("ending.py")
         assert program.line == "ending"
         assert program.end()[0] == 0

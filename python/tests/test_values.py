@@ -91,6 +91,31 @@ def test_tables_travel_as_arrow() -> None:
     assert _native.unpack(b"\xff\xff\xff\xffrest", "auto") == b"\xff\xff\xff\xffrest"
 
 
+def test_none_adds_nothing_in_ready_reduces() -> None:
+    service = treefold.Service("s", total=3)
+    samples: dict[str, Any] = {
+        "sum": 5, "min": [1.5], "average": 4, "top-k": ([1.0], ["a"]), "quantiles": [1.0], "distinct": "x",
+        "sum-lines": "a\t1\n", "append": "ab", "group": pa.table({"k": ["a"]}), "concat-batches": pa.table({"k": ["a"]}),
+        "merge-sorted": (["a"], [1]),
+    }
+    params = {"top-k": {"k": 2}, "group": {"keys": ["k"], "aggregates": []}}
+
+    def sometimes(sample: Any) -> Any:
+        return lambda partition, all: sample if partition.id == 1 and all is not False else None
+
+    for name, sample in samples.items():
+        service.aggregation(name, local=sometimes(sample), reduce=name, reduce_params=params.get(name))
+    service.aggregation("count", local=lambda partition, _: None, reduce="count")
+    with treefold.Cluster.embedded(3, service) as cluster:
+        values = {name: cluster.call(f"s/{name}").value for name in samples}
+        assert all(cluster.call(f"s/{name}", False).value is None for name in samples)
+        assert cluster.call("s/count").value == 3
+    assert values["sum"] == 5 and values["min"] == [1.5] and values["average"] == (4, 1)
+    assert values["top-k"] == ([1.0], ["a"]) and values["quantiles"]["count"] == 1
+    assert values["sum-lines"] == b"a\t1\n" and values["append"] == b"ab"
+    assert values["group"].num_rows == values["concat-batches"].num_rows == 1 and values["merge-sorted"] == (["a"], [1])
+
+
 def test_ready_reduces_fold_samples_of_python() -> None:
     service = treefold.Service("s", total=3)
     samples: dict[str, Any] = {

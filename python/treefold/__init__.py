@@ -20,15 +20,20 @@ A provider:
 
     service.serve(listen="127.0.0.1:7820", partitions={0: ["an error", "fine"]})
 
-`treefold.aio` has the client for asyncio, `Cluster.embedded` starts nodes in this process, and every
-exception is a `TreefoldError`.
+`Client.stream` opens streams, `treefold.mirrors` has readers of feeds, and `treefold.push` the workers of
+applications. `treefold.aio` has all of these for asyncio. `Cluster.embedded` starts nodes in this process, and
+`treefold.ray` and `treefold.dask` on the machines of a cluster that is there. Every exception is a
+`TreefoldError`. docs/python.md has an example of each.
 """
 
-from . import aio
+from . import aio, mirrors, push
 from ._client import Client, connect
+from ._endpoints import AsyncEndpointStream, EndpointStream, Packet
 from ._native import Partition, __version__, cancelled
 from ._reply import Missing, Reply, TreeNode
+from ._row import row
 from ._service import Cluster, Node, Service, ready_reduces
+from ._streams import Changed, Stream, Wave
 from .errors import (
     Busy,
     Closed,
@@ -38,16 +43,21 @@ from .errors import (
     InvalidOption,
     InvalidReply,
     InvalidValue,
+    RequestOver,
     StartFailed,
+    TimedOut,
     TreefoldError,
     Unreachable,
 )
 
 __all__ = [
+    "AsyncEndpointStream",
     "Busy",
+    "Changed",
     "Client",
     "Closed",
     "Cluster",
+    "EndpointStream",
     "Denied",
     "InsufficientCoverage",
     "InvalidCall",
@@ -56,15 +66,23 @@ __all__ = [
     "InvalidValue",
     "Missing",
     "Node",
+    "Packet",
     "Partition",
     "Reply",
+    "RequestOver",
     "Service",
     "StartFailed",
+    "Stream",
+    "TimedOut",
     "TreeNode",
     "TreefoldError",
     "Unreachable",
+    "Wave",
     "aio",
     "cancelled",
     "connect",
+    "mirrors",
+    "push",
     "ready_reduces",
+    "row",
 ]

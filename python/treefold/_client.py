@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, Optional, Union
 
 from . import _native
-from ._options import Path, addresses, call_options, secrets
+from ._options import Path, addresses, aggregation_of, call_options, ids_of, secrets, seconds
 from ._reply import Reply, reply_of
+from ._streams import Stream, stream_options
 from .errors import Closed
+from .mirrors import Reader, reader_options
 
 
 class Client:
-    """Makes calls. `treefold.connect` makes one.
+    """Makes calls, opens streams, and reads feeds. `treefold.connect` makes one.
 
     A client may be used by many threads at a time. If its connection breaks, the next call makes a new one. A
     process that was forked needs a client of its own.
@@ -42,7 +44,7 @@ class Client:
         `params` is passed to every local and reduce. Dicts, lists, texts and numbers travel as MessagePack,
         bytes as they are, tables of pyarrow as Arrow.
 
-        `deadline` is in seconds (2 by default). `min_coverage` is the least share of partitions that makes a
+        `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions that makes a
         reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
         ones to ask; by default, all.
 
@@ -53,13 +55,112 @@ class Client:
         numbers as numpy's.
         """
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
-        return reply_of(aggregation, self._open().call(aggregation, params, options).wait(), decode)
+        return reply_of(aggregation, self._open().call(aggregation_of(aggregation), params, options).wait(), decode)
+
+    def announce(
+        self,
+        aggregation: str,
+        request: int,
+        workers: Iterable[int],
+        params: Any = None,
+        *,
+        deadline: Optional[float] = None,
+        min_coverage: Optional[float] = None,
+        patience: Optional[float] = None,
+        explain: bool = False,
+        hedge: bool = False,
+        shape: Optional[str] = None,
+        policy: Optional[str] = None,
+        waiting: Optional[str] = None,
+        slices: Optional[int] = None,
+        decode: str = "auto",
+    ) -> Reply[Any]:
+        """Announces a request of an application whose workers push, and blocks until the reply is there.
+
+        `aggregation` is `application/reduce`. `request` is a number that no other request has, and `workers` are
+        the numbers of the workers that are expected. `params` are the reduce's parameters. `patience` is how
+        long a worker that is attached nowhere is waited for, in seconds (2 by default). The other parameters
+        are those of `call`, and the reply's partitions are the workers.
+
+        The node that this client talks to must accept the application (`treefold.push.application`).
+        """
+        options = call_options(deadline, min_coverage, None, shape, policy, waiting, hedge, slices, explain)
+        asked = ids_of("workers", workers)
+        pending = self._open().announce(
+            aggregation_of(aggregation), params, request, asked, seconds("patience", patience), options
+        )
+        return reply_of(aggregation, pending.wait(), decode)
+
+    def stream(
+        self,
+        service: str,
+        *,
+        up_filter: Optional[str] = None,
+        down_filter: Optional[str] = None,
+        filter_params: Any = None,
+        params: Any = None,
+        sync: Union[str, float] = "wait-for-all",
+        endpoints: Optional[Iterable[int]] = None,
+        shape: Optional[str] = None,
+        window_bytes: Optional[int] = None,
+        lag_bytes_max: Optional[int] = None,
+        decode: str = "auto",
+    ) -> Stream:
+        """Opens a stream to the endpoints of a service, with this client as its front-end, and returns it once all
+        endpoints that can be reached take part.
+
+        The client needs a loop of its own: connect with `direct=True`, or take the `client()` of a node.
+
+        `up_filter` names the filter that folds waves on their way up, and `down_filter` that of packets on
+        their way down; `filter_params` are their parameters. `params` are those of the endpoints.
+
+        `sync` says when a wave is complete: "wait-for-all" (when each endpoint has contributed or is away), a
+        number of seconds after its first packet, or "do-not-wait". `endpoints` are the ones that take part; by
+        default all, and those that come later. `shape`, `window_bytes` and `lag_bytes_max` are as in
+        docs/streams.md. `decode` says how packets are read, as in `call`.
+
+        Raises `InvalidCall` if no node has the service, or a node does not know the filter or refuses its
+        parameters.
+        """
+        options = stream_options(
+            up_filter, down_filter, filter_params, params, sync, endpoints, shape, window_bytes, lag_bytes_max
+        )
+        pending = self._open().stream(service, options)
+        return Stream(pending.wait(), decode)
+
+    def reader(
+        self,
+        feed: str,
+        *,
+        keys: Iterable[str] = (),
+        prefixes: Iterable[str] = (),
+        types: Iterable[str] = (),
+        after: Optional[str] = None,
+        patience: Optional[float] = None,
+        window_bytes: Optional[int] = None,
+    ) -> Reader:
+        """Starts a reader of a feed at one of its mirrors.
+
+        The client needs a loop of its own: connect with `direct=True`, or take the `client()` of a node.
+
+        `keys` and `prefixes` select keys, and `types` events; by default all. `after` is the `time` of an
+        earlier reader, after which this one goes on; without it, there is a snapshot first. `patience` is how
+        long a mirror is looked for, in seconds (30 by default). `window_bytes` are the bytes that a mirror may
+        have sent that were not taken (256 KiB by default).
+
+        Raises `Unreachable` if no mirror serves it.
+        """
+        pending = self._open().reader(feed, reader_options(keys, prefixes, types, after, patience, window_bytes))
+        return Reader(pending.wait(), feed)
 
     def members(self) -> list[tuple[str, dict[str, list[int]]]]:
         """The members that the node has in sight, itself first: each one's address, and its partitions by
         service."""
         found: list[tuple[str, dict[str, list[int]]]] = self._open().members().wait()
         return found
+
+    def __repr__(self) -> str:
+        return f"Client({'closed' if self._native is None else 'open'})"
 
     def close(self) -> None:
         """Closes the client. Calls that are open go on."""
@@ -91,7 +192,7 @@ def connect(
 
     `cluster` is the cluster's name. `token` is its token, and `keys` a file of `treefold keys issue`; by
     default, those of the environment variables TREEFOLD_TOKEN, TREEFOLD_TOKEN_FILE and TREEFOLD_KEYS. With
-    `direct`, the client forms the trees itself, which saves a hop.
+    `direct`, the client forms the trees itself, which saves a hop, and which streams and readers need.
 
     Raises `Unreachable` if none answers or accepts.
     """

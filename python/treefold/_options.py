@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import numbers
+import operator
 import os
 from typing import Any, Optional, Union
 
@@ -53,8 +56,39 @@ def addresses(first: Any, more: tuple[Any, ...]) -> list[str]:
     given = [first, *more]
     for addr in given:
         if not isinstance(addr, str) or not addr.rpartition(":")[0] or not addr.rpartition(":")[2].isdigit():
-            raise InvalidOption(f"an address is host:port, as in '127.0.0.1:7820', not {addr!r}")
+            hint = "; give several one by one, as in connect(*addrs)" if isinstance(addr, (list, tuple)) else ""
+            raise InvalidOption(f"an address is host:port, as in '127.0.0.1:7820', not {addr!r}{hint}")
     return given
+
+
+def seconds(name: str, time: Any) -> Optional[float]:
+    """Checks a time: seconds, or a `datetime.timedelta`."""
+    if isinstance(time, datetime.timedelta):
+        return time.total_seconds()
+    if time is None or isinstance(time, numbers.Real):
+        return None if time is None else float(time)
+    raise InvalidOption(f"{name} must be seconds, not {time!r}")
+
+
+def aggregation_of(name: Any) -> str:
+    """Checks that the name of an aggregation is a text."""
+    if not isinstance(name, str):
+        raise InvalidOption(f"an aggregation is a text, 'service/aggregation', not {name!r}")
+    return name
+
+
+def ids_of(name: str, ids: Any) -> list[int]:
+    """Checks numbers of partitions, endpoints or workers."""
+    found = []
+    for id in [ids] if isinstance(ids, int) else ids:
+        try:
+            number = operator.index(id)
+        except TypeError:
+            number = -1
+        if not 0 <= number < 2**32:
+            raise InvalidOption(f"{name} must be whole numbers from 0, not {id!r}")
+        found.append(number)
+    return found
 
 
 def call_options(
@@ -69,14 +103,16 @@ def call_options(
     explain: bool,
 ) -> dict[str, Any]:
     """The options of a call, as the extension takes them."""
+    if min_coverage is not None and not isinstance(min_coverage, numbers.Real):
+        raise InvalidOption(f"min_coverage must be a share from 0 to 1, not {min_coverage!r}")
     return {
-        "deadline": deadline,
+        "deadline": seconds("deadline", deadline),
         "min_coverage": min_coverage,
-        "partitions": None if partitions is None else list(partitions),
+        "partitions": None if partitions is None else ids_of("partitions", partitions),
         "shape": shape,
         "policy": policy,
         "waiting": waiting,
-        "hedge": hedge,
+        "hedge": bool(hedge),
         "slices": slices,
-        "explain": explain,
+        "explain": bool(explain),
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Generic, Iterator, Optional, TypeVar
+from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar
 
 from . import _native
 from .errors import InsufficientCoverage
@@ -109,13 +110,25 @@ def ranges(ids: tuple[int, ...]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
+def losses_of(losses: Iterable[tuple[Any, ...]]) -> list[Missing]:
+    """The extension's losses."""
+    return [Missing(tuple(ids), node, reason, detail) for ids, node, reason, detail in losses]
+
+
+def error_text(error: BaseException) -> str:
+    """The exception's type and message, and the place where it was raised."""
+    places = traceback.extract_tb(error.__traceback__)
+    place = f' (File "{places[-1].filename}", line {places[-1].lineno}, in {places[-1].name})' if places else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
 def reply_of(kind: str, fields: tuple[Any, ...], decode: str) -> Reply[Any]:
     """Makes a reply of the extension's tuple.
 
     Raises `InsufficientCoverage` if there is no value.
     """
     status, payload, asked, contributed, lost, guess, elapsed, report = fields
-    missing = [Missing(tuple(ids), node, reason, detail) for ids, node, reason, detail in lost]
+    missing = losses_of(lost)
     coverage = len(contributed) / len(asked) if asked else 1.0
     value = None if payload is None else _native.unpack(payload, decode)
     tree = None if report is None else _tree(report)

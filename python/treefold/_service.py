@@ -9,11 +9,12 @@ import threading
 import weakref
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union, overload
 
 from . import _native
 from ._client import Client
-from ._options import Path, secrets
+from ._endpoints import Endpoints
+from ._options import Path, ids_of, secrets
 from ._reply import Reply
 from ._workers import Pool, Task
 from .errors import InvalidOption
@@ -56,13 +57,21 @@ class Service:
 
     `total` is the number of partitions over all nodes; all nodes declare the same. Without it, the cluster
     guesses it.
+
+    With `pushed`, the service is an application whose workers attach to the node and push the partials
+    (`treefold.push`). It has reduces, and neither locals nor partitions.
     """
 
-    def __init__(self, name: str, *, total: Optional[int] = None) -> None:
+    def __init__(self, name: str, *, total: Optional[int] = None, pushed: bool = False) -> None:
         if not isinstance(name, str) or not name or "/" in name:
             raise InvalidOption(f"a service's name must be a text, not empty and without '/', not {name!r}")
+        if total is not None and (not isinstance(total, int) or total < 1):
+            raise InvalidOption(f"total is {total!r}; allowed: a whole number from 1")
         self.name = name
         self.total = total
+        self.pushed = pushed
+        self._endpoint: Optional[Callable[..., Any]] = None
+        self._endpoint_decode = "auto"
         self.aggregations: dict[str, Aggregation] = {}
 
     def local(self, aggregation: str, *, decode: str = "auto") -> Callable[[F], F]:
@@ -72,6 +81,8 @@ class Service:
         thread of the node, or in a worker process. An exception makes the partition missing, with the
         exception as the reason. `decode` says how parameters and partials are read, as in `Client.call`.
         """
+
+        self._check_name(aggregation, "local")
 
         def register(function: F) -> F:
             self._check(aggregation, "local", function, 2)
@@ -88,6 +99,8 @@ class Service:
         It must be associative and commutative, because the tree differs from call to call.
         """
 
+        self._check_name(aggregation, "reduce")
+
         def register(function: F) -> F:
             self._check(aggregation, "reduce", function, 3)
             self.aggregations.setdefault(aggregation, Aggregation()).reduce = function
@@ -99,7 +112,7 @@ class Service:
         self,
         name: str,
         *,
-        local: Callable[..., Any],
+        local: Optional[Callable[..., Any]] = None,
         reduce: Union[str, Callable[..., Any]],
         reduce_params: Any = None,
         decode: str = "auto",
@@ -111,8 +124,13 @@ class Service:
         `reduce_params`:
 
             service.aggregation("best", local=best, reduce="top-k", reduce_params={"k": 10})
+
+        Only an application whose workers push has no `local`; its master announces the parameters.
         """
-        self._check(name, "local", local, 2)
+        if local is not None or not self.pushed:
+            self._check(name, "local", local, 2)
+        elif reduce_params is not None:
+            raise InvalidOption("the master announces the parameters of an application's reduces")
         if isinstance(reduce, str):
             if reduce not in _native.reduces():
                 known = ", ".join(_native.reduces())
@@ -123,6 +141,40 @@ class Service:
             raise InvalidOption("reduce_params are for ready reduces; a function gets the call's parameters")
         self._check(name, "reduce", reduce, 3)
         self.aggregations[name] = Aggregation(local, reduce, None, None, decode)
+
+    @overload
+    def endpoint(self, function: F) -> F: ...
+    @overload
+    def endpoint(self, *, decode: str = "auto") -> Callable[[F], F]: ...
+    def endpoint(self, function: Optional[F] = None, *, decode: str = "auto") -> Any:
+        """Makes the decorated function the endpoint of streams: `f(stream)` runs once for each partition of each
+        stream that is opened to the service.
+
+            @service.endpoint
+            def thermometer(stream):
+                for packet in stream:
+                    stream.send(read(stream.partition.data), tag=packet.tag)
+
+        `stream` is a `treefold.EndpointStream`. The function runs on a thread of its own. One that is declared
+        with `async def` gets a `treefold.AsyncEndpointStream` and runs in one event loop with all others.
+
+        If it returns or fails, its endpoint leaves the stream, and waves list it as missing with the reason.
+        `decode` says how packets and parameters are read, as in `Client.call`.
+        """
+
+        def register(function: F) -> F:
+            if not callable(function):
+                raise InvalidOption(f"the endpoint must be a function, not {function!r}")
+            try:
+                inspect.signature(function).bind(None)
+            except TypeError:
+                raise InvalidOption("the endpoint must take (stream)") from None
+            except ValueError:
+                pass  # A function of C has no signature to check.
+            self._endpoint, self._endpoint_decode = function, decode
+            return function
+
+        return register if function is None else register(function)
 
     def serve(
         self,
@@ -141,6 +193,7 @@ class Service:
         token: Optional[str] = None,
         keys: Optional[Path] = None,
         insecure: bool = False,
+        relay: bool = False,
         record: Optional[Path] = None,
     ) -> None:
         """Starts a node with this service and blocks until SIGINT or SIGTERM, or until the node is stopped.
@@ -156,7 +209,7 @@ class Service:
                 node = self.start(
                     listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
                     rack=rack, zone=zone, cluster=cluster, token=token, keys=keys, insecure=insecure,
-                    record=record,
+                    relay=relay, record=record,
                 )
                 signals.is_starting = False
                 if ready is not None:
@@ -185,6 +238,7 @@ class Service:
         token: Optional[str] = None,
         keys: Optional[Path] = None,
         insecure: bool = False,
+        relay: bool = False,
         record: Optional[Path] = None,
     ) -> "Node":
         """Starts a node with this service in the background and returns it once it listens.
@@ -200,11 +254,12 @@ class Service:
 
         `advertise` is the address at which others reach the node, if it differs. `rack` and `zone` are its
         place. `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond
-        this machine without them. `record` is a file to record all its inputs to.
+        this machine without them. A `relay` holds no partitions and only folds. `record` is a file to record
+        all its inputs to.
 
         Raises `StartFailed` if the node cannot start.
         """
-        held = _held(partitions)
+        held = held_of(partitions)
         if workers is not None and workers < 1:
             raise InvalidOption(f"workers is {workers}; allowed: from 1")
         pool = self._pool(workers, held) if workers else None
@@ -216,19 +271,27 @@ class Service:
                 "rack": rack,
                 "zone": zone,
                 "processors": processors or workers,
+                "relay": relay,
                 "record": record,
                 "secrets": secrets(cluster, token, keys, insecure),
                 "service": self._spec(held, pool),
             }
-            return Node(_native.start_node(spec).wait(), pool)
+            node = Node(_native.start_node(spec).wait(), pool)
+            self._accept(node._native.acceptor, held)
+            return node
         except BaseException:
             if pool is not None:
                 pool.close()
             raise
 
-    def _check(self, aggregation: str, role: str, function: Any, arguments: int) -> None:
+    def _check_name(self, aggregation: Any, role: str) -> None:
+        if callable(aggregation):
+            raise InvalidOption(f"give the aggregation's name, as in @service.{role}('matching')")
         if not isinstance(aggregation, str) or not aggregation or "/" in aggregation:
             raise InvalidOption(f"an aggregation's name must be a text, not empty and without '/', not {aggregation!r}")
+
+    def _check(self, aggregation: str, role: str, function: Any, arguments: int) -> None:
+        self._check_name(aggregation, role)
         if not callable(function):
             raise InvalidOption(f"the {role} of {aggregation!r} must be a function, not {function!r}")
         wanted = "partition, params" if arguments == 2 else "a, b, params"
@@ -239,11 +302,16 @@ class Service:
         except ValueError:
             pass  # A function of C has no signature to check.
 
+    def _accept(self, acceptor: Optional[_native.Acceptor], held: Mapping[int, Any]) -> None:
+        """Runs the endpoint function for the streams that are opened."""
+        if acceptor is not None and self._endpoint is not None:
+            Endpoints(acceptor, self._endpoint, self._endpoint_decode, self.total, held)
+
     def _complete(self) -> dict[str, Aggregation]:
-        if not self.aggregations:
-            raise InvalidOption(f"service {self.name!r} has no aggregation")
+        if not self.aggregations and self._endpoint is None:
+            raise InvalidOption(f"service {self.name!r} has no aggregation and no endpoint")
         for name, entry in self.aggregations.items():
-            if entry.local is None:
+            if entry.local is None and not self.pushed:
                 raise InvalidOption(f"aggregation {name!r} has no local")
             if entry.reduce is None and entry.ready is None:
                 raise InvalidOption(f"aggregation {name!r} has no reduce")
@@ -251,6 +319,8 @@ class Service:
 
     def _pool(self, workers: int, held: dict[int, Any]) -> Pool:
         aggregations = self._complete()
+        if not aggregations:
+            raise InvalidOption("worker processes run locals and reduces, and the service has neither")
         tasks = [Task(name, a.local, a.reduce, a.ready or "value", a.decode) for name, a in aggregations.items()]
         return Pool(workers, self.name, tasks, held)
 
@@ -270,7 +340,14 @@ class Service:
                 "raw": pool is not None,
                 "decode": entry.decode,
             })
-        return {"name": self.name, "total": self.total, "aggregations": specs, "partitions": held}
+        return {
+            "name": self.name,
+            "total": self.total,
+            "aggregations": specs,
+            "endpoints": self._endpoint is not None,
+            "pushed": self.pushed,
+            "partitions": held,
+        }
 
     def __repr__(self) -> str:
         return f"Service({self.name!r}, total={self.total!r})"
@@ -281,14 +358,10 @@ def ready_reduces() -> list[str]:
     return _native.reduces()
 
 
-def _held(partitions: Partitions) -> dict[int, Any]:
-    if isinstance(partitions, int):
-        partitions = [partitions]
-    held = dict(partitions) if isinstance(partitions, Mapping) else {id: None for id in partitions}
-    for id in held:
-        if not isinstance(id, int) or not 0 <= id < 2**32:
-            raise InvalidOption(f"a partition's number must be a whole number from 0, not {id!r}")
-    return held
+def held_of(partitions: Partitions) -> dict[int, Any]:
+    if isinstance(partitions, Mapping):
+        return dict(zip(ids_of("partitions", partitions), partitions.values()))
+    return {id: None for id in ids_of("partitions", partitions)}
 
 
 def _seeds(join: Iterable[str]) -> list[str]:
@@ -379,8 +452,10 @@ class Cluster:
             if service.total is None:
                 raise InvalidOption("give the partitions, or declare the service's total")
             partitions = range(service.total)
-        spec = service._spec(_held(partitions))
-        return cls(_native.start_cluster(nodes, spec, processors).wait())
+        held = held_of(partitions)
+        cluster = cls(_native.start_cluster(nodes, service._spec(held), processors).wait())
+        service._accept(cluster._native.acceptor, held)
+        return cluster
 
     @property
     def addrs(self) -> list[str]:
@@ -402,6 +477,9 @@ class Cluster:
     def stall(self, node: int, stalled: bool = True) -> None:
         """Makes a node stand still, as SIGSTOP would, or go on."""
         self._native.stall(node, stalled)
+
+    def __repr__(self) -> str:
+        return f"Cluster({len(self.addrs)} nodes)"
 
     def close(self) -> None:
         """Ends all nodes in order."""

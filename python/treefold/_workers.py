@@ -13,12 +13,12 @@ import pickle
 import queue
 import signal
 import time
-import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Callable, Optional
 
 from . import _native
+from ._reply import error_text
 from .errors import InvalidOption, StartFailed, TreefoldError
 
 #: Time that a worker has to start, with the imports of the functions' modules, in seconds.
@@ -197,7 +197,7 @@ def _work(pipe: Connection) -> None:
         try:
             answer: tuple[bool, Any] = (True, _result(service, known[run[0]], partitions, run))
         except Exception as error:
-            answer = (False, _text(error))
+            answer = (False, error_text(error))
         try:
             pipe.send(answer)
         except OSError:
@@ -215,9 +215,3 @@ def _result(service: str, task: Task, partitions: dict[int, Any], run: tuple[Any
     assert task.reduce is not None, "invariant: only a reduce that is a function runs here"
     merged = task.reduce(*(_native.unpack(payload, task.decode) for payload in (a, b, params)))
     return _native.pack(merged, "value")
-
-
-def _text(error: BaseException) -> str:
-    places = traceback.extract_tb(error.__traceback__)
-    place = f' (File "{places[-1].filename}", line {places[-1].lineno}, in {places[-1].name})' if places else ""
-    return f"{type(error).__name__}: {error}{place}"

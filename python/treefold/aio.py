@@ -1,23 +1,32 @@
-"""The same clients for asyncio.
+"""The same clients, streams, readers and workers for asyncio.
 
     client = await treefold.aio.connect("127.0.0.1:7820")
     reply = await client.call("logs/matching", "error", deadline=0.5)
 
-Cancelling the task cancels the call throughout its tree.
+    async with await client.stream("thermometers", up_filter="max") as stream:
+        await stream.send("read")
+        async for wave in stream:
+            print(wave.value)
+
+Cancelling the task cancels the call throughout its tree. A wave or an update is never lost by a cancellation: the
+next iteration gives it.
 """
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
-from typing import Any, Iterable, Optional
+from typing import Any, AsyncIterator, Iterable, Optional, Union
 
 from . import _native
-from ._options import Path, addresses, call_options, secrets
+from ._options import Path, addresses, aggregation_of, call_options, ids_of, secrets, seconds
+from ._pending import settled
 from ._reply import Reply, reply_of
+from ._streams import Event, StreamBase, Wave, stream_options
 from .errors import Closed
+from .mirrors import ReaderBase, Update, reader_options, update_of
+from .push import TIMEOUT, WorkerBase, worker_spec
 
-__all__ = ["Client", "connect"]
+__all__ = ["Client", "Reader", "Stream", "Worker", "attach", "connect"]
 
 
 class Client:
@@ -44,14 +53,80 @@ class Client:
     ) -> Reply[Any]:
         """Calls `service/aggregation`, with the parameters of `treefold.Client.call`."""
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
-        fields = await settled(self._open().call(aggregation, params, options))
+        fields = await settled(self._open().call(aggregation_of(aggregation), params, options))
         return reply_of(aggregation, fields, decode)
+
+    async def announce(
+        self,
+        aggregation: str,
+        request: int,
+        workers: Iterable[int],
+        params: Any = None,
+        *,
+        deadline: Optional[float] = None,
+        min_coverage: Optional[float] = None,
+        patience: Optional[float] = None,
+        explain: bool = False,
+        hedge: bool = False,
+        shape: Optional[str] = None,
+        policy: Optional[str] = None,
+        waiting: Optional[str] = None,
+        slices: Optional[int] = None,
+        decode: str = "auto",
+    ) -> Reply[Any]:
+        """Announces a request, with the parameters of `treefold.Client.announce`."""
+        options = call_options(deadline, min_coverage, None, shape, policy, waiting, hedge, slices, explain)
+        asked = ids_of("workers", workers)
+        pending = self._open().announce(
+            aggregation_of(aggregation), params, request, asked, seconds("patience", patience), options
+        )
+        return reply_of(aggregation, await settled(pending), decode)
+
+    async def stream(
+        self,
+        service: str,
+        *,
+        up_filter: Optional[str] = None,
+        down_filter: Optional[str] = None,
+        filter_params: Any = None,
+        params: Any = None,
+        sync: Union[str, float] = "wait-for-all",
+        endpoints: Optional[Iterable[int]] = None,
+        shape: Optional[str] = None,
+        window_bytes: Optional[int] = None,
+        lag_bytes_max: Optional[int] = None,
+        decode: str = "auto",
+    ) -> Stream:
+        """Opens a stream, with the parameters of `treefold.Client.stream`."""
+        options = stream_options(
+            up_filter, down_filter, filter_params, params, sync, endpoints, shape, window_bytes, lag_bytes_max
+        )
+        pending = self._open().stream(service, options)
+        return Stream(await settled(pending), decode)
+
+    async def reader(
+        self,
+        feed: str,
+        *,
+        keys: Iterable[str] = (),
+        prefixes: Iterable[str] = (),
+        types: Iterable[str] = (),
+        after: Optional[str] = None,
+        patience: Optional[float] = None,
+        window_bytes: Optional[int] = None,
+    ) -> Reader:
+        """Starts a reader of a feed, with the parameters of `treefold.Client.reader`."""
+        pending = self._open().reader(feed, reader_options(keys, prefixes, types, after, patience, window_bytes))
+        return Reader(await settled(pending), feed)
 
     async def members(self) -> list[tuple[str, dict[str, list[int]]]]:
         """The members that the node has in sight, itself first: each one's address, and its partitions by
         service."""
         found: list[tuple[str, dict[str, list[int]]]] = await settled(self._open().members())
         return found
+
+    def __repr__(self) -> str:
+        return f"Client({'closed' if self._native is None else 'open'})"
 
     def close(self) -> None:
         """Closes the client. Calls that are open go on."""
@@ -83,25 +158,127 @@ async def connect(
     return Client(await settled(_native.connect(addresses(addr, more), direct, secrets(cluster, token, keys))))
 
 
-async def settled(pending: _native.Pending) -> Any:
-    """Waits for the extension's result. If the task is cancelled, so is the extension's work."""
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
+class Stream(StreamBase):
+    """The front-end of a stream. `Client.stream` opens one; `treefold.Stream` is the same, blocking."""
 
-    def finish() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
+    async def send(
+        self,
+        packet: Any = None,
+        *,
+        to: Optional[Iterable[int]] = None,
+        tag: Optional[int] = None,
+        timeout: Optional[float] = None,
+    ) -> int:
+        """Sends a packet down and returns its tag, as `treefold.Stream.send` does."""
+        await self._taking.turn()
+        sent: int = await settled(self._sending(packet, to, tag, timeout))
+        return sent
 
-    def wake() -> None:
-        try:
-            loop.call_soon_threadsafe(finish)
-        except RuntimeError:
-            pass  # The loop is closed, so nobody waits.
+    async def wave(self, timeout: Optional[float] = None) -> Wave:
+        """Waits for the next wave, for at most `timeout` seconds. Raises `TimedOut` or `Closed`."""
+        while True:
+            event = self._event(await self._taking.take_async(timeout))
+            if event is None:
+                raise Closed("the stream is closed")
+            if isinstance(event, Wave):
+                return event
 
-    pending.then(wake)
-    try:
-        await waiter
-    except asyncio.CancelledError:
-        pending.cancel()
-        raise
-    return pending.result()
+    async def events(self) -> AsyncIterator[Event]:
+        """Iterates over waves and changes of the tree, in their order."""
+        while (event := self._event(await self._taking.take_async())) is not None:
+            yield event
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> Wave:
+        while (event := self._event(await self._taking.take_async())) is not None:
+            if isinstance(event, Wave):
+                return event
+        raise StopAsyncIteration
+
+    async def __aenter__(self) -> "Stream":
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+class Reader(ReaderBase):
+    """A reader of a feed. `Client.reader` starts one; `treefold.mirrors.Reader` is the same, blocking."""
+
+    async def update(self, timeout: Optional[float] = None) -> Update:
+        """Waits for the next update, for at most `timeout` seconds. Raises `TimedOut`, `Unreachable` or
+        `Closed`."""
+        item = await self._taking.take_async(timeout)
+        if item is None:
+            raise Closed("the reader is closed")
+        return update_of(item)
+
+    def __aiter__(self) -> "Reader":
+        return self
+
+    async def __anext__(self) -> Update:
+        item = await self._taking.take_async()
+        if item is None:
+            raise StopAsyncIteration
+        return update_of(item)
+
+    async def __aenter__(self) -> "Reader":
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+class Worker(WorkerBase):
+    """A worker that is attached to a node. `attach` makes one; `treefold.push.Worker` is the same, blocking."""
+
+    async def push(self, request: int, piece: Any) -> None:
+        """Pushes a piece of the result of a request, as `treefold.push.Worker.push` does."""
+        await settled(self._native.push(request, piece, False))
+
+    async def push_last(self, request: int, piece: Any = None) -> None:
+        """Pushes the last piece of the result, or all of it."""
+        await settled(self._native.push(request, piece, True))
+
+    async def fail(self, request: int, why: str) -> None:
+        """Reports that the result of a request will not come, with the reason."""
+        await settled(self._native.fail(request, why))
+
+    async def idle(self, timeout: Optional[float] = None) -> None:
+        """Waits until every request with pushes or a failure has ended, for at most `timeout` seconds."""
+        await settled(self._native.idle(timeout))
+
+    async def __aenter__(self) -> "Worker":
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+async def attach(
+    name: str,
+    number: int,
+    addr: str,
+    *more: str,
+    reduce_params: Any = None,
+    spread: bool = False,
+    timeout: float = TIMEOUT,
+    kept_bytes_max: Optional[int] = None,
+    cluster: Optional[str] = None,
+    token: Optional[str] = None,
+    keys: Optional[Path] = None,
+) -> Worker:
+    """Attaches a worker, as `treefold.push.attach` does."""
+    spec = worker_spec(
+        name, number, addresses(addr, more), reduce_params, spread, timeout, kept_bytes_max,
+        secrets(cluster, token, keys),
+    )
+    return Worker(await settled(_native.attach(spec)), name, number)

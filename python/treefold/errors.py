@@ -71,4 +71,13 @@ class StartFailed(TreefoldError):
 
 
 class Closed(TreefoldError):
-    """The client, the node or the cluster has been closed."""
+    """The client, the node, the cluster, the stream, the reader or the worker has been closed, or has ended."""
+
+
+class RequestOver(TreefoldError):
+    """The request for which a worker pushes has ended, or its result is complete. The push was discarded."""
+
+
+class TimedOut(TreefoldError, TimeoutError):
+    """Nothing came within the `timeout` of a wait. Nothing is lost: wait again. A call never raises it; its
+    `deadline` gives a reply or `InsufficientCoverage`."""

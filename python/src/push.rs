@@ -1,0 +1,132 @@
+//! Workers of an application that push their results.
+//!
+//! A worker of an application with a ready reduce pushes what a local of that reduce returns.
+
+use crate::error::{self, raise};
+use crate::inbox::{seconds, within};
+use crate::options::Secrets;
+use crate::payload;
+use crate::pending::{Finish, Pending};
+use crate::sample::Samples;
+use bytes::Bytes;
+use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
+use treefold::operators::ready;
+
+/// A worker's settings, as the package's Python part passes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct WorkerSpec {
+    application: String,
+    number: u32,
+    addrs: Vec<String>,
+    /// The reduce of its requests; if it is a ready one, values are samples for it.
+    reduce: Option<String>,
+    reduce_params: Py<PyAny>,
+    spread: bool,
+    timeout: f64,
+    kept_bytes_max: Option<usize>,
+    secrets: Secrets,
+}
+
+/// Attaches a worker. Its result is the worker.
+#[pyfunction]
+pub(crate) fn attach(py: Python<'_>, spec: WorkerSpec) -> PyResult<Pending> {
+    let pieces = Pieces::of(py, spec.reduce.as_deref(), &spec.reduce_params)?;
+    let mut builder = treefold::push::Worker::builder(spec.application, spec.number)
+        .at(spec.addrs)
+        .cluster(spec.secrets.options()?)
+        .timeout(seconds(spec.timeout)?);
+    if spec.spread {
+        builder = builder.spread();
+    }
+    if let Some(bytes) = spec.kept_bytes_max {
+        builder = builder.kept_bytes_max(bytes);
+    }
+    Pending::spawn(async move {
+        let attached = builder.attach().await;
+        let finish: Finish = Box::new(|py| {
+            let worker = attached.map_err(error::of_push)?;
+            Ok(Py::new(py, Worker { worker: Mutex::new(Some(worker)), pieces })?.into_any())
+        });
+        finish
+    })
+}
+
+/// The form of pushed pieces: samples for a ready reduce, or values.
+struct Pieces(Option<Samples>);
+
+impl Pieces {
+    fn of(py: Python<'_>, reduce: Option<&str>, reduce_params: &Py<PyAny>) -> PyResult<Self> {
+        let ready = reduce.filter(|name| ready::reduces().any(|(ready, _)| ready == *name));
+        Ok(Self(ready.map(|name| Samples::of_reduce(name, reduce_params.bind(py))).transpose()?))
+    }
+
+    fn write(&self, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+        match &self.0 {
+            Some(samples) => samples
+                .partial(samples.sample(value)?)
+                .map_err(|error| raise("InvalidValue", error.to_string())),
+            None if value.is_none() => Ok(Bytes::new()),
+            None => payload::value(value),
+        }
+    }
+}
+
+/// A worker that is attached to a node.
+#[pyclass(frozen, module = "treefold._native")]
+pub(crate) struct Worker {
+    worker: Mutex<Option<treefold::push::Worker>>,
+    pieces: Pieces,
+}
+
+impl Worker {
+    fn open(&self) -> PyResult<treefold::push::Worker> {
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        worker.ok_or_else(|| raise("Closed", "the worker is closed"))
+    }
+}
+
+#[pymethods]
+impl Worker {
+    /// Pushes a piece of the result of a request; `last` completes the result.
+    fn push(&self, request: u64, value: &Bound<'_, PyAny>, last: bool) -> PyResult<Pending> {
+        let (worker, payload) = (self.open()?, self.pieces.write(value)?);
+        Pending::spawn(async move {
+            let pushed = match last {
+                true => worker.push_last(request, payload).await,
+                false => worker.push(request, payload).await,
+            };
+            let finish: Finish = Box::new(|py| pushed.map(|()| py.None()).map_err(error::of_push));
+            finish
+        })
+    }
+
+    /// Reports that the result of a request will not come.
+    fn fail(&self, request: u64, why: String) -> PyResult<Pending> {
+        let worker = self.open()?;
+        Pending::spawn(async move {
+            let told = worker.fail(request, why).await;
+            let finish: Finish = Box::new(|py| told.map(|()| py.None()).map_err(error::of_push));
+            finish
+        })
+    }
+
+    /// Waits until every request with pushes has ended.
+    fn idle(&self, timeout: Option<f64>) -> PyResult<Pending> {
+        let (worker, timeout) = (self.open()?, timeout.map(seconds).transpose()?);
+        Pending::spawn(async move {
+            let idle = within(timeout, worker.idle()).await;
+            let finish: Finish = Box::new(|py| match idle {
+                Some(idle) => idle.map(|()| py.None()).map_err(error::of_push),
+                None => Err(raise("TimedOut", "requests were open all that time")),
+            });
+            finish
+        })
+    }
+
+    /// Detaches the worker at once.
+    fn close(&self) {
+        drop(self.worker.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
