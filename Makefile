@@ -3,13 +3,16 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house python tools
+.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house python shims tools
 
 CARGO ?= cargo
 
 # `make python` keeps its environment and its build outside the clone
 PYTHON ?= python3
 PYTHON_CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/python
+
+# `make shims` tests against this command: the release build, else the debug build, else the one on PATH
+TREEFOLD ?= $(firstword $(wildcard $(abspath target/release/treefold target/debug/treefold)) treefold)
 
 # cargo-deny is built once per machine and version, outside the clone
 DENY_VERSION := 0.20.2
@@ -43,6 +46,12 @@ python: tools ## build the Python package in an environment of its own, and run 
 		"$(PYTHON_CACHE)/venv/bin/pip" install --quiet --disable-pip-version-check './python[test]'
 	# not `python -m pytest`, which would import the package's sources in this directory
 	cd python && "$(PYTHON_CACHE)/venv/bin/pytest" --quiet -p no:cacheprovider
+
+shims: ## build the Java shims and run their tests against the command $TREEFOLD
+	@command -v mvn >/dev/null || { echo "skipped: Maven is missing; run apt-get install maven" >&2; exit 0; }; \
+	javac --release 17 -version >/dev/null 2>&1 || { \
+		echo "skipped: a JDK of version 17 or later is missing; run apt-get install openjdk-17-jdk-headless" >&2; exit 0; }; \
+	mvn -B -ntp -f shims/pom.xml verify -Dtreefold.command="$(TREEFOLD)"
 
 verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
 

@@ -1,0 +1,130 @@
+package treefold.push;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.util.ArrayDeque;
+
+/**
+ * A connection that carries messages. It belongs to one thread, which waits in {@link #await}. Another thread may call
+ * {@link Selector#wakeup} of its selector.
+ */
+final class Connection implements Closeable {
+    private static final int READ_BYTES = 64 << 10;
+
+    private final String address;
+    private final Tunnel tunnel;
+    private final Selector selector;
+    private final SelectionKey key;
+    private final FrameReader reader;
+    private final ArrayDeque<ByteBuffer> outbox = new ArrayDeque<>();
+    private final ByteBuffer arrived = ByteBuffer.allocate(READ_BYTES);
+    private boolean isOver;
+
+    Connection(String address, Tunnel tunnel, Selector selector, SelectionKey key, int payloadBytesMax) {
+        this.address = address;
+        this.tunnel = tunnel;
+        this.selector = selector;
+        this.key = key;
+        this.reader = new FrameReader(payloadBytesMax);
+    }
+
+    /** The address by which it was made. */
+    String address() {
+        return address;
+    }
+
+    Tunnel tunnel() {
+        return tunnel;
+    }
+
+    /** Queues a message. The caller bounds how many wait. */
+    void send(Frame frame) {
+        outbox.add(frame.head());
+        if (frame.payload != null && frame.payload.length > 0) {
+            outbox.add(ByteBuffer.wrap(frame.payload));
+        }
+    }
+
+    /** True if the socket has accepted all messages. */
+    boolean hasWritten() {
+        return outbox.isEmpty() && !tunnel.hasUnsent();
+    }
+
+    /** Goes on with a TLS handshake, waiting up to the time. Returns true when it is complete. */
+    boolean handshake(long millis) throws IOException {
+        if (tunnel.handshake()) {
+            return true;
+        }
+        select(millis, tunnel.hasUnsent());
+        return tunnel.handshake();
+    }
+
+    /** Writes what waits as far as the socket accepts it, without waiting. */
+    void writeSome() throws IOException {
+        tunnel.write(outbox);
+    }
+
+    /**
+     * The next message, or null after the time or a wakeup without one. Writes queued messages in the meantime.
+     *
+     * @throws IOException if the connection is over
+     */
+    Frame await(long millis) throws IOException {
+        Frame frame = next();
+        if (frame != null) {
+            return frame;
+        }
+        writeSome();
+        select(millis, !hasWritten());
+        writeSome();
+        return next();
+    }
+
+    /** The next message that has arrived, or null. */
+    Frame next() throws IOException {
+        while (true) {
+            Frame frame = reader.next();
+            if (frame != null) {
+                if (frame.kind == Frame.FAULT) {
+                    throw Messages.readFault(frame);
+                }
+                return frame;
+            }
+            if (isOver) {
+                throw new UnreachableException(address + " closed the connection");
+            }
+            arrived.clear();
+            int count = tunnel.read(arrived);
+            if (count == 0) {
+                return null;
+            }
+            isOver = count < 0;
+            reader.take(arrived.flip());
+        }
+    }
+
+    private void select(long millis, boolean hasMore) throws IOException {
+        key.interestOps(SelectionKey.OP_READ | (hasMore ? SelectionKey.OP_WRITE : 0));
+        if (millis > 0) {
+            selector.select(millis);
+        } else {
+            selector.selectNow();
+        }
+        selector.selectedKeys().clear();
+    }
+
+    @Override
+    public void close() {
+        key.cancel();
+        try {
+            tunnel.close();
+            // The key leaves its selector only now.
+            selector.selectNow();
+        } catch (IOException error) {
+            // Nothing more is expected of it.
+        }
+    }
+}

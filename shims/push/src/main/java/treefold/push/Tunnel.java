@@ -1,0 +1,66 @@
+package treefold.push;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.util.Deque;
+
+/** The bytes of a connection, encrypted or not. Nothing waits here. */
+abstract class Tunnel implements Closeable {
+    final SocketChannel socket;
+
+    Tunnel(SocketChannel socket) {
+        this.socket = socket;
+    }
+
+    /** Goes on with the handshake. Returns true when it is complete. */
+    abstract boolean handshake() throws IOException;
+
+    /** Reads bytes. Returns their number, 0 if none are there, or -1 at the end of the connection. */
+    abstract int read(ByteBuffer into) throws IOException;
+
+    /** Writes as much as the socket accepts, and removes the buffers that are written. */
+    abstract void write(Deque<ByteBuffer> from) throws IOException;
+
+    /** True if bytes that were given to {@link #write} or made by the handshake wait for the socket. */
+    abstract boolean hasUnsent();
+
+    @Override
+    public void close() throws IOException {
+        socket.close();
+    }
+
+    /** A connection that is not encrypted. */
+    static final class Plain extends Tunnel {
+        Plain(SocketChannel socket) {
+            super(socket);
+        }
+
+        @Override
+        boolean handshake() {
+            return true;
+        }
+
+        @Override
+        int read(ByteBuffer into) throws IOException {
+            return socket.read(into);
+        }
+
+        @Override
+        void write(Deque<ByteBuffer> from) throws IOException {
+            while (!from.isEmpty()) {
+                socket.write(from.element());
+                if (from.element().hasRemaining()) {
+                    return;
+                }
+                from.remove();
+            }
+        }
+
+        @Override
+        boolean hasUnsent() {
+            return false;
+        }
+    }
+}

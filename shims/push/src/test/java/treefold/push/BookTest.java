@@ -1,0 +1,182 @@
+package treefold.push;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** The decisions of a worker. These are the cases of the book in Rust (crates/core/src/push/book.rs). */
+final class BookTest {
+    private static final long WINDOW = 4 * 1_256;
+
+    private final Book book = new Book(1 << 20);
+
+    BookTest() {
+        book.attached(0, WINDOW);
+    }
+
+    private static byte[] piece() {
+        return new byte[1_000];
+    }
+
+    /** The sequence numbers of all pushes that may be sent now. */
+    private static List<Integer> sent(Book book) throws MalformedException {
+        List<Integer> sent = new ArrayList<>();
+        for (Frame frame = book.poll(); frame != null; frame = book.poll()) {
+            assertEquals(Frame.PUSH, frame.kind);
+            sent.add(Messages.Word.read(frame).push());
+        }
+        return sent;
+    }
+
+    private void fill(long request, int pieces) throws OverException {
+        for (int piece = 1; piece <= pieces; piece++) {
+            book.push(request, piece(), piece == pieces);
+        }
+    }
+
+    private static void assertFailure(Frame frame, long request) throws MalformedException {
+        assertEquals(Frame.PUSH_FAILED, frame.kind);
+        MessageReader reader = new MessageReader(frame.header);
+        assertTrue(reader.next());
+        assertEquals(request, reader.number());
+    }
+
+    @Test
+    void window_bounds_pushes_and_keeps_half_for_open_requests() throws Exception {
+        fill(7, 6);
+        assertEquals(List.of(1, 2), sent(book), "no node has asked for it yet");
+        book.wanted(7, 2, false);
+        assertEquals(List.of(3, 4), sent(book));
+        book.taken(7, 3);
+        assertEquals(List.of(5, 6), sent(book));
+        book.ended(7);
+        assertTrue(book.isEmpty());
+        assertThrows(OverException.class, () -> book.push(7, piece(), true));
+        fill(8, 6);
+        assertEquals(List.of(1, 2), sent(book), "nothing of the ended request is in flight");
+    }
+
+    @Test
+    void after_a_loss_only_requested_pushes_are_sent_again() throws Exception {
+        fill(7, 3);
+        fill(8, 1);
+        book.wanted(7, 0, false);
+        assertEquals(List.of(1, 2, 3), sent(book));
+        book.attached(0, WINDOW);
+        fill(9, 1);
+        assertEquals(List.of(1, 1), sent(book), "of requests of which no node has received anything");
+        book.wanted(7, 2, true);
+        assertEquals(List.of(3), sent(book));
+    }
+
+    @Test
+    void failure_is_repeated_until_its_request_has_ended() throws Exception {
+        book.push(7, piece(), false);
+        book.fail(7, "no disk");
+        assertFailure(book.poll(), 7);
+        assertEquals(null, book.poll());
+        book.attached(0, WINDOW);
+        assertFailure(book.poll(), 7);
+        book.wanted(7, 0, false);
+        assertFailure(book.poll(), 7);
+        assertFalse(book.isEmpty());
+        book.ended(7);
+        assertTrue(book.isEmpty());
+    }
+
+    @Test
+    void unrequested_pushes_expire_and_an_unfinished_request_ends() throws Exception {
+        book.push(7, piece(), false);
+        book.push(8, piece(), true);
+        assertEquals(List.of(1, 1), sent(book));
+        book.attached(5, WINDOW);
+        book.expire(4 + Book.HOLD_NANOS);
+        assertFalse(book.isEmpty());
+        book.expire(5 + Book.HOLD_NANOS);
+        assertTrue(book.isEmpty());
+        assertThrows(OverException.class, () -> book.push(7, piece(), true), "the first would be missing");
+        book.wanted(7, 0, false);
+        assertFailure(book.poll(), 7);
+    }
+
+    @Test
+    void folded_pushes_make_room_and_cannot_be_sent_again() throws Exception {
+        Book small = new Book(3 * 1_256);
+        small.attached(0, 1 << 20);
+        for (int piece = 0; piece < 3; piece++) {
+            small.push(7, piece(), false);
+        }
+        assertFalse(small.hasRoom());
+        sent(small);
+        small.taken(7, 2);
+        assertTrue(small.hasRoom());
+        small.attached(0, 1 << 20);
+        small.wanted(7, 0, true);
+        assertFailure(small.poll(), 7);
+        small.ended(7);
+        assertTrue(small.isEmpty());
+        assertTrue(small.hasRoom());
+    }
+
+    @Test
+    void requests_of_a_lost_node_without_pushes_are_forgotten() {
+        book.wanted(7, 0, false);
+        assertFalse(book.isEmpty(), "the node waits for it");
+        book.attached(0, WINDOW);
+        assertTrue(book.isEmpty());
+    }
+
+    @Test
+    void open_requests_do_not_wait_for_other_requests() throws Exception {
+        book.push(6, new byte[20_000], true);
+        assertEquals(List.of(1), sent(book), "larger than the window, and alone");
+        fill(7, 3);
+        assertEquals(List.of(), sent(book));
+        book.wanted(7, 0, false);
+        assertEquals(List.of(1), sent(book), "one at a time");
+        book.taken(7, 1);
+        assertEquals(List.of(2), sent(book));
+    }
+
+    @Test
+    void restarted_worker_continues_where_the_node_says() throws Exception {
+        book.wanted(7, 2, true);
+        fill(7, 3);
+        assertEquals(List.of(3), sent(book));
+    }
+
+    @Test
+    void requests_that_a_node_names_are_bounded() {
+        for (int request = 0; request < 2 * Book.REQUESTS_MAX; request++) {
+            book.wanted(request, 0, false);
+        }
+        int ended = 0;
+        while (!book.isEmpty()) {
+            book.ended(ended++);
+        }
+        assertEquals(Book.REQUESTS_MAX, ended);
+    }
+
+    @Test
+    void many_pushes_of_one_request_are_found_in_order() throws Exception {
+        Book large = new Book(1 << 30);
+        large.attached(0, 1 << 30);
+        large.wanted(1, 0, false);
+        for (int round = 0; round < 20; round++) {
+            for (int piece = 0; piece < 1_000; piece++) {
+                large.push(1, new byte[] {(byte) piece}, false);
+            }
+            for (int piece = 0; piece < 1_000; piece++) {
+                Frame frame = large.poll();
+                assertEquals(1_000 * round + piece + 1, Messages.Word.read(frame).push());
+                assertEquals((byte) piece, frame.payload[0]);
+            }
+            large.taken(1, 1_000 * (round + 1));
+        }
+    }
+}
