@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run flights test verify fix bench fan-in evaluation measure fmt clippy docs deny house python tools
+.PHONY: help run flights test verify fix bench fan-in evaluation measure fmt clippy docs deny house python ui ui-test tools
 
 CARGO ?= cargo
 
@@ -37,6 +37,20 @@ python: tools ## build the Python package in an environment of its own, and run 
 		"$(PYTHON_CACHE)/venv/bin/pip" install --quiet --disable-pip-version-check './python[test]'
 	# not `python -m pytest`, which would import the package's sources in this directory
 	cd python && "$(PYTHON_CACHE)/venv/bin/pytest" --quiet -p no:cacheprovider
+
+ui: ## build the live page of the gateway from ui/ into crates/gateway/page; needs Node 20
+	@command -v npm >/dev/null || { echo "npm is missing: run apt-get install nodejs npm" >&2; exit 1; }
+	cd ui && npm ci --silent && npm run --silent build
+
+ui-test: ## test the live page in headless Chromium, with real nodes; needs Node 20, Chromium and a built treefold
+	@skip() { echo "skipped: $$1, so the live page was not tested in a browser" >&2; exit 0; }; \
+	command -v npm >/dev/null || skip "npm is missing (apt-get install nodejs npm)"; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || [ -n "$${CHROMIUM:-}" ] || \
+		skip "Chromium is missing (apt-get install chromium)"; \
+	node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' || skip "Node is older than 20"; \
+	cd ui; \
+	npm ci --silent || skip "the packages of ui/package-lock.json can't be fetched"; \
+	npm test --silent
 
 verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
 

@@ -1,6 +1,6 @@
 //! A call over HTTP.
 
-use crate::answer::{self, headers_of};
+use crate::answer::{self, CALL, headers_of};
 use crate::body;
 use crate::caller::Caller;
 use crate::problem::{Kind, Problem};
@@ -9,7 +9,7 @@ use crate::wishes::Wishes;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,12 +43,26 @@ pub(crate) async fn call(
     let parameters = body::read(&site, &headers, body).await?;
     let call = site.client.call_raw(&format!("{service}/{aggregation}"), parameters.bytes.clone());
     let call = wishes.apply(call, &site.limits)?;
+    let kept = site.trees.choose(wishes.asks_to_explain()?);
+    let call = if kept.is_some() { call.explain(true) } else { call };
     let _counted = site.metrics.call_opened();
     let started = Instant::now();
-    let reply = call.await?;
+    let outcome = call.await;
+    site.seconds.count(&outcome, started.elapsed());
+    let mut reply = outcome?;
     site.metrics.count_call(started.elapsed());
+    let number = kept.and_then(|kept| site.trees.keep(kept, (&service, &aggregation), &mut reply));
+    let number = number.map(HeaderValue::from);
     match reply.status {
-        Status::Full | Status::Partial => Ok(answer::of(&reply, form)),
-        _ => Err(Problem::coverage(&reply, headers_of(&reply))),
+        Status::Full | Status::Partial => {
+            let mut response = answer::of(&reply, form);
+            response.headers_mut().extend(number.map(|number| (CALL, number)));
+            Ok(response)
+        }
+        _ => {
+            let mut headers = headers_of(&reply);
+            headers.extend(number.map(|number| (CALL, number)));
+            Err(Problem::coverage(&reply, headers))
+        }
     }
 }

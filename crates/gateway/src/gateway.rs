@@ -47,7 +47,8 @@ impl Gateway {
         let socket = treefold_http::bind(given, SEND_BUFFER_BYTES).map_err(io)?;
         let listener = socket.listen(BACKLOG).map_err(io)?;
         let addr = listener.local_addr().map_err(io)?;
-        let site = Arc::new(Site::new(client, tokens, &options)?);
+        let tell = watch::channel(false).0;
+        let site = Arc::new(Site::new(client, tokens, &options, tell.subscribe())?);
         let (stop, stopped) = oneshot::channel();
         let (tell_ended, ended) = watch::channel(());
         let (door, router) = (
@@ -56,7 +57,7 @@ impl Gateway {
         );
         let bounds = site.limits.bounds();
         tokio::spawn(async move {
-            let ending = Ending { stopped, tell: watch::channel(false).0 };
+            let ending = Ending { stopped, tell };
             treefold_http::serve(listener, "the gateway", door, bounds, router, ending).await;
             drop(tell_ended);
         });

@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `POST /v1/call/SERVICE/AGGREGATION` | the answer of a call, as `treefold call -o json` prints it |
 //! | `GET /v1/status`, `/v1/services`, `/v1/nodes` | the node's view of itself and of the cluster |
+//! | `GET /v1/watch` | the node's view and the figures of the calls, once a second |
+//! | `GET /v1/trees`, `/v1/trees/CALL` | the trees of the latest calls |
 //! | `GET /v1/openapi.json` | this interface as an OpenAPI document |
 //! | `GET /healthz`, `/readyz` | 200 while the process lives; 200 while it takes calls |
 //! | `GET /metrics` | the counters of the node and of this gateway |
+//! | `GET /` | the live page |
 //!
 //! ```text
 //!  socket ─▶ listener   ─▶ door ─▶ route ─▶ caller ─▶ call ─▶ the node's client
@@ -20,6 +23,8 @@
 //! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
 //! - `call` makes a call from a `body` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
 //!   node's state.
+//! - `seconds` has the figures of calls by second, and `trees` the trees of some of them. `watch` sends the figures and the
+//!   node's view to watchers, among them `page`, the live page.
 //! - Every refusal is a `problem` with a stable type.
 //!
 //! **Every resource has a limit** ([`Limits`]), and a client that goes away takes its call with it: the future of a call is
@@ -37,12 +42,16 @@ mod limits;
 mod metrics;
 pub mod openapi;
 mod options;
+mod page;
 mod problem;
 mod routes;
+mod seconds;
 mod site;
 mod tenants;
 mod tls;
 pub mod tokens;
+mod trees;
+mod watch;
 mod watched;
 mod wishes;
 

@@ -50,6 +50,7 @@ kinds! {
     UnknownPath = "unknown_path", NOT_FOUND, "There is no such path";
     UnknownService = "unknown_service", NOT_FOUND, "No node in sight provides the service";
     UnknownAggregation = "unknown_aggregation", NOT_FOUND, "The service has no such aggregation";
+    UnknownCall = "unknown_call", NOT_FOUND, "No tree of this call is kept";
     Method = "method", METHOD_NOT_ALLOWED, "The path has another method";
     NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, "No form of the answer is acceptable";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";

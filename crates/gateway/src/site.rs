@@ -3,13 +3,16 @@
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::options::{GatewayOptions, StartError};
+use crate::seconds::Seconds;
 use crate::tenants::Tenant;
 use crate::tokens::Tokens;
+use crate::trees::Trees;
+use crate::watch::Watchers;
 use crate::watched::Watched;
 use axum::http::HeaderValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use treefold::Client;
 
 /// Bytes of one permit for bodies.
@@ -24,12 +27,19 @@ pub(crate) struct Site {
     /// The tenant of all requests, if there are no tokens.
     pub(crate) anybody: Arc<Tenant>,
     pub(crate) cors: Vec<HeaderValue>,
+    /// True if the gateway has a certificate, so that its own page's origin begins with `https`.
+    pub(crate) is_encrypted: bool,
     /// True if only names of this machine may be in the header `Host`: no token tells callers apart, and a page whose name
     /// was made to lead here must not read.
     pub(crate) is_for_this_machine: bool,
     /// Permits for the bytes of bodies.
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
+    pub(crate) seconds: Seconds,
+    pub(crate) trees: Trees,
+    pub(crate) watchers: Watchers,
+    /// True when answers that would not end by themselves are to end.
+    pub(crate) ending: watch::Receiver<bool>,
     is_ready: AtomicBool,
 }
 
@@ -38,6 +48,7 @@ impl Site {
         client: Client,
         tokens: Option<Arc<Watched<Tokens>>>,
         options: &GatewayOptions,
+        ending: watch::Receiver<bool>,
     ) -> Result<Self, StartError> {
         let limits = options.limits.clone();
         let permits = (limits.bodies_bytes_max / BODY_PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
@@ -45,9 +56,14 @@ impl Site {
             client,
             anybody: Arc::new(Tenant::anybody(&limits)),
             cors: options.cors.iter().map(|given| origin(given)).collect::<Result<_, _>>()?,
+            is_encrypted: options.tls.is_some(),
             is_for_this_machine: tokens.is_none() && options.addr.ip().to_canonical().is_loopback(),
             bodies: Arc::new(Semaphore::new(permits)),
             metrics: Metrics::default(),
+            seconds: Seconds::new(limits.history),
+            trees: Trees::new(&limits),
+            watchers: Watchers::new(limits.watchers_max),
+            ending,
             is_ready: AtomicBool::new(true),
             tokens,
             limits,

@@ -5,11 +5,15 @@
     reason = "a test that can't go on has failed, and has no public interface"
 )]
 
+mod built;
 mod calls;
 mod document;
 mod ends;
 mod limits;
+mod page;
 mod problems;
 mod tls;
 mod tokens;
+mod trees;
+mod watch;
 mod world;

@@ -8,7 +8,7 @@ use treefold_gateway::tokens::{Entry, GatewayRight, ServiceNames, draw};
 
 const SUM: &str = "/v1/call/sums/sum";
 
-fn entry(name: &str, token: &str, services: &[&str], rights: &[GatewayRight]) -> Entry {
+pub fn entry(name: &str, token: &str, services: &[&str], rights: &[GatewayRight]) -> Entry {
     let services = ServiceNames::new(services.iter().map(|&name| name.to_owned()));
     Entry::new(name.to_owned(), token, services, rights.iter().copied().collect())
 }
@@ -18,7 +18,7 @@ fn write(path: &Path, entries: &[Entry]) {
     std::fs::write(path, text).unwrap();
 }
 
-async fn world_of(entries: &[Entry]) -> (World, NamedTempFile) {
+pub async fn world_of(entries: &[Entry]) -> (World, NamedTempFile) {
     let file = NamedTempFile::new().unwrap();
     write(file.path(), entries);
     let mut options = options();
@@ -26,7 +26,7 @@ async fn world_of(entries: &[Entry]) -> (World, NamedTempFile) {
     (World::start(options).await, file)
 }
 
-async fn with_token(world: &World, method: &str, path: &str, token: &str) -> Answer {
+pub async fn with_token(world: &World, method: &str, path: &str, token: &str) -> Answer {
     ask(world.addr(), method, path, &[("Authorization", &format!("Bearer {token}"))], b"").await
 }
 
