@@ -25,6 +25,12 @@ function sources() {
   return sha256(lines.join(''));
 }
 
+// The licences of the packages that the page contains.
+const licences = ['preact', 'uplot'].map((name) => {
+  const text = readFileSync(join(here, 'node_modules', name, 'LICENSE'), 'utf8').trim();
+  return `/* This page contains ${name}.\n\n${text}\n*/\n`;
+});
+
 const result = await build({
   absWorkingDir: here,
   entryPoints: { page: 'src/main.jsx' },
@@ -35,6 +41,7 @@ const result = await build({
   jsx: 'automatic',
   jsxImportSource: 'preact',
   legalComments: 'none',
+  banner: { js: licences.join('').trim() },
   charset: 'ascii',
   outdir: out,
   write: false,

@@ -85,13 +85,15 @@ const REASONS = {
 
 export const reason = (name) => REASONS[name] ?? words(name);
 
-// Missing partitions, those with the same node and reason together.
-export function groupMissing(missing) {
+// Missing partitions, those with the same values of the named fields together. Each group has its nodes.
+export function groupMissing(missing, fields) {
   const groups = new Map();
   for (const lost of missing) {
-    const key = JSON.stringify([lost.node, lost.reason, lost.detail]);
-    if (!groups.has(key)) groups.set(key, { ...lost, partitions: [] });
-    groups.get(key).partitions.push(lost.partition);
+    const key = JSON.stringify(fields.map((field) => lost[field]));
+    if (!groups.has(key)) groups.set(key, { ...lost, partitions: [], nodes: [] });
+    const group = groups.get(key);
+    group.partitions.push(lost.partition);
+    if (lost.node && !group.nodes.includes(lost.node)) group.nodes.push(lost.node);
   }
   return [...groups.values()];
 }

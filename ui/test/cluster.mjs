@@ -38,6 +38,13 @@ export function tokenFor(name, file, rights) {
   return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
 }
 
+// A trace of events, and a process that feeds it to mirrors.
+export const flights = (events) =>
+  execFileSync(command, ['mirror', 'flights', '--events', `${events}`], { encoding: 'utf8', maxBuffer: 64 << 20 });
+
+export const startFeed = (feed, trace, addr) =>
+  spawn(command, ['mirror', 'feed', feed, trace, '--as-recorded', '--at', addr], { stdio: 'ignore' });
+
 // Starts nodes, the first one with a gateway. `serve` gives the services of each.
 export async function startCluster(count, serve, more = () => []) {
   const nodes = [];

@@ -5,7 +5,7 @@ import { executable, openBrowser, openPage } from './browser.mjs';
 import { standIn } from './stand-in.mjs';
 
 const skip = executable ? false : 'Chromium is missing: apt-get install chromium';
-const MEASURED_MS = 4_000;
+const MEASURED_MS = 2_000;
 let site, chromium;
 
 before(async () => {

@@ -20,8 +20,8 @@ let isLoaded = true;
 let isBroken = false;
 async function load() {
   for (let turn = 0; isLoaded; turn++) {
-    const params = { local_ms: 0.3 + (turn % 7) * 0.2, distribution: 'exp' };
-    const query = isBroken ? '?min_coverage=0.5&deadline=300ms' : '?min_coverage=0.5&deadline=2s';
+    const params = { local_ms: 0.3 + (turn % 7) * 0.2 };
+    const query = `?min_coverage=0.5&deadline=${isBroken ? '300ms' : '2s'}`;
     const url = turn % 4 ? `v1/call/micro/spin${query}` : `v1/call/search/topk${query}`;
     const body = JSON.stringify(turn % 4 ? params : { query: 'tree' });
     await fetch(cluster.url + url, { method: 'POST', body, headers: { 'content-type': 'application/json' } }).then((answer) => answer.arrayBuffer()).catch(() => {});
@@ -44,22 +44,37 @@ await picture('idle', 'search/waiting rule', { width: 1280, height: 800 }, (page
 const loads = [load(), load(), load()];
 await pause(Number(process.env.LOAD_MS ?? 90_000));
 await picture('load', 'cluster', { width: 1280, height: 860 }, async (page) => {
-  await page.getByRole('application').focus();
-  await page.keyboard.press('ArrowRight');
+  await page.getByRole('application').click({ position: { x: 200, y: 60 } });
 });
 await picture('dark', 'cluster', { width: 1280, height: 860, dark: true });
-await picture('tree', 'trees', { width: 1280, height: 900 });
-await picture('phone', 'trees', { width: 360, height: 740 });
+await picture('tree', 'trees', { width: 1280, height: 760 }, (page) => page.getByRole('button', { name: 'Hold' }).click());
+await picture('phone', 'trees', { width: 360, height: 740 }, (page) => page.getByRole('button', { name: 'Hold' }).click());
 await picture('work', 'work', { width: 1280, height: 900 });
+
+// One page is open before the node stops, so that it sees it leave. Of some calls right after the stop, one whose tree has
+// most of the nodes is shown: if the stalled node was the root of a call, there is no tree of it.
+const size = { width: 1280, height: 800 };
+const { page: watching } = await openPage(browser, `${cluster.url}#/cluster`, size);
+const { page: looking } = await openPage(browser, `${cluster.url}#/trees`, size);
 isBroken = true;
 cluster.nodes[5].child.kill('SIGSTOP');
-await pause(1_200);
-await picture('stalled', 'search/fold', { width: 1280, height: 860 }, async (page) => {
-  await page.locator('.missing li').first().waitFor({ timeout: 10_000 }).catch(() => console.log('nothing is missing'));
+const tries = Array.from({ length: 8 }, async () => {
+  const query = '?min_coverage=0.5&deadline=1200ms&explain';
+  const init = { method: 'POST', body: '{"query": "fold"}', headers: { 'content-type': 'application/json' } };
+  return (await fetch(`${cluster.url}v1/call/search/topk${query}`, init)).headers.get('treefold-call');
 });
-await picture('stalled-cluster', 'cluster', { width: 1280, height: 860 }, async (page) => {
-  await page.locator('.events li').first().waitFor({ timeout: 40_000 }).catch(() => console.log('no event'));
-});
+const documents = await Promise.all(
+  (await Promise.all(tries)).map(async (call) => (await fetch(`${cluster.url}v1/trees/${call}`)).json()),
+);
+const [shown] = documents.filter(({ missing }) => missing?.length).sort((one, other) => other.nodes - one.nodes);
+await looking.evaluate((call) => (location.hash = `/trees/${call}`), shown.call);
+await looking.locator('.missing li').first().waitFor();
+await pause(1_500);
+await looking.screenshot({ path: join(directory, 'page-stalled.png') });
+await watching.bringToFront();
+await watching.locator('.events li').first().waitFor({ timeout: 60_000 });
+await pause(8_000);
+await watching.screenshot({ path: join(directory, 'page-left.png') });
 isLoaded = false;
 await Promise.all(loads);
 await close();

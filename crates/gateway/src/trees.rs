@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use treefold::{Raw, Reply};
 use treefold_core::message::Report;
@@ -50,7 +50,7 @@ pub(crate) struct Trees {
 
 #[derive(Debug, Default)]
 struct Book {
-    /// Number of the latest call that was kept.
+    /// The last number that was given.
     latest: u64,
     bytes: usize,
     calls: VecDeque<Entry>,
@@ -147,8 +147,8 @@ impl Trees {
             reply.report = None;
         }
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut named = Named {
-            call: 0,
+        let named = Named {
+            call: self.lock().next(),
             at_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
             service: service.to_owned(),
             aggregation: aggregation.to_owned(),
@@ -156,28 +156,37 @@ impl Trees {
             sampled: kept == Kept::Sampled,
             nodes,
         };
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        named.call = book.latest + 1;
+        // A large tree takes its time, so no lock is held meanwhile.
         let document = serde_json::to_vec(&Document { named: &named, account: &account })
             .expect("invariant: trees can be written to a vector");
         if document.len() > self.bytes_max {
             return None;
         }
-        book.latest += 1;
+        let call = named.call;
         let line = Line { named, coverage: account.coverage, elapsed_us: account.elapsed_us };
+        let mut book = self.lock();
         book.add(Entry { line, document: document.into() });
         book.shrink(self.calls_max, self.bytes_max);
-        Some(book.latest)
+        Some(call)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The latest call whose tree is kept.
     pub(crate) fn latest(&self) -> Option<u64> {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.calls.back().map(|entry| entry.line.named.call)
+        self.lock().calls.back().map(|entry| entry.line.named.call)
     }
 }
 
 impl Book {
+    /// The number of a further call.
+    fn next(&mut self) -> u64 {
+        self.latest += 1;
+        self.latest
+    }
+
     fn add(&mut self, entry: Entry) {
         self.bytes += entry.document.len();
         self.calls.push_back(entry);
@@ -204,7 +213,7 @@ fn nodes_of(root: &Report) -> usize {
 
 /// The latest calls whose trees are kept, latest first.
 pub(crate) async fn list(State(site): State<Arc<Site>>, Caller(tenant): Caller) -> Response {
-    let book = site.trees.book.lock().unwrap_or_else(PoisonError::into_inner);
+    let book = site.trees.lock();
     let visible = book.calls.iter().rev().filter(|entry| tenant.may_see_calls_of(&entry.line.named.service));
     let trees = visible.map(|entry| entry.line.clone()).collect();
     drop(book);
@@ -220,7 +229,7 @@ pub(crate) async fn tree(
     let Path(call) = call.map_err(|error| {
         Problem::new(Kind::BadField, error.body_text()).about("call").limit("a number from /v1/trees")
     })?;
-    let book = site.trees.book.lock().unwrap_or_else(PoisonError::into_inner);
+    let book = site.trees.lock();
     let entry = book.calls.iter().rev().find(|entry| entry.line.named.call == call);
     let document = entry
         .filter(|entry| tenant.may_see_calls_of(&entry.line.named.service))

@@ -72,7 +72,7 @@ function optionsOf({ series, show, range, fills }, width) {
     legend: { live: true, markers: { width: 0, fill: (u, at) => colour(series[at - 1][1]) } },
     hooks: { setCursor: [showLast] },
     axes: [
-      { ...axis, size: 24, gap: 4, space: 70, values: [[60, '{HH}:{mm}', null, null, null, null, null, null, 1], [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]] },
+      { ...axis, size: 24, gap: 4, space: 48, values: [[60, '{HH}:{mm}', null, null, null, null, null, null, 1], [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]] },
       { ...axis, size: 58, gap: 6, space: 30, values: (u, splits) => splits.map((value) => (value > 1 && show === percent ? '' : show(value))) },
     ],
     series: [

@@ -2,6 +2,8 @@
 import { count, groupMissing, percent, plural, ranges, reason, share } from '../format.js';
 
 const CELLS_MAX = 128;
+// Nodes of missing partitions that are named; more are counted.
+const NODES_NAMED_MAX = 3;
 
 export function Badge({ status }) {
   const mood = { full: 'good', partial: 'middling', insufficient: 'bad', refused: 'bad' }[status];
@@ -39,18 +41,18 @@ export function Missing({ missing }) {
   if (!missing.length) return null;
   return (
     <ul class="missing">
-      {groupMissing(missing).map((group) => (
-        <li key={`${group.node} ${group.reason} ${group.detail}`}>
+      {groupMissing(missing, ['reason', 'detail']).map((group) => (
+        <li key={`${group.reason} ${group.detail}`}>
           <span>
             <strong>
               {group.partitions.length === 1 ? 'Partition' : 'Partitions'} {ranges(group.partitions, 12)}
             </strong>
-            {group.node && (
-              <>
-                {' '}
-                at <code>{group.node}</code>
-              </>
-            )}
+            {group.nodes.length > NODES_NAMED_MAX ? ` at ${plural(group.nodes.length, 'node')}` : group.nodes.map((node, at) => (
+              <span key={node}>
+                {at ? ', ' : ' at '}
+                <code>{node}</code>
+              </span>
+            ))}
           </span>
           <span class="quiet">
             <code>{group.reason}</code> · {reason(group.reason)}

@@ -111,12 +111,11 @@ export function paint(context, { places, labels, isCards }, { self, chosen, hasF
       context.fill();
       context.font = FONT;
       context.fillStyle = ink;
-      const name = member.addr === self ? `${member.addr} · this` : member.addr;
-      context.fillText(cut(context, name, width - 34), x + 23, y + 15.5);
+      context.fillText(cut(context, member.addr, width - 34), x + 23, y + 15.5);
       context.font = SMALL;
       context.fillStyle = quiet;
-      const isRelay = member.roles.includes('relay');
-      const text = isOld(member) ? 'no news' : `${milliseconds(member.load_ms)} queued${isRelay ? ' · relay' : ''}`;
+      const marks = [member.addr === self && 'this node', member.roles.includes('relay') && 'relay'].filter(Boolean);
+      const text = [...marks, isOld(member) ? 'no news' : `${milliseconds(member.load_ms)} queued`].join(' · ');
       context.fillText(cut(context, text, width - 20), x + 10, y + 32);
       const share = Math.min(1, Math.log1p(member.load_ms) / Math.log1p(500));
       context.fillStyle = track;

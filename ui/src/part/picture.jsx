@@ -40,7 +40,7 @@ function placesOf(tree, missing) {
     place.line = children.length ? (place.first.line + place.last.line) / 2 : line++;
     open.pop();
   }
-  const lost = groupMissing(missing).map((group) => ({ group, level: 1, line: line++, parent: places[0] }));
+  const lost = groupMissing(missing, ['node', 'reason', 'detail']).map((group) => ({ group, level: 1, line: line++, parent: places[0] }));
   if (lost.length) depth = Math.max(depth, 1);
   return { places, lost, lines: Math.max(1, line), depth };
 }
@@ -112,13 +112,16 @@ function paint(context, { places, lost, depth, width, spacing, height, lines }) 
   for (const place of lost) dot(place, surface, bad);
   if (!hasLabels) return;
   for (const place of places) {
-    const isInner = place.node.children.length > 0 || (place.level < depth && depth > 0);
-    const room = isInner && place.node.children.length ? step - 14 : width - x(place) - 10;
-    const text = `${place.node.node.replace(/^127\.0\.0\.1/, '')} · ${duration(place.node.total_us)}`;
+    // The edges to missing nodes begin at the root.
+    const isInner = place.node.children.length > 0 || (place.level === 0 && lost.length > 0);
+    const room = isInner ? step - 14 : width - x(place) - 10;
+    const name = place.node.node.replace(/^127\.0\.0\.1/, '');
+    const whole = `${name} · ${duration(place.node.total_us)}`;
+    const text = context.measureText(whole).width > room ? name : whole;
     context.fillStyle = place.isSlowest ? ink : quiet;
-    if (place.node.children.length) {
+    if (isInner) {
       // Above its edges, so that they do not cross it.
-      if (spacing * lines > 40) context.fillText(cut(context, text, room), x(place) - 4, y(place) - 12);
+      context.fillText(cut(context, text, room), x(place) - 4, y(place) - 12);
     } else {
       context.fillText(cut(context, text, room), x(place) + 9, y(place));
     }

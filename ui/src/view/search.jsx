@@ -17,7 +17,8 @@ async function search(query, signal) {
   const began = performance.now();
   const options = { min_coverage: 0, signal };
   const terms = await call('search', 'terms', { query }, { ...options, deadline: `${DEADLINE_MS / 2}ms` });
-  if (terms.status === 'insufficient' && terms.missing.some(({ reason }) => reason === 'local_failed')) return terms;
+  // A partition that cannot count the query's words cannot search for them either.
+  if (!terms.value && terms.missing.some(({ reason }) => reason === 'local_failed')) return terms;
   const left = Math.max(100, Math.round(DEADLINE_MS - (performance.now() - began)));
   const params = { query, k: SHOWN, statistics: terms.value };
   const answer = await call('search', 'topk', params, { ...options, deadline: `${left}ms`, explain: true });
@@ -80,13 +81,13 @@ export function Search() {
 }
 
 function Answer({ answer, query, isOld }) {
-  const { value, coverage, missing, elapsed_us, tree, status } = answer;
+  const { value, coverage, missing, elapsed_us, tree } = answer;
   const hits = value?.hits ?? [];
   return (
     <div class={`answer ${isOld ? 'old-answer' : ''}`}>
       <div class="stack">
         <Panel title="Documents" note={value ? `${plural(value.matched, 'document')} in ${duration(elapsed_us)}` : `no answer in ${duration(elapsed_us)}`}>
-          {status === 'insufficient' && <p class="warning">Less than the minimum coverage: no answer.</p>}
+          {!value && <p class="warning">No partition gave an answer.</p>}
           {value && hits.length === 0 && <p class="quiet pad">No document has “{query}”.</p>}
           <ol class="hits">
             {hits.map((hit) => (

@@ -43,6 +43,7 @@ export function Work() {
                 ['Abandoned children', count(status.counters.stream_repairs)],
               ]}
             />
+            <Streams streams={status.streams ?? []} />
           </Panel>
           {feedsOf(status).map((feed) => (
             <Feed key={feed} feed={feed} />
@@ -85,6 +86,33 @@ const Facts = ({ rows }) => (
     ))}
   </dl>
 );
+
+function Streams({ streams }) {
+  if (!streams.length) return null;
+  return (
+    <div class="table streams" role="table" aria-label="Streams" tabIndex={0}>
+      <div class="line head" role="row">
+        {['Service', 'Part', 'Endpoints', 'Away', 'Children', 'Held'].map((title, at) => (
+          <span role="columnheader" key={title} class={at > 1 ? 'number' : ''}>
+            {title}
+          </span>
+        ))}
+      </div>
+      {streams.map((stream, at) => (
+        <div class="line" role="row" key={at}>
+          <span role="cell" title={stream.up_filter ? `filter ${stream.up_filter}` : 'no filter'}>
+            {stream.service}
+          </span>
+          <span role="cell">{stream.is_front ? 'front-end' : stream.children ? 'inner' : 'leaf'}</span>
+          <span role="cell" class="number">{count(stream.endpoints)}</span>
+          <span role="cell" class={`number ${stream.away ? 'bad-text' : ''}`}>{count(stream.away)}</span>
+          <span role="cell" class="number">{count(stream.children)}</span>
+          <span role="cell" class="number">{bytes(stream.held_bytes)}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
 
 function Relays({ status }) {
   const relays = membersOf(status).filter(({ roles }) => roles.includes('relay'));
