@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house python shims tools
+.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house python shims ui ui-test tools
 
 CARGO ?= cargo
 
@@ -52,6 +52,20 @@ shims: ## build the Java shims and run their tests against the command $TREEFOLD
 	javac --release 17 -version >/dev/null 2>&1 || { \
 		echo "skipped: a JDK of version 17 or later is missing; run apt-get install openjdk-17-jdk-headless" >&2; exit 0; }; \
 	mvn -B -ntp -f shims/pom.xml verify -Dtreefold.command="$(TREEFOLD)"
+
+ui: ## build the live page of the gateway from ui/ into crates/gateway/page; needs Node 20
+	@command -v npm >/dev/null || { echo "npm is missing: run apt-get install nodejs npm" >&2; exit 1; }
+	cd ui && npm ci --silent && npm run --silent build
+
+ui-test: ## test the live page in headless Chromium, with real nodes; needs Node 20, Chromium and a built treefold
+	@skip() { echo "skipped: $$1, so the live page was not tested in a browser" >&2; exit 0; }; \
+	command -v npm >/dev/null || skip "npm is missing (apt-get install nodejs npm)"; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || [ -n "$${CHROMIUM:-}" ] || \
+		skip "Chromium is missing (apt-get install chromium)"; \
+	node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' || skip "Node is older than 20"; \
+	cd ui; \
+	npm ci --silent || skip "the packages of ui/package-lock.json can't be fetched"; \
+	npm test --silent
 
 verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
 

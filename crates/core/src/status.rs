@@ -8,6 +8,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// Most streams in a report: the oldest ones, by the front-end's name and number.
+pub const STREAMS_SHOWN_MAX: usize = 64;
+
 /// A node's view at one moment.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -28,6 +31,29 @@ pub struct NodeStatus {
     /// True if members reach the node over connections, and none by UDP.
     #[cfg_attr(feature = "serde", serde(default))]
     pub unreached_by_udp: bool,
+    /// Streams that the node takes part in, at most [`STREAMS_SHOWN_MAX`].
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub streams: Vec<StreamStatus>,
+}
+
+/// A stream that a node takes part in, as the node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamStatus {
+    /// The service whose partitions are the endpoints.
+    pub service: Arc<str>,
+    /// Name of the filter on the way up; empty if packets go up unchanged.
+    pub up_filter: Arc<str>,
+    /// True if the node is the front-end.
+    pub is_front: bool,
+    /// The node's children that take part.
+    pub children: u32,
+    /// Endpoints on this node and below it.
+    pub endpoints: u32,
+    /// Endpoints among them that this node has given up.
+    pub away: u32,
+    /// Bytes of packets that wait for the rest of their wave, or that were sent up and are not settled.
+    pub held_bytes: u64,
 }
 
 /// How many partitions a service has, as a node sees it.

@@ -12,7 +12,7 @@ use treefold::{Missing, NodeStatus, PartitionSet, Raw, Reply};
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Report;
-use treefold_core::status::{RefusedTotal, TotalStatus};
+use treefold_core::status::{RefusedTotal, StreamStatus, TotalStatus};
 
 /// A call's answer.
 #[derive(Serialize)]
@@ -177,6 +177,38 @@ pub struct StatusView {
     pub open: treefold_core::status::OpenWork,
     /// True if no member reaches the node by UDP, so that membership uses TCP.
     pub unreached_by_udp: bool,
+    /// Streams that the node takes part in; at most 64.
+    pub streams: Vec<Stream>,
+}
+
+/// A stream, as one of its nodes sees it.
+#[derive(Serialize)]
+pub struct Stream {
+    pub service: String,
+    /// Name of the filter on the way up; empty if packets go up unchanged.
+    pub up_filter: String,
+    pub is_front: bool,
+    pub children: u32,
+    /// Endpoints on the node and below it.
+    pub endpoints: u32,
+    /// Endpoints among them that the node has given up.
+    pub away: u32,
+    pub held_bytes: u64,
+}
+
+impl Stream {
+    fn of(status: &StreamStatus) -> Self {
+        let StreamStatus { service, up_filter, is_front, children, endpoints, away, held_bytes } = status;
+        Self {
+            service: service.to_string(),
+            up_filter: up_filter.to_string(),
+            is_front: *is_front,
+            children: *children,
+            endpoints: *endpoints,
+            away: *away,
+            held_bytes: *held_bytes,
+        }
+    }
 }
 
 /// The services that the members provide, as in a node's view.
@@ -279,6 +311,7 @@ impl StatusView {
             counters: status.counters.iter().collect(),
             open: status.open,
             unreached_by_udp: status.unreached_by_udp,
+            streams: status.streams.iter().map(Stream::of).collect(),
         }
     }
 }

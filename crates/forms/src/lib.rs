@@ -6,12 +6,14 @@
 //! - [`value`]: MessagePack as JSON, and JSON as MessagePack.
 //! - [`packet`]: the payloads of streams as JSON and as text.
 //! - [`json`]: answers of calls and the status of a node.
+//! - [`shares`]: the shares of a node's services.
 //! - [`stream`]: a stream's settings as text, and its waves as JSON.
 #![allow(missing_docs, reason = "the forms of this repository's own programs")]
 
 pub mod json;
 pub mod packet;
 pub mod parse;
+pub mod shares;
 pub mod stream;
 pub mod value;
 

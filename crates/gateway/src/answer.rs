@@ -15,6 +15,8 @@ const STATUS: HeaderName = HeaderName::from_static("treefold-status");
 const COVERAGE: HeaderName = HeaderName::from_static("treefold-coverage");
 /// Missing partitions of a call, as in `8-11`.
 const MISSING: HeaderName = HeaderName::from_static("treefold-missing");
+/// The number under which the tree of a call is kept.
+pub(crate) const CALL: HeaderName = HeaderName::from_static("treefold-call");
 /// Most bytes of the list of missing partitions in a header. The body has them all.
 const MISSING_BYTES_MAX: usize = 1_024;
 /// The end of a list that was cut.

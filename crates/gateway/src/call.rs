@@ -1,6 +1,6 @@
 //! A call over HTTP.
 
-use crate::answer::{self, headers_of};
+use crate::answer::{self, CALL, headers_of};
 use crate::body;
 use crate::caller::Caller;
 use crate::problem::{Kind, Problem};
@@ -9,7 +9,7 @@ use crate::wishes::Wishes;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -38,26 +38,46 @@ pub(crate) async fn call(
     let form = answer::form_of(&headers)?;
     let _open = tenant.open_call()?;
     let parameters = body::read(&site, &headers, body).await?;
-    let name = format!("{service}/{aggregation}");
-    let reply = make(&site, &name, parameters.bytes.clone(), &wishes).await?;
-    answer::of(&reply, form)
+    let named = (service.as_str(), aggregation.as_str());
+    let Made { reply, number } = make(&site, named, parameters.bytes.clone(), &wishes).await?;
+    let mut response = answer::of(&reply, form)?;
+    response.headers_mut().extend(number);
+    Ok(response)
 }
 
-/// Makes a call with parameters that were read, and returns an answer with at least the minimum coverage.
+/// An answer with at least the minimum coverage.
+pub(crate) struct Made {
+    pub(crate) reply: Reply<Raw>,
+    /// The header with the call's number, if its tree is kept.
+    pub(crate) number: Option<(HeaderName, HeaderValue)>,
+}
+
+/// Makes a call of a service's aggregation with parameters that were read.
 pub(crate) async fn make(
     site: &Site,
-    name: &str,
+    (service, aggregation): (&str, &str),
     params: Bytes,
     wishes: &Wishes,
-) -> Result<Reply<Raw>, Problem> {
-    let call = wishes.apply(site.client.call_raw(name, params), &site.limits)?;
+) -> Result<Made, Problem> {
+    let call = site.client.call_raw(&format!("{service}/{aggregation}"), params);
+    let call = wishes.apply(call, &site.limits)?;
+    let kept = site.trees.choose(wishes.asks_to_explain()?);
+    let call = if kept.is_some() { call.explain(true) } else { call };
     let _counted = site.metrics.call_opened();
     let started = Instant::now();
-    let reply = call.await?;
+    let outcome = call.await;
+    site.seconds.count(&outcome, started.elapsed());
+    let mut reply = outcome?;
     site.metrics.count_call(started.elapsed());
+    let number = kept.and_then(|kept| site.trees.keep(kept, (service, aggregation), &mut reply));
+    let number = number.map(|number| (CALL, HeaderValue::from(number)));
     match reply.status {
-        Status::Full | Status::Partial => Ok(reply),
-        _ => Err(Problem::coverage(&reply, headers_of(&reply))),
+        Status::Full | Status::Partial => Ok(Made { reply, number }),
+        _ => {
+            let mut headers = headers_of(&reply);
+            headers.extend(number);
+            Err(Problem::coverage(&reply, headers))
+        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! The door that every request passes: pages in browsers, names of this machine, and the count of answers.
 //!
 //! Browsers let any page send requests to any address. A page's request carries `Origin`, or `Sec-Fetch-Site`; it is
-//! refused unless its origin is named in the options. A page whose name was made to lead to this machine (DNS rebinding)
-//! may send neither, but its name is in the header `Host`.
+//! refused unless its origin is named in the options, or it is the gateway's own page. A page whose name was made to lead to
+//! this machine (DNS rebinding) may send neither, but its name is in the header `Host`.
+//!
+//! The gateway's own page has the origin that the header `Host` names. A page whose name was made to lead here has that
+//! too, so a gateway without tokens knows its own page only by an address or as `localhost`. With tokens, such a page has
+//! no token: browsers keep the token for the name under which the page was opened.
 
 use crate::problem::{Kind, Problem};
 use crate::routes::refusal;
@@ -17,6 +21,9 @@ use std::sync::Arc;
 
 /// The header by which a browser says where the page of a request comes from.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The headers by which a browser says that a user goes to an address, and that the answer becomes a page of its own.
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// Methods that a named page may use.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
 /// Headers that a named page may send.
@@ -25,8 +32,9 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
      treefold-waiting, treefold-hedge, treefold-slices, treefold-partitions, treefold-explain",
 );
 /// Headers that a named page may read.
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("retry-after, treefold-status, treefold-coverage, treefold-missing");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "retry-after, treefold-status, treefold-coverage, treefold-missing, treefold-call",
+);
 /// Seconds for which a browser remembers that a page may ask.
 const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 
@@ -40,7 +48,8 @@ pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: 
     };
     site.metrics.count_answer(response.status());
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // The page's own files say themselves how long they may be kept.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(Some(origin)) = page {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -50,7 +59,7 @@ pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: 
     response
 }
 
-/// The named origin of a page that makes the request; `None` if no page makes it.
+/// The named origin of a page that makes the request; `None` if no page makes it, or the gateway's own.
 fn page_of(site: &Site, request: &Request) -> Result<Option<HeaderValue>, fn() -> Problem> {
     if site.is_for_this_machine && !host_of(request).is_none_or(names_this_machine) {
         return Err(foreign_name);
@@ -59,6 +68,7 @@ fn page_of(site: &Site, request: &Request) -> Result<Option<HeaderValue>, fn() -
     match headers.get(header::ORIGIN) {
         Some(origin) if site.cors.contains(origin) => Ok(Some(origin.clone())),
         None if headers.get(FETCH_SITE).is_none_or(|site| site == "none") => Ok(None),
+        _ if is_own_page(site, request) || opens_own_page(request) => Ok(None),
         _ => Err(unnamed_page),
     }
 }
@@ -69,6 +79,38 @@ fn host_of(request: &Request) -> Option<&str> {
         Some(host) => Some(host.to_str().unwrap_or("not a text")),
         None => request.uri().authority().map(Authority::as_str),
     }
+}
+
+/// True if the gateway's own page makes the request.
+fn is_own_page(site: &Site, request: &Request) -> bool {
+    let Some(host) = host_of(request) else { return false };
+    let headers = request.headers();
+    if site.tokens.is_none() && !names_this_machine(host) {
+        return false;
+    }
+    let is_same_site = headers.get(FETCH_SITE).map(|site| site == "same-origin");
+    let is_same_origin =
+        headers.get(header::ORIGIN).map(|origin| is_origin_of(origin, host, site.is_encrypted));
+    // Each of the two is absent in some requests of some browsers; neither may name another page.
+    is_same_site.or(is_same_origin).is_some_and(|is_own| is_own) && is_same_origin.is_none_or(|is_own| is_own)
+}
+
+/// True if an origin is that of the pages of a host. A proxy may encrypt the requests of a gateway without a certificate.
+fn is_origin_of(origin: &HeaderValue, host: &str, is_encrypted: bool) -> bool {
+    let origin = origin.as_bytes();
+    let plain = (!is_encrypted).then(|| origin.strip_prefix(b"http://")).flatten();
+    let named = origin.strip_prefix(b"https://").or(plain);
+    named.is_some_and(|named| !named.is_empty() && named.eq_ignore_ascii_case(host.as_bytes()))
+}
+
+/// True if a user follows a link from another page to the gateway's own. Its files are the same for everybody, and no other
+/// page can frame or read them.
+fn opens_own_page(request: &Request) -> bool {
+    let headers = request.headers();
+    request.method() == Method::GET
+        && request.uri().path() == "/"
+        && headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate")
+        && headers.get(FETCH_DEST).is_some_and(|dest| dest == "document")
 }
 
 fn unnamed_page() -> Problem {
@@ -126,6 +168,27 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(names_this_machine(host), is_named, "{host}");
+        }
+    }
+
+    #[test]
+    fn own_page_has_the_origin_of_the_host() {
+        let is_own = |origin: &'static str, host: &'static str, is_encrypted| {
+            is_origin_of(&HeaderValue::from_static(origin), host, is_encrypted)
+        };
+        assert!(is_own("http://127.0.0.1:8080", "127.0.0.1:8080", false));
+        assert!(is_own("https://[::1]:8443", "[::1]:8443", true));
+        assert!(is_own("https://Proxy.example", "proxy.example", false), "behind a proxy that encrypts");
+        for (origin, host, is_encrypted) in [
+            ("http://127.0.0.1:3000", "127.0.0.1:8080", false),
+            ("http://127.0.0.1", "127.0.0.1:8080", false),
+            ("http://localhost:8080", "127.0.0.1:8080", false),
+            ("http://127.0.0.1:8443", "127.0.0.1:8443", true),
+            ("null", "null", false),
+            ("http://", "", false),
+            ("ftp://127.0.0.1:8080", "127.0.0.1:8080", false),
+        ] {
+            assert!(!is_own(origin, host, is_encrypted), "{origin} {host}");
         }
     }
 

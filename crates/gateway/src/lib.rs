@@ -5,9 +5,12 @@
 //! | `POST /v1/call/SERVICE/AGGREGATION` | the answer of a call, as `treefold call -o json` prints it |
 //! | `GET /v1/streams/SERVICE` | a stream's waves as server-sent events, as lines of JSON, or over a WebSocket |
 //! | `GET /v1/status`, `/v1/services`, `/v1/nodes` | the node's view of itself and of the cluster |
+//! | `GET /v1/watch` | the node's view and the figures of the calls, once a second |
+//! | `GET /v1/trees`, `/v1/trees/CALL` | the trees of the latest calls |
 //! | `GET /v1/openapi.json` | this interface as an OpenAPI document |
 //! | `GET /healthz`, `/readyz` | 200 while the process lives; 200 while it takes calls |
 //! | `GET /metrics` | the counters of the node and of this gateway |
+//! | `GET /` | the live page |
 //!
 //! ```text
 //!  socket ─▶ listener   ─▶ door ─▶ route ─▶ caller ─▶ call ─▶ the node's client
@@ -24,6 +27,8 @@
 //! - `streams` opens a stream for one reader, with a bounded queue in front of it.
 //! - `grpc` serves the same calls and streams to clients of gRPC, on the same address. It leaves out what HTTP has alone:
 //!   forms, headers, pages. It is a cargo feature.
+//! - `seconds` has the figures of calls by second, and `trees` the trees of some of them. `watch` sends the figures and the
+//!   node's view to watchers, among them `page`, the live page.
 //! - Every refusal is a `problem` with a stable type.
 //!
 //! **Every resource has a limit** ([`Limits`]), and a client that goes away takes its call with it: the future of a call is
@@ -43,13 +48,17 @@ mod limits;
 mod metrics;
 pub mod openapi;
 mod options;
+mod page;
 mod problem;
 mod routes;
+mod seconds;
 mod site;
 mod streams;
 mod tenants;
 mod tls;
 pub mod tokens;
+mod trees;
+mod watch;
 mod watched;
 mod wishes;
 

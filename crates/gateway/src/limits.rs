@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The limits of a gateway. Every refusal names the limit that it is about.
 ///
-/// Nineteen fields, because it lists every limit once.
+/// Twenty-four fields, because it lists every limit once.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -54,6 +54,17 @@ pub struct Limits {
     pub drain_notice: Duration,
     /// Most tokens in a file.
     pub tokens_max: usize,
+    /// Most watchers of the live state.
+    pub watchers_max: usize,
+    /// Time for which the figures of each second are kept.
+    #[serde(deserialize_with = "duration")]
+    pub history: Duration,
+    /// Most calls whose trees are kept.
+    pub trees_max: usize,
+    /// Most bytes of all kept trees.
+    pub trees_bytes_max: usize,
+    /// Calls in a second for whose trees the gateway asks itself; 0 for none.
+    pub trees_per_s: u32,
 }
 
 impl Default for Limits {
@@ -78,6 +89,11 @@ impl Default for Limits {
             stalled_max: Duration::from_secs(60),
             drain_notice: Duration::from_secs(1),
             tokens_max: 1_000,
+            watchers_max: 64,
+            history: Duration::from_secs(300),
+            trees_max: 256,
+            trees_bytes_max: 16 << 20,
+            trees_per_s: 2,
         }
     }
 }

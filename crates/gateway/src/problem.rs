@@ -58,6 +58,7 @@ kinds! {
     UnknownPath = "unknown_path", NOT_FOUND, Unimplemented, "There is no such path";
     UnknownService = "unknown_service", NOT_FOUND, NotFound, "No node in sight provides the service";
     UnknownAggregation = "unknown_aggregation", NOT_FOUND, NotFound, "The service has no such aggregation";
+    UnknownCall = "unknown_call", NOT_FOUND, NotFound, "No tree of this call is kept";
     Method = "method", METHOD_NOT_ALLOWED, Unimplemented, "The path has another method";
     NotAcceptable = "not_acceptable", NOT_ACCEPTABLE, InvalidArgument, "No form of the answer is acceptable";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, DeadlineExceeded, "The body took too long";

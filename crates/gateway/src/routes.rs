@@ -3,10 +3,10 @@
 use crate::openapi::DOCUMENT;
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
-use crate::{call, cluster, door, metrics, streams};
+use crate::{call, cluster, door, metrics, page, streams, trees, watch};
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -20,6 +20,9 @@ pub(crate) enum Route {
     Status,
     Services,
     Nodes,
+    Watch,
+    Trees,
+    Tree,
     OpenApi,
     Health,
     Readiness,
@@ -27,12 +30,15 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Call,
         Self::Stream,
         Self::Status,
         Self::Services,
         Self::Nodes,
+        Self::Watch,
+        Self::Trees,
+        Self::Tree,
         Self::OpenApi,
         Self::Health,
         Self::Readiness,
@@ -46,6 +52,9 @@ impl Route {
             Self::Status => "/v1/status",
             Self::Services => "/v1/services",
             Self::Nodes => "/v1/nodes",
+            Self::Watch => "/v1/watch",
+            Self::Trees => "/v1/trees",
+            Self::Tree => "/v1/trees/{call}",
             Self::OpenApi => "/v1/openapi.json",
             Self::Health => "/healthz",
             Self::Readiness => "/readyz",
@@ -69,21 +78,31 @@ impl Route {
             Self::Status => get(cluster::status),
             Self::Services => get(cluster::services),
             Self::Nodes => get(cluster::nodes),
+            Self::Watch => get(watch::watch),
+            Self::Trees => get(trees::list),
+            Self::Tree => get(trees::tree),
             Self::OpenApi => get(openapi),
             Self::Health => get(cluster::health),
             Self::Readiness => get(cluster::readiness),
             Self::Metrics => get(metrics::metrics),
         };
-        handler.fallback(async move || {
-            let problem = Problem::new(Kind::Method, format!("this path takes {allowed}")).about("method");
-            problem.header(header::ALLOW, HeaderValue::from_static(allowed))
-        })
+        handler.fallback(async move || wrong_method(allowed))
     }
+}
+
+/// The refusal of a method that a path does not take.
+fn wrong_method(allowed: &'static str) -> Problem {
+    let problem = Problem::new(Kind::Method, format!("this path takes {allowed}")).about("method");
+    problem.header(header::ALLOW, HeaderValue::from_static(allowed))
 }
 
 pub(crate) fn router(site: Arc<Site>) -> Router {
     let routes = Route::ALL.into_iter();
     let router = routes.fold(Router::new(), |router, route| router.route(route.path(), route.handler()));
+    let router = page::FILES.iter().fold(router, |router, file| {
+        let handler = get(async |headers: HeaderMap| file.answer(&headers));
+        router.route(file.path, handler.fallback(async || wrong_method("GET, HEAD")))
+    });
     #[cfg(feature = "grpc")]
     let router = router.merge(crate::grpc::routes(&site));
     router

@@ -3,8 +3,11 @@
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::options::{GatewayOptions, StartError};
+use crate::seconds::Seconds;
 use crate::tenants::Tenant;
 use crate::tokens::Tokens;
+use crate::trees::Trees;
+use crate::watch::Watchers;
 use crate::watched::Watched;
 use axum::http::HeaderValue;
 use std::sync::Arc;
@@ -23,15 +26,20 @@ pub(crate) struct Site {
     /// The tenant of all requests, if there are no tokens.
     pub(crate) anybody: Arc<Tenant>,
     pub(crate) cors: Vec<HeaderValue>,
+    /// True if the gateway has a certificate, so that its own page's origin begins with `https`.
+    pub(crate) is_encrypted: bool,
     /// True if only names of this machine may be in the header `Host`: no token tells callers apart, and a page whose name
     /// was made to lead here must not read.
     pub(crate) is_for_this_machine: bool,
     /// Permits for the bytes of bodies.
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
+    pub(crate) seconds: Seconds,
+    pub(crate) trees: Trees,
+    pub(crate) watchers: Watchers,
     /// False from the moment at which the gateway is told to end.
     ready: watch::Sender<bool>,
-    /// Tells open streams to end.
+    /// True when answers that would not end by themselves are to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
@@ -48,9 +56,13 @@ impl Site {
             client,
             anybody: Arc::new(Tenant::anybody(&limits)),
             cors: options.cors.iter().map(|given| origin(given)).collect::<Result<_, _>>()?,
+            is_encrypted: options.tls.is_some(),
             is_for_this_machine: tokens.is_none() && options.addr.ip().to_canonical().is_loopback(),
             bodies: Arc::new(Semaphore::new(permits)),
             metrics: Metrics::default(),
+            seconds: Seconds::new(limits.history),
+            trees: Trees::new(&limits),
+            watchers: Watchers::new(limits.watchers_max),
             ready: watch::channel(true).0,
             ending,
             tokens,

@@ -109,6 +109,11 @@ impl Tenant {
         Err(Problem::new(Kind::Denied, detail).about("rights"))
     }
 
+    /// True if the tenant may see the trees of calls of a service.
+    pub(crate) fn may_see_calls_of(&self, service: &str) -> bool {
+        self.rights.contains(&GatewayRight::Read) || self.may_call(service).is_ok()
+    }
+
     /// Counts a request, or refuses it.
     pub(crate) fn count_request(&self, now: Instant) -> Result<(), Problem> {
         let rate = f64::from(self.requests_per_s);

@@ -59,6 +59,12 @@ impl Wishes {
         Ok(())
     }
 
+    /// True if the caller asks for the tree.
+    pub(crate) fn asks_to_explain(&self) -> Result<bool, Problem> {
+        let explain = self.0.iter().find(|(option, _)| *option == "explain");
+        Ok(explain.map(|(option, text)| switch(option, text)).transpose()?.unwrap_or(false))
+    }
+
     /// Applies the options to a call.
     pub(crate) fn apply(
         &self,

@@ -5,7 +5,11 @@ use crate::id::WaveId;
 use crate::membership::card::SERVICES_MAX;
 use crate::membership::service::{AgreedTotal, ServiceIndex};
 use crate::message::Payload;
-use crate::status::{MemberStatus, NodeStatus, OpenWork, RefusedTotal, TableSizes, TotalStatus};
+use crate::status::{
+    MemberStatus, NodeStatus, OpenWork, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus, TableSizes,
+    TotalStatus,
+};
+use crate::stream::state::StreamState;
 use crate::time::Instant;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -30,6 +34,7 @@ impl<P: Payload> Node<P> {
             members: members.collect(),
             totals: self.totals(),
             unreached_by_udp: self.cx.sight.is_unreached_by_udp(),
+            streams: self.streams.states.values().take(STREAMS_SHOWN_MAX).map(|state| shown(state)).collect(),
         }
     }
 
@@ -82,5 +87,20 @@ impl<P: Payload> Node<P> {
                 .sum(),
             workers: self.pushes.workers.len(),
         }
+    }
+}
+
+/// A stream as its node reports it.
+fn shown<P: Payload>(state: &StreamState<P>) -> StreamStatus {
+    let spec = &state.terms.spec;
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    StreamStatus {
+        service: Arc::clone(&spec.service),
+        up_filter: Arc::clone(&spec.up_filter),
+        is_front: state.front.is_some(),
+        children: number(state.seat.children.open()),
+        endpoints: number(state.roll.group.len()),
+        away: number(state.roll.away_set.len()),
+        held_bytes: (state.window.held_bytes + state.window.unsettled_bytes) as u64,
     }
 }

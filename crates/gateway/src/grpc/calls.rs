@@ -5,7 +5,7 @@ use super::generated as pb;
 use super::generated::treefold_server::Treefold;
 use super::{deadline, messages};
 use crate::answer::headers_of;
-use crate::call::{check_service, make};
+use crate::call::{Made, check_service, make};
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
 use crate::streams::{Reader, StreamWishes};
@@ -81,8 +81,9 @@ impl Calls {
             Some(Params::Raw(bytes)) => bytes,
             Some(Params::Json(text)) => json("json", &text)?,
         };
-        let reply = make(&self.0, &format!("{service}/{aggregation}"), params, &wishes).await?;
-        let metadata = MetadataMap::from_headers(HeaderMap::from_iter(headers_of(&reply)));
+        let Made { reply, number } = make(&self.0, (&service, &aggregation), params, &wishes).await?;
+        let headers = headers_of(&reply).into_iter().chain(number);
+        let metadata = MetadataMap::from_headers(HeaderMap::from_iter(headers));
         let mut response = Response::new(answer(reply, form));
         *response.metadata_mut() = metadata;
         Ok(response)

@@ -57,7 +57,7 @@ impl From<TreeNode> for pb::TreeNode {
 
 impl From<StatusView> for pb::StatusReply {
     fn from(view: StatusView) -> Self {
-        let StatusView { node, members, totals, counters, open, unreached_by_udp } = view;
+        let StatusView { node, members, totals, counters, open, unreached_by_udp, streams } = view;
         Self {
             node: Some(node.into()),
             members: all(members),
@@ -65,7 +65,15 @@ impl From<StatusView> for pb::StatusReply {
             counters: counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             open: open_work(&open),
             unreached_by_udp,
+            streams: all(streams),
         }
+    }
+}
+
+impl From<Stream> for pb::StreamState {
+    fn from(stream: Stream) -> Self {
+        let Stream { service, up_filter, is_front, children, endpoints, away, held_bytes } = stream;
+        Self { service, up_filter, is_front, children, endpoints, away, held_bytes }
     }
 }
 

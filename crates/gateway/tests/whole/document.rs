@@ -4,7 +4,7 @@ use crate::world::World;
 use serde_json::Value;
 
 /// Checks a value against a schema of the document. It knows the words of JSON Schema that the document uses.
-fn check(document: &Value, schema: &Value, value: &Value, place: &str) {
+pub fn check(document: &Value, schema: &Value, value: &Value, place: &str) {
     if let Some(reference) = schema["$ref"].as_str() {
         let schema = document.pointer(reference.trim_start_matches('#')).expect("a known schema");
         return check(document, schema, value, place);
@@ -54,6 +54,15 @@ async fn answers_have_the_form_of_the_document() {
         let schema =
             &document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
         check(&document, schema, &answer.json(), path);
+    }
+    let call = world.sum("?explain", r#"{"fail": [1]}"#).await;
+    let number = call.header("treefold-call").expect("the tree is kept").to_owned();
+    for (template, path) in
+        [("/v1/trees", "/v1/trees".to_owned()), ("/v1/trees/{call}", format!("/v1/trees/{number}"))]
+    {
+        let schema =
+            &document["paths"][template]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        check(&document, schema, &world.get(&path).await.json(), &path);
     }
     let call = &document["paths"]["/v1/call/{service}/{aggregation}"]["post"]["responses"];
     for (query, params) in [

@@ -6,6 +6,7 @@
 )]
 
 mod arrow;
+mod built;
 mod calls;
 mod document;
 mod ends;
@@ -16,11 +17,14 @@ mod grpc;
 #[cfg(feature = "grpc")]
 mod http2;
 mod limits;
+mod page;
 mod problems;
 #[cfg(feature = "grpc")]
 mod rpc;
 mod streams;
 mod tls;
 mod tokens;
+mod trees;
+mod watch;
 mod websocket;
 mod world;

@@ -26,7 +26,7 @@ pub async fn world_of(entries: &[Entry]) -> (World, NamedTempFile) {
     (World::start(options).await, file)
 }
 
-async fn with_token(world: &World, method: &str, path: &str, token: &str) -> Answer {
+pub async fn with_token(world: &World, method: &str, path: &str, token: &str) -> Answer {
     ask(world.addr(), method, path, &[("Authorization", &format!("Bearer {token}"))], b"").await
 }
 

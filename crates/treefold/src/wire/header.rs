@@ -500,6 +500,27 @@ pub(super) struct StatusHeader {
     pub(super) totals: Vec<TotalHeader>,
     #[prost(bool, tag = "8")]
     pub(super) unreached_by_udp: bool,
+    #[prost(message, repeated, tag = "9")]
+    pub(super) streams: Vec<OpenStreamHeader>,
+}
+
+/// A stream as the sender of a `Status` sees it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct OpenStreamHeader {
+    #[prost(string, tag = "1")]
+    pub(super) service: String,
+    #[prost(string, tag = "2")]
+    pub(super) up_filter: String,
+    #[prost(bool, tag = "3")]
+    pub(super) is_front: bool,
+    #[prost(uint32, tag = "4")]
+    pub(super) children: u32,
+    #[prost(uint32, tag = "5")]
+    pub(super) endpoints: u32,
+    #[prost(uint32, tag = "6")]
+    pub(super) away: u32,
+    #[prost(uint64, tag = "7")]
+    pub(super) held_bytes: u64,
 }
 
 /// A service's total as the sender of a `Status` sees it.

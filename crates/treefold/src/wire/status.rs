@@ -5,7 +5,9 @@
 
 use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set};
 use crate::wire::error::{WireError, malformed, within};
-use crate::wire::header::{CardHeader, LoadHeader, MemberHeader, RefusedHeader, StatusHeader, TotalHeader};
+use crate::wire::header::{
+    CardHeader, LoadHeader, MemberHeader, OpenStreamHeader, RefusedHeader, StatusHeader, TotalHeader,
+};
 use crate::wire::members_max;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +15,9 @@ use treefold_core::limits::Limits;
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Roles, SERVICES_MAX, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
-use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
+use treefold_core::status::{
+    Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus, TotalStatus,
+};
 use treefold_core::time::Duration;
 
 /// Encodes a card.
@@ -114,6 +118,7 @@ pub(super) fn status_header(
 ) -> Result<StatusHeader, WireError> {
     within("members", members_max(limits), status.members.len())?;
     within("totals", SERVICES_MAX, status.totals.len())?;
+    within("streams", STREAMS_SHOWN_MAX, status.streams.len())?;
     let (mut counters, mut open) = (status.counters, status.open);
     let member = |member: &MemberStatus| {
         Ok(MemberHeader {
@@ -131,6 +136,35 @@ pub(super) fn status_header(
         members: status.members.iter().map(member).collect::<Result<_, WireError>>()?,
         totals: status.totals.iter().map(|total| total_header(total, limits)).collect::<Result<_, _>>()?,
         unreached_by_udp: status.unreached_by_udp,
+        streams: status.streams.iter().map(stream_header).collect::<Result<_, _>>()?,
+    })
+}
+
+fn stream_header(stream: &StreamStatus) -> Result<OpenStreamHeader, WireError> {
+    within("streams.service", NAME_BYTES_MAX, stream.service.len())?;
+    within("streams.up_filter", NAME_BYTES_MAX, stream.up_filter.len())?;
+    Ok(OpenStreamHeader {
+        service: stream.service.to_string(),
+        up_filter: stream.up_filter.to_string(),
+        is_front: stream.is_front,
+        children: stream.children,
+        endpoints: stream.endpoints,
+        away: stream.away,
+        held_bytes: stream.held_bytes,
+    })
+}
+
+fn stream_of(header: OpenStreamHeader) -> Result<StreamStatus, WireError> {
+    within("streams.service", NAME_BYTES_MAX, header.service.len())?;
+    within("streams.up_filter", NAME_BYTES_MAX, header.up_filter.len())?;
+    Ok(StreamStatus {
+        service: header.service.into(),
+        up_filter: header.up_filter.into(),
+        is_front: header.is_front,
+        children: header.children,
+        endpoints: header.endpoints,
+        away: header.away,
+        held_bytes: header.held_bytes,
     })
 }
 
@@ -172,6 +206,7 @@ fn total_of(header: TotalHeader, limits: &Limits) -> Result<TotalStatus, WireErr
 pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeStatus, WireError> {
     within("members", members_max(limits), header.members.len())?;
     within("totals", SERVICES_MAX, header.totals.len())?;
+    within("streams", STREAMS_SHOWN_MAX, header.streams.len())?;
     let (mut counters, mut open) = (Counters::default(), OpenWork::default());
     for (place, count) in counter_places(&mut counters).into_iter().zip(header.counters) {
         *place = count;
@@ -194,6 +229,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
         members: header.members.into_iter().map(member).collect::<Result<_, WireError>>()?,
         totals: header.totals.into_iter().map(|total| total_of(total, limits)).collect::<Result<_, _>>()?,
         unreached_by_udp: header.unreached_by_udp,
+        streams: header.streams.into_iter().map(stream_of).collect::<Result<_, _>>()?,
     })
 }
 

@@ -487,6 +487,23 @@ fn oversized_packets_are_refused_or_given_back() {
 }
 
 #[test]
+fn status_has_the_streams_of_a_node() {
+    let mut cluster = Cluster::new(&Plan::default());
+    let (request, _) = cluster.open_wholly(0, &plan(WAIT_FOR_ALL));
+    let now = cluster.now();
+    let shown: Vec<_> = cluster.nodes().map(|node| node.status(now).streams).collect();
+    assert!(shown.iter().all(|streams| streams.len() == 1), "{shown:?}");
+    let fronts: Vec<_> = shown.iter().flatten().filter(|stream| stream.is_front).collect();
+    let [front] = fronts[..] else { panic!("{shown:?}") };
+    assert_eq!((front.endpoints, front.away), (16, 0));
+    assert!(front.children > 0 && shown.iter().flatten().any(|stream| stream.children == 0), "{shown:?}");
+    cluster.close(0, request);
+    cluster.run_for(Duration::from_millis(100));
+    let now = cluster.now();
+    assert!(cluster.nodes().all(|node| node.status(now).streams.is_empty()));
+}
+
+#[test]
 fn a_second_stream_under_an_open_number_is_refused() {
     let mut cluster = Cluster::new(&Plan::default());
     let opening = plan(DO_NOT_WAIT);

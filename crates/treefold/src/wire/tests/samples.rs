@@ -15,7 +15,7 @@ use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 use treefold_core::status::{
-    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus,
+    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, StreamStatus, TotalStatus,
 };
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
@@ -152,6 +152,7 @@ fn status() -> NodeStatus {
         members: vec![MemberStatus { card: Arc::new(card()), load, load_age_ms: Some(12) }],
         totals: Vec::new(),
         unreached_by_udp: false,
+        streams: Vec::new(),
     }
 }
 
@@ -181,6 +182,20 @@ fn totalled() -> NodeStatus {
 /// A status of a node that UDP does not reach.
 fn unreached() -> NodeStatus {
     NodeStatus { members: Vec::new(), unreached_by_udp: true, ..status() }
+}
+
+/// A status of a node that takes part in a stream.
+fn streaming() -> NodeStatus {
+    let stream = StreamStatus {
+        service: "hosts".into(),
+        up_filter: "hosts/fold".into(),
+        is_front: true,
+        children: 2,
+        endpoints: 5,
+        away: 1,
+        held_bytes: 300,
+    };
+    NodeStatus { members: Vec::new(), streams: vec![stream], ..status() }
 }
 
 fn operator() -> OperatorStatus {
@@ -306,6 +321,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
         ("status-totals", Message::Status { id: 8, status: Box::new(totalled()) }),
         ("status-unreached", Message::Status { id: 8, status: Box::new(unreached()) }),
+        ("status-streams", Message::Status { id: 8, status: Box::new(streaming()) }),
         ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),
         ("request-announced", Message::Request(Box::new(request_announced))),
     ];

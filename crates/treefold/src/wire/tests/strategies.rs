@@ -19,7 +19,8 @@ use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 use treefold_core::status::{
-    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus, WaveCounters,
+    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, StreamStatus, TotalStatus,
+    WaveCounters,
 };
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
@@ -324,9 +325,21 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
         agreed,
         refused,
     });
-    (card(), load(), counted, vec(member, 0..3), vec(total, 0..3), any::<bool>()).prop_map(
-        |(card, load, (counters, open), members, totals, unreached_by_udp)| {
-            Box::new(NodeStatus { card, load, counters, open, members, totals, unreached_by_udp })
+    let stream = (name(), name(), any::<(bool, [u32; 3], u64)>()).prop_map(
+        |(service, up_filter, (is_front, [children, endpoints, away], held_bytes))| StreamStatus {
+            service: service.into(),
+            up_filter: up_filter.into(),
+            is_front,
+            children,
+            endpoints,
+            away,
+            held_bytes,
+        },
+    );
+    let rest = (vec(total, 0..3), any::<bool>(), vec(stream, 0..3));
+    (card(), load(), counted, vec(member, 0..3), rest).prop_map(
+        |(card, load, (counters, open), members, (totals, unreached_by_udp, streams))| {
+            Box::new(NodeStatus { card, load, counters, open, members, totals, unreached_by_udp, streams })
         },
     )
 }
