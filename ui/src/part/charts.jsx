@@ -65,7 +65,7 @@ function optionsOf({ series, show, range, fills }, width) {
   return {
     width,
     height: HEIGHT,
-    padding: [8, 8, 0, 0],
+    padding: [8, 18, 0, 0],
     cursor: { y: false, points: { size: 6 } },
     select: { show: false },
     scales: { y: { range } },

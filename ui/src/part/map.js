@@ -115,7 +115,7 @@ export function paint(context, { places, labels, isCards }, { self, chosen, hasF
       context.font = SMALL;
       context.fillStyle = quiet;
       const marks = [member.addr === self && 'this node', member.roles.includes('relay') && 'relay'].filter(Boolean);
-      const text = [...marks, isOld(member) ? 'no news' : `${milliseconds(member.load_ms)} queued`].join(' · ');
+      const text = [...marks, isOld(member) ? 'no news' : `${milliseconds(member.load_ms)}${marks.length ? '' : ' queued'}`].join(' · ');
       context.fillText(cut(context, text, width - 20), x + 10, y + 32);
       const share = Math.min(1, Math.log1p(member.load_ms) / Math.log1p(500));
       context.fillStyle = track;

@@ -118,12 +118,17 @@ function paint(context, { places, lost, depth, width, spacing, height, lines }) 
     const name = place.node.node.replace(/^127\.0\.0\.1/, '');
     const whole = `${name} · ${duration(place.node.total_us)}`;
     const text = context.measureText(whole).width > room ? name : whole;
+    const shown = cut(context, text, room);
+    if (isInner) {
+      // Above its edges, which may not cross it.
+      context.fillStyle = surface;
+      context.fillRect(x(place) - 5, y(place) - 19, context.measureText(shown).width + 2, 13);
+    }
     context.fillStyle = place.isSlowest ? ink : quiet;
     if (isInner) {
-      // Above its edges, so that they do not cross it.
-      context.fillText(cut(context, text, room), x(place) - 4, y(place) - 12);
+      context.fillText(shown, x(place) - 4, y(place) - 12);
     } else {
-      context.fillText(cut(context, text, room), x(place) + 9, y(place));
+      context.fillText(shown, x(place) + 9, y(place));
     }
   }
   context.fillStyle = bad;
