@@ -120,31 +120,6 @@ async fn dead_node_loses_only_its_endpoints() {
 }
 
 #[tokio::test]
-async fn front_end_whose_last_connection_broke_hears_that_its_node_is_back() {
-    // The client is connected to the first node alone, which has the stream's only endpoint, and knows the second.
-    let first = Node::builder().service(echoes(0..1, 1)).start().await.expect("a node starts");
-    let addr = first.addr();
-    let second = Node::builder().join([addr]).start().await.expect("a node starts");
-    assert!(first.sees(second.id(), Duration::from_secs(10)).await, "they meet");
-    let client = Client::builder().at([addr]).direct(true).connect().await.expect("it connects");
-    let mut stream = sum_stream(&client, Shape::Flat).await;
-    first.abort();
-    let back = Node::builder().listen(addr).join([second.addr()]).service(echoes(0..1, 1));
-    let _back = back.start().await.expect("the address is free");
-    let back = async {
-        loop {
-            stream.send(Bytes::new()).await.expect("it is open");
-            let wave = stream.wave().await.expect("it is open");
-            if !wave.contributors.is_empty() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), back).await.expect("its endpoint is back");
-}
-
-#[tokio::test]
 async fn accepted_streams_are_read_and_written() {
     let (accepting, acceptor) = accept();
     let service = Service::new("echo").endpoints(0..1, accepting);
