@@ -127,7 +127,10 @@ impl<P: Payload> Node<P> {
                 Wake::Card => desk!(self).handle_card_due(now),
                 Wake::Kept => self.waves.expire_kept(&mut self.cx, now),
                 Wake::Announce => self.gossip.announce_load(&mut self.cx, now),
-                Wake::Exchange => self.gossip.exchange_cards(&mut self.cx, now),
+                Wake::Exchange => {
+                    let has_streams = !self.streams.fronts.is_empty();
+                    self.gossip.exchange_cards(&mut self.cx, now, has_streams);
+                }
             }
             self.finish_ended(now);
         }

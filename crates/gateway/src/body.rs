@@ -64,7 +64,7 @@ pub(crate) fn is_arrow_stream(bytes: &[u8]) -> bool {
         return false;
     };
     let length = u32::from_le_bytes(length) as usize;
-    length > 0 && length % 8 == 0 && length <= rest.len()
+    length > 0 && length.is_multiple_of(8) && length <= rest.len()
 }
 
 /// Parameters, and the permits for their bytes, which last as long as the call.

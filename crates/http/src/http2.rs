@@ -26,6 +26,7 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -37,6 +38,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Looks at a connection within its shortest limit.
 const LOOKS: u32 = 4;
+/// Shortest pause between two looks, whatever the limits are.
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Serves requests until the connection is over.
 pub(crate) async fn serve(
@@ -58,7 +61,8 @@ pub(crate) async fn serve(
         .keep_alive_timeout(bounds.head_within);
     let service = Counted { served, answers: Arc::clone(&answers) };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let look_every = bounds.stalled_max.min(bounds.idle_max).min(bounds.head_within) / LOOKS;
+    let shortest = bounds.stalled_max.min(bounds.idle_max).min(bounds.head_within);
+    let look_every = (shortest / LOOKS).max(LOOK_EVERY_MIN);
     let mut is_ending = false;
     loop {
         tokio::select! {

@@ -108,13 +108,29 @@ impl Gossip {
     }
 
     /// An observer asks a random peer for its cards.
-    pub(super) fn exchange_cards<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
+    ///
+    /// Without a peer, an observer with streams asks any member, which connects it. Else it would not hear of members that
+    /// come back, and its streams would wait for them forever. A member that cannot be reached is forgotten, and the driver
+    /// asks its seeds when none is left. An observer that waits for nothing stays without connections, since its last one
+    /// may have been closed to make room.
+    pub(super) fn exchange_cards<P: Payload>(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        has_streams: bool,
+    ) {
         self.arm(cx, Wake::Exchange, now + EXCHANGE_EVERY);
-        if self.peers.is_empty() {
-            return;
-        }
-        let at = cx.random.below(self.peers.len());
-        if let Some(&peer) = self.peers.iter().nth(at) {
+        let me = cx.me;
+        let members = || cx.sight.view().alive().filter(|&&node| node != me).copied();
+        let peer = match self.peers.len() {
+            0 if has_streams => {
+                let count = members().count();
+                (count > 0).then(|| cx.random.below(count)).and_then(|at| members().nth(at))
+            }
+            0 => None,
+            count => self.peers.iter().nth(cx.random.below(count)).copied(),
+        };
+        if let Some(peer) = peer {
             cx.send(peer, Message::WantCards);
         }
     }

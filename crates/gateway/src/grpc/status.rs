@@ -16,7 +16,7 @@ const PROBLEM: &str = "treefold-problem";
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 const TYPE_URL: &str = "type.googleapis.com/treefold.v1.Problem";
 /// Most bytes of the missing partitions in the details. Clients take no more than 8 KiB of metadata.
-const MISSING_BYTES_MAX: usize = 3 << 10;
+const MISSING_BYTES_MAX: usize = 2 << 10;
 /// Most bytes of a text.
 const TEXT_BYTES_MAX: usize = 512;
 

@@ -22,6 +22,8 @@ use treefold_http::ended;
 
 /// Pause between two looks at the token of a reader.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Shortest time between two signs of life, whatever the limit is.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
 
 /// A stream for one reader. Dropping it closes the stream at all its nodes.
 pub(crate) struct Reader {
@@ -69,12 +71,13 @@ impl Reader {
                 queue.end(problem);
             }
         }));
+        let heartbeat = site.limits.heartbeat.max(HEARTBEAT_MIN);
         Ok(Self {
             id,
             queue,
             sender,
-            heartbeat: site.limits.heartbeat,
-            alive_at: Instant::now() + site.limits.heartbeat,
+            heartbeat,
+            alive_at: Instant::now() + heartbeat,
             _pump: pump,
             _place: place,
             _counted: OpenedStream::count(site),

@@ -41,7 +41,7 @@ impl Socket {
                 Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Ping(_))) => {}
                 Some(Ok(Message::Close(frame))) => {
-                    return Some(json!({"close": u16::from(frame.unwrap().code)}));
+                    return Some(json!({"close": frame.map(|frame| u16::from(frame.code))}));
                 }
                 _ => return None,
             }

@@ -189,8 +189,8 @@ const KEPT: [(&str, &str); 54] = [
         "a promoted root that the former root asked for itself alone never told its children that the call was cancelled",
     ),
     (
-        "observer_that_is_lonely_after_its_links_are_mended",
-        "the explorer let an observer join again once only, before its tries to connect over cut links had ended",
+        "front_end_without_a_connection",
+        "an observer that had lost its last connection, and knew a dead member that it was never connected to, stayed alone",
     ),
 ];
 
