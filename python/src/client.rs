@@ -48,14 +48,14 @@ struct CallOptions {
 #[pyfunction]
 pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyResult<Pending> {
     let builder = treefold::Client::builder().at(addrs).direct(direct).cluster(secrets.options()?);
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let connected = builder.connect().await;
         let finish: Finish = Box::new(move |py| {
             let client = connected.map_err(error::of_call)?;
             Ok(Py::new(py, Client { client, has_loop: direct })?.into_any())
         });
         finish
-    })
+    }))
 }
 
 #[pymethods]
@@ -99,7 +99,7 @@ impl Client {
     /// Asks the node for the members in sight, itself first. Its result is a list of (address, {service: partitions}).
     fn members(&self) -> PyResult<Pending> {
         let client = self.client.clone();
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             let status = client.status().await;
             let finish: Finish = Box::new(|py| {
                 let status = status.map_err(error::of_call)?;
@@ -116,7 +116,7 @@ impl Client {
                 Ok(members.into_pyobject(py)?.into_any().unbind())
             });
             finish
-        })
+        }))
     }
 }
 
@@ -125,11 +125,11 @@ type Call = treefold::CallBuilder<'static, treefold::Raw>;
 /// Makes the call.
 fn outcome(call: Call, options: CallOptions) -> PyResult<Pending> {
     let call = options.apply(call).map_err(|error| error::of_call(Error::Rejected(error)))?;
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let outcome = call.await;
         let finish: Finish = Box::new(|py| reply::tuple(py, outcome.map_err(error::of_call)?));
         finish
-    })
+    }))
 }
 
 impl CallOptions {

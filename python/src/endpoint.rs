@@ -18,14 +18,14 @@ impl Acceptor {
     /// Waits for the next stream. Its result is `None` once the node has ended.
     fn accept(&self) -> PyResult<Pending> {
         let acceptor = Arc::clone(&self.0);
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             let accepted = acceptor.accept().await;
             let finish: Finish = Box::new(|py| match accepted {
                 Some(stream) => Ok(Py::new(py, Endpoint::new(stream))?.into_any()),
                 None => Ok(py.None()),
             });
             finish
-        })
+        }))
     }
 }
 

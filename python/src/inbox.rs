@@ -67,14 +67,14 @@ impl<S: Source> Inbox<S> {
     pub(crate) fn fill(self: &Arc<Self>, timeout: Option<f64>) -> PyResult<Pending> {
         let inbox = Arc::clone(self);
         let timeout = timeout.map(seconds).transpose()?;
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             let filled = within(timeout, inbox.filled()).await;
             let finish: Finish = Box::new(move |py| match filled {
                 Some(()) => Ok(py.None()),
                 None => Err(raise("TimedOut", "nothing came in that time")),
             });
             finish
-        })
+        }))
     }
 
     async fn filled(&self) {

@@ -4,12 +4,12 @@
 //! the library. It does three things:
 //!
 //! ```text
-//!   Python ──▶ client, node ──▶ Pending: a future on the runtime's threads ──▶ wait (signals are served), or a callback
+//!   Python ──▶ client, node ──▶ Pending: a future ──▶ wait (polls it, and serves signals), or a callback by the runtime
 //!   Python ◀── operator ◀────── a node's worker thread, which attaches to the interpreter for one run
 //!   Python ◀─▶ payload, row ──▶ bytes that travel
 //! ```
 //!
-//! - `runtime`: the threads on which clients live. `pending`: how Python waits for them.
+//! - `runtime`: the threads on which connections live. `pending`: how Python waits.
 //! - `client`, `node`: the library's clients, nodes and embedded clusters. `options`: what they share.
 //! - `operator`: Python functions as locals and reduces. `endpoint`: Python as the endpoints of streams.
 //! - `stream`, `mirror`, `push`: front-ends of streams, readers of feeds, workers that push. `inbox`: how Python takes what

@@ -48,7 +48,7 @@ impl ReaderOptions {
 
 /// Starts the reader.
 pub(crate) fn start(builder: ReaderBuilder) -> PyResult<Pending> {
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let started = builder.start().await;
         let finish: Finish = Box::new(|py| {
             let reader = started.map_err(|error| of_reader(&error))?;
@@ -57,7 +57,7 @@ pub(crate) fn start(builder: ReaderBuilder) -> PyResult<Pending> {
             Ok(Py::new(py, Reader { inbox: Inbox::new(followed), given })?.into_any())
         });
         finish
-    })
+    }))
 }
 
 fn of_reader(error: &ReaderError) -> PyErr {

@@ -116,7 +116,7 @@ pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
         builder = builder.record(path);
     }
     builder = with_processors(builder, spec.processors);
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let started = builder.start().await;
         let finish: Finish = Box::new(|py| {
             let node = started.map_err(|error| error::of_start(&error))?;
@@ -125,7 +125,7 @@ pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
             Ok(Py::new(py, Node { addr, acceptor, client, node: Mutex::new(Some(node)) })?.into_any())
         });
         finish
-    })
+    }))
 }
 
 fn with_processors(builder: NodeBuilder, processors: Option<u32>) -> NodeBuilder {
@@ -168,12 +168,12 @@ impl Node {
     fn stop(&self, grace: f64) -> PyResult<Pending> {
         let node = self.lock().take();
         let grace = Duration::try_from_secs_f64(grace).unwrap_or_default();
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             if let Some(node) = node {
                 node.shutdown(grace).await;
             }
             none()
-        })
+        }))
     }
 
     /// Ends the node at once.
@@ -201,7 +201,7 @@ pub(crate) fn start_cluster(
     let builder = treefold::Cluster::embedded(size)
         .service(services)
         .configure(move |_, builder| with_processors(builder, processors));
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let started = builder.start().await;
         let finish: Finish = Box::new(|py| {
             let cluster = started.map_err(|error| error::of_start(&error))?;
@@ -212,7 +212,7 @@ pub(crate) fn start_cluster(
                 .into_any())
         });
         finish
-    })
+    }))
 }
 
 /// Nodes in this process.
@@ -274,12 +274,12 @@ impl Cluster {
     /// Ends all nodes in order.
     fn stop(&self) -> PyResult<Pending> {
         let cluster = self.lock().take();
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             if let Some(cluster) = cluster {
                 cluster.shutdown().await;
             }
             none()
-        })
+        }))
     }
 
     /// Ends all nodes at once.

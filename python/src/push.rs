@@ -43,14 +43,14 @@ pub(crate) fn attach(py: Python<'_>, spec: WorkerSpec) -> PyResult<Pending> {
     if let Some(bytes) = spec.kept_bytes_max {
         builder = builder.kept_bytes_max(bytes);
     }
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let attached = builder.attach().await;
         let finish: Finish = Box::new(|py| {
             let worker = attached.map_err(error::of_push)?;
             Ok(Py::new(py, Worker { worker: Mutex::new(Some(worker)), pieces })?.into_any())
         });
         finish
-    })
+    }))
 }
 
 /// The form of pushed pieces: samples for a ready reduce, or values.
@@ -92,37 +92,37 @@ impl Worker {
     /// Pushes a piece of the result of a request; `last` completes the result.
     fn push(&self, request: u64, value: &Bound<'_, PyAny>, last: bool) -> PyResult<Pending> {
         let (worker, payload) = (self.open()?, self.pieces.write(value)?);
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             let pushed = match last {
                 true => worker.push_last(request, payload).await,
                 false => worker.push(request, payload).await,
             };
             let finish: Finish = Box::new(|py| pushed.map(|()| py.None()).map_err(error::of_push));
             finish
-        })
+        }))
     }
 
     /// Reports that the result of a request will not come.
     fn fail(&self, request: u64, why: String) -> PyResult<Pending> {
         let worker = self.open()?;
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             let told = worker.fail(request, why).await;
             let finish: Finish = Box::new(|py| told.map(|()| py.None()).map_err(error::of_push));
             finish
-        })
+        }))
     }
 
     /// Waits until every request with pushes has ended.
     fn idle(&self, timeout: Option<f64>) -> PyResult<Pending> {
         let (worker, timeout) = (self.open()?, timeout.map(seconds).transpose()?);
-        Pending::spawn(async move {
+        Ok(Pending::new(async move {
             let idle = within(timeout, worker.idle()).await;
             let finish: Finish = Box::new(|py| match idle {
                 Some(idle) => idle.map(|()| py.None()).map_err(error::of_push),
                 None => Err(raise("TimedOut", "requests were open all that time")),
             });
             finish
-        })
+        }))
     }
 
     /// Detaches the worker at once.

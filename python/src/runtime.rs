@@ -1,4 +1,4 @@
-//! The threads on which clients, and the waits for nodes, live.
+//! The threads on which clients' connections live, and which wait on behalf of asyncio.
 //!
 //! A process has one runtime. A child that was forked has none of its parent's threads, so it gets a runtime of its own; the
 //! clients and nodes of the parent are of no use there.

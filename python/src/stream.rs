@@ -91,7 +91,7 @@ impl Sync {
 
 /// Opens the stream.
 pub(crate) fn open(builder: StreamBuilder) -> PyResult<Pending> {
-    Pending::spawn(async move {
+    Ok(Pending::new(async move {
         let opened = builder.open().await;
         let finish: Finish = Box::new(|py| {
             let stream = opened.map_err(error::of_call)?;
@@ -102,7 +102,7 @@ pub(crate) fn open(builder: StreamBuilder) -> PyResult<Pending> {
             Ok(Py::new(py, opened)?.into_any())
         });
         finish
-    })
+    }))
 }
 
 impl Source for treefold::Stream {

@@ -118,6 +118,19 @@ def test_later_reader_goes_on_after_an_earlier_one(feed: Feed) -> None:
     assert [update.number for update in until_event(again, 110)] == [106, 107, 108, 109, 110]
 
 
+def test_reader_without_mirrors_is_unreachable_and_keeps_its_place(feed: Feed) -> None:
+    client = treefold.connect(*feed.addrs, direct=True)
+    reader = client.reader("flights", patience=0.5)
+    complete = next(update for update in reader if isinstance(update, Complete))
+    for mirror in feed.mirrors:
+        mirror.process.kill()
+    for _ in range(2):  # asking again continues the search
+        with pytest.raises(treefold.Unreachable, match="no mirror of flights"):
+            while True:
+                next(reader)
+    assert reader.time == complete.time
+
+
 def test_asyncio_reader_loses_nothing_by_cancellations(feed: Feed) -> None:
     async def main() -> None:
         async with await treefold.aio.connect(*feed.addrs, direct=True) as client:
