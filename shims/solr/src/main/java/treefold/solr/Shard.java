@@ -1,10 +1,12 @@
 package treefold.solr;
 
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.net.http.HttpTimeoutException;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import org.apache.solr.common.util.NamedList;
@@ -21,7 +23,21 @@ final class Shard {
         HttpRequest request = HttpRequest.newBuilder(URI.create("http://" + address)).timeout(timeout)
                 .header("Content-Type", "application/x-www-form-urlencoded")
                 .POST(HttpRequest.BodyPublishers.ofString(form.encode())).build();
+        return send(request).exceptionallyCompose(
+                error -> wasCutOff(error) ? send(request) : CompletableFuture.failedFuture(error));
+    }
+
+    private static CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request) {
         return CLIENT.sendAsync(request, HttpResponse.BodyHandlers.ofByteArray());
+    }
+
+    /**
+     * True if the server may have closed an idle connection in the moment in which it was used. Sending again is safe: a query
+     * changes nothing, and an agent's second result of a request is dropped.
+     */
+    private static boolean wasCutOff(Throwable error) {
+        Throwable cause = error.getCause() == null ? error : error.getCause();
+        return cause instanceof IOException && !(cause instanceof HttpTimeoutException) && !(cause instanceof ConnectException);
     }
 
     /**

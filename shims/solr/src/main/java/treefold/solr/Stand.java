@@ -27,6 +27,7 @@ import treefold.push.Master;
 import treefold.push.Missing;
 import treefold.push.PushException;
 import treefold.push.Reply;
+import treefold.push.UnreachableException;
 import treefold.push.WorkerSet;
 
 /**
@@ -121,7 +122,23 @@ public final class Stand implements AutoCloseable {
         return (NamedList<Object>) reply.get("responseHeader");
     }
 
+    /** The first phase. If the relay that leads it is lost, another leads it anew, once. */
     private NamedList<Object> first(Form form, Plan plan) throws Failure, InterruptedException {
+        try {
+            return fold(form, plan);
+        } catch (UnreachableException lost) {
+            count("begun again");
+        } catch (PushException error) {
+            throw new Failure(503, "the relays: " + error.getMessage());
+        }
+        try {
+            return fold(form, plan);
+        } catch (PushException error) {
+            throw new Failure(503, "the relays: " + error.getMessage());
+        }
+    }
+
+    private NamedList<Object> fold(Form form, Plan plan) throws Failure, PushException, InterruptedException {
         boolean isTolerant = form.flag("shards.tolerant");
         Form sent = form.copy();
         Map<String, CompletableFuture<Reply>> parts = new LinkedHashMap<>();
@@ -140,9 +157,10 @@ public final class Stand implements AutoCloseable {
             }
             return assemble(form, plan, replies);
         } catch (ExecutionException error) {
-            throw new Failure(503, "the relays: " + error.getCause().getMessage());
-        } catch (PushException error) {
-            throw new Failure(503, "the relays: " + error.getMessage());
+            if (error.getCause() instanceof PushException known) {
+                throw known;
+            }
+            throw new IllegalStateException("only a PushException ends a request", error);
         } finally {
             parts.values().forEach(part -> part.cancel(false));
         }

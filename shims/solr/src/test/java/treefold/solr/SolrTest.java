@@ -148,6 +148,10 @@ final class SolrTest {
         return HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body();
     }
 
+    private static long folded() throws Exception {
+        return Long.parseLong(counters().replaceAll("(?s).*folded\t([0-9]+).*", "$1"));
+    }
+
     @Test
     @Order(1)
     void answers_equal_those_of_plain_solr() throws Exception {
@@ -171,8 +175,14 @@ final class SolrTest {
     void answers_to_generated_queries_equal_those_of_plain_solr() throws Exception {
         Random random = new Random(SEED);
         for (int count = 0; count < QUERIES; count++) {
-            assertEqual(generated(random));
+            String answer = assertEqual(generated(random));
+            assertTrue(answer.contains("\"numFound\""), answer);
         }
+        long reductions = 0;
+        for (Treefold relay : relays) {
+            reductions += Long.parseLong(relay.status().replaceAll(".*\"reductions_run\":([0-9]+).*", "$1"));
+        }
+        assertTrue(reductions >= QUERIES, "the relays have folded " + reductions + " times");
     }
 
     private static Form generated(Random random) {
@@ -326,6 +336,29 @@ final class SolrTest {
 
     @Test
     @Order(7)
+    void relay_that_leads_is_killed_under_load_and_every_answer_is_whole() throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(8);
+        List<Future<Integer>> asked = new ArrayList<>();
+        for (int thread = 0; thread < 8; thread++) {
+            Random random = new Random(SEED + 100 + thread);
+            asked.add(threads.submit(() -> {
+                for (int count = 0; count < 15; count++) {
+                    assertEqual(generated(random));
+                }
+                return 15;
+            }));
+        }
+        long before = folded();
+        Treefold.until("queries are under way", () -> folded() > before + 20);
+        relays.get(0).kill();
+        for (Future<Integer> thread : asked) {
+            assertEquals(15, thread.get());
+        }
+        threads.shutdown();
+    }
+
+    @Test
+    @Order(8)
     void shard_that_is_killed_is_an_error_or_a_partial_answer() throws Exception {
         SHARD_NODES.get(0).close();
         Form form = query("q", "*:*", "rows", "20", "fl", "id,name", "sort", "n asc");
