@@ -167,6 +167,9 @@ public final class Agent implements AutoCloseable {
             form.set("f." + field + ".facet.limit", -1);
             form.set("f." + field + ".facet.offset", 0);
         }
+        if (!plan.jsonFacets().isEmpty()) {
+            form.set(JsonFacets.PARAM, JsonFacets.whole(plan.jsonFacets()));
+        }
         try {
             return Shard.reply(Shard.post(shard + "/select", form, SHARD_TIMEOUT).get());
         } catch (ExecutionException error) {

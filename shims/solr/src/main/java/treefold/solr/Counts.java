@@ -3,6 +3,8 @@ package treefold.solr;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiConsumer;
@@ -17,6 +19,9 @@ import org.apache.solr.common.util.NamedList;
  *   inexact      shards whose number of documents is a lower bound
  *   partial      shards whose own time limit was reached
  *   f:FIELD:TERM documents with the term in a facet's field
+ *   j            documents that json.facet counts
+ *   j:FACET      documents of its query
+ *   j:FACET:TERM documents with the term, of which the first letter is the type
  *   m:FIELD      documents without the field, for facet.missing
  *   q:QUERY      documents of a facet's query
  *   s:NN:NAME    0; the name of sort value NN
@@ -26,7 +31,7 @@ final class Counts {
     private final TreeMap<String, Long> lines = new TreeMap<>();
 
     /** The numbers of a shard's reply. */
-    static Counts of(NamedList<?> reply) {
+    static Counts of(NamedList<?> reply) throws Failure {
         Counts counts = new Counts();
         SolrDocumentList documents = (SolrDocumentList) reply.get("response");
         counts.lines.put("found", documents.getNumFound());
@@ -52,7 +57,12 @@ final class Counts {
                 counts.lines.put("q:" + encode(query.getKey()), ((Number) query.getValue()).longValue());
             }
         }
+        JsonFacets.count(reply, counts);
         return counts;
+    }
+
+    void add(String key, long count) {
+        lines.put(key, count);
     }
 
     /** The lines, ascending. */
@@ -95,23 +105,32 @@ final class Counts {
 
     /** Each term of a facet's field with its count. */
     void terms(String field, BiConsumer<String, Long> each) {
-        String prefix = "f:" + encode(field) + ":";
-        lines.tailMap(prefix).entrySet().stream().takeWhile(line -> line.getKey().startsWith(prefix))
-                .forEach(line -> each.accept(decode(line.getKey().substring(prefix.length())), line.getValue()));
+        under("f:" + encode(field) + ":").forEach((term, count) -> each.accept(decode(term), count));
+    }
+
+    /** The lines whose names begin so, with the rest of their names. */
+    Map<String, Long> under(String prefix) {
+        Map<String, Long> found = new LinkedHashMap<>();
+        for (Map.Entry<String, Long> line : lines.tailMap(prefix).entrySet()) {
+            if (!line.getKey().startsWith(prefix)) {
+                break;
+            }
+            found.put(line.getKey().substring(prefix.length()), line.getValue());
+        }
+        return found;
     }
 
     /** The names of the sort values, in order. */
-    Iterable<String> sortNames() {
-        return lines.tailMap("s:").keySet().stream().takeWhile(key -> key.startsWith("s:"))
-                .map(key -> decode(key.substring("s:00:".length()))).toList();
+    List<String> sortNames() {
+        return under("s:").keySet().stream().map(key -> decode(key.substring("00:".length()))).toList();
     }
 
     /** Every character above the tab, and no tab: the order of lines is then that of keys. */
-    private static String encode(String text) {
+    static String encode(String text) {
         return URLEncoder.encode(text, StandardCharsets.UTF_8);
     }
 
-    private static String decode(String text) {
+    static String decode(String text) {
         return URLDecoder.decode(text, StandardCharsets.UTF_8);
     }
 }

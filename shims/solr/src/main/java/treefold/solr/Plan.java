@@ -1,6 +1,7 @@
 package treefold.solr;
 
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 
 /**
@@ -14,6 +15,7 @@ import java.util.stream.Stream;
  * @param wantsHighlights true if the first phase has snippets too
  * @param facetFields fields whose terms are counted
  * @param facetQueries queries whose documents are counted
+ * @param jsonFacets facets of {@code json.facet}, by name
  */
 record Plan(
         int phase,
@@ -23,7 +25,8 @@ record Plan(
         boolean wantsSortValues,
         boolean wantsHighlights,
         List<String> facetFields,
-        List<String> facetQueries) {
+        List<String> facetQueries,
+        Map<String, Map<String, Object>> jsonFacets) {
     /** Documents that {@code top-k} keeps. */
     static final int K_MAX = 65_536;
 
@@ -32,9 +35,11 @@ record Plan(
     private static final int FIELDS = 0x40;
     private static final int HIGHLIGHTS = 0x80;
     private static final int SET_TERM_STATS = 0x4000;
+    private static final int JSON_FACETS = 0x100000;
     /** Parameters of which any value but false changes the first phase in a way that is not folded. */
     private static final List<String> NOT_FOLDED = List.of(
-            "group", "json.facet", "_facet_", "json", "stats", "rq", "expand", "mlt", "spellcheck", "terms", "debug", "debugQuery",
+            "group", "json", "stats", "rq", "expand", "mlt", "spellcheck", "terms", "debug",
+            "debugQuery",
             "facet.exists", "facet.range", "facet.pivot", "facet.interval", "facet.heatmap", "facet.date", "shards", "analytics");
 
     /**
@@ -55,12 +60,12 @@ record Plan(
                 throw new Failure(400, "collapse is not folded by Treefold's stand; ask the shards without it");
             }
         }
-        long first = TOP_IDS | FACETS | FIELDS | HIGHLIGHTS | SET_TERM_STATS;
+        long first = TOP_IDS | FACETS | FIELDS | HIGHLIGHTS | SET_TERM_STATS | JSON_FACETS;
         if ((purpose & TOP_IDS) != 0 && (purpose & ~first) == 0) {
             return first(form, (purpose & HIGHLIGHTS) != 0);
         }
         if ((purpose & FIELDS) != 0 && (purpose & ~(FIELDS | HIGHLIGHTS | SET_TERM_STATS)) == 0 && form.get("ids") != null) {
-            return new Plan(2, 0, List.of(), false, false, false, List.of(), List.of());
+            return new Plan(2, 0, List.of(), false, false, false, List.of(), List.of(), Map.of());
         }
         throw new Failure(400, "a shard's request of purpose " + purpose + " is not folded by Treefold's stand");
     }
@@ -81,7 +86,7 @@ record Plan(
             throw new Failure(400, "a sort by score without the score is not folded by Treefold's stand");
         }
         return new Plan(1, (int) rows, sort, wantsScore, form.flag("fsv"), wantsHighlights, fields,
-                queries);
+                queries, JsonFacets.read(form));
     }
 
     /** True if the highest score is that of the first document. */

@@ -231,6 +231,9 @@ public final class Stand implements AutoCloseable {
         if (!plan.facetFields().isEmpty() || !plan.facetQueries().isEmpty()) {
             reply.add("facet_counts", Facets.of(form, plan, counts));
         }
+        if (!plan.jsonFacets().isEmpty()) {
+            reply.add("facets", JsonFacets.reply(plan.jsonFacets(), counts));
+        }
         Map<String, Integer> byId = new HashMap<>();
         rows.forEach(row -> byId.put(String.valueOf(row.document().getFieldValue(settings.id)), row.shard()));
         if (form.get("rid") != null && !byId.isEmpty()) {

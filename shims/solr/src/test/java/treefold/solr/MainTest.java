@@ -21,8 +21,9 @@ import treefold.push.Treefold;
 @Timeout(120)
 final class MainTest {
     private static Process start(String... args) throws IOException {
-        List<String> line = new ArrayList<>(List.of(
-                System.getProperty("java.home") + "/bin/java", "-cp", System.getProperty("java.class.path"), "treefold.solr.Main"));
+        String java = System.getProperty("java.home") + "/bin/java";
+        List<String> line =
+                new ArrayList<>(List.of(java, "-cp", System.getProperty("java.class.path"), "treefold.solr.Main"));
         line.addAll(List.of(args));
         return new ProcessBuilder(line).redirectErrorStream(true).start();
     }
@@ -64,7 +65,8 @@ final class MainTest {
                     "--shards", shard + "=127.0.0.1:" + portOf(agent));
             try {
                 String body = "q=*:*&fl=id&fl=score&shards.purpose=16388&rows=10&fsv=true";
-                HttpRequest request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + portOf(stand) + "/solr/docs/select"))
+                URI select = URI.create("http://127.0.0.1:" + portOf(stand) + "/solr/docs/select");
+                HttpRequest request = HttpRequest.newBuilder(select)
                         .header("Content-Type", "application/x-www-form-urlencoded")
                         .POST(HttpRequest.BodyPublishers.ofString(body)).build();
                 HttpResponse<byte[]> response =

@@ -224,6 +224,12 @@ final class SolrTest {
             }
             form.set("f.sometimes.facet.missing", random.nextBoolean());
         }
+        if (random.nextInt(4) == 0) {
+            String order = random.nextBoolean() ? "count" : "index";
+            form.set("json.facet", String.format("{cats:{type:terms,field:cat,limit:%d,mincount:%d},"
+                    + "'num bers':{type:terms,field:n,limit:-1,sort:%s},few:{type:query,q:'text:%s'}}",
+                    random.nextBoolean() ? -1 : 250, random.nextInt(3) + 1, order, WORDS[random.nextInt(WORDS.length)]));
+        }
         if (random.nextInt(5) == 0) {
             form.set("hl", "true");
             form.set("hl.fl", "text");
@@ -278,7 +284,8 @@ final class SolrTest {
             StringBuilder walk = new StringBuilder();
             String mark = "*";
             for (int step = 0; step < 30; step++) {
-                String answer = ask(query("q", "*:*", "sort", "n asc, id asc", "rows", "50", "cursorMark", mark, "fl", "id"), shards);
+                Form form = query("q", "*:*", "sort", "n asc, id asc", "rows", "50", "cursorMark", mark, "fl", "id");
+                String answer = ask(form, shards);
                 walk.append(answer);
                 String next = answer.replaceAll("(?s).*\"nextCursorMark\":\"([^\"]*)\".*", "$1");
                 if (next.equals(mark)) {
@@ -305,7 +312,8 @@ final class SolrTest {
     @Order(5)
     void queries_that_are_not_folded_are_refused_by_name_and_counted() throws Exception {
         String[][] refused = {
-            {"group", "true", "group.field", "name"}, {"json.facet", "{x:\"sum(n)\"}"}, {"stats", "true", "stats.field", "n"},
+            {"group", "true", "group.field", "name"}, {"json.facet", "{x:\"sum(n)\"}"},
+            {"json.facet", "{x:{type:terms,field:cat,facet:{y:\"sum(n)\"}}}"}, {"json.facet", "{x:{type:range,field:n,start:0,end:9,gap:3}}"}, {"stats", "true", "stats.field", "n"},
             {"facet", "true", "facet.range", "n", "facet.range.start", "0", "facet.range.end", "9", "facet.range.gap", "3"},
             {"sort", "sometimes asc"}, {"facet", "true", "facet.field", "{!key=c}cat"}, {"debug", "query"}, {"rows", "70000"},
         };
