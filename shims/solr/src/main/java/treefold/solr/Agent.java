@@ -40,6 +40,7 @@ public final class Agent implements AutoCloseable {
     private final ThreadPoolExecutor threads = new ThreadPoolExecutor(
             THREADS_MAX, THREADS_MAX, 10, TimeUnit.SECONDS, new ArrayBlockingQueue<>(QUEUE_MAX), Agent::thread);
     private final Http http;
+    private final int port;
 
     /**
      * Attaches to a relay, and begins to listen.
@@ -56,6 +57,7 @@ public final class Agent implements AutoCloseable {
         threads.allowCoreThreadTimeOut(true);
         try {
             this.http = new Http(listen, this::serve);
+            this.port = http.port();
         } catch (IOException error) {
             this.worker.close();
             throw error;
@@ -70,7 +72,7 @@ public final class Agent implements AutoCloseable {
 
     /** The port at which it listens. */
     public int port() {
-        return http.port();
+        return port;
     }
 
     /** Waits until it is closed. */
@@ -88,6 +90,9 @@ public final class Agent implements AutoCloseable {
     private Http.Answer serve(String method, String path, String query, byte[] body) {
         if (!method.equals("POST") || !path.equals(PATH)) {
             return text(404, "this is an agent of Treefold; stands send queries to " + PATH);
+        }
+        if (worker.detached().isPresent()) {
+            return text(503, worker.detached().get());
         }
         try {
             Form form = Form.read(new String(body, StandardCharsets.UTF_8));
