@@ -51,6 +51,8 @@ shims: ## build the Java shims and run their tests against the command $TREEFOLD
 	@command -v mvn >/dev/null || { echo "skipped: Maven is missing; run apt-get install maven" >&2; exit 0; }; \
 	javac --release 17 -version >/dev/null 2>&1 || { \
 		echo "skipped: a JDK of version 17 or later is missing; run apt-get install openjdk-17-jdk-headless" >&2; exit 0; }; \
+	command -v "$(TREEFOLD)" >/dev/null || \
+		echo "there is no command $(TREEFOLD), so tests with real relays are skipped; run make release" >&2; \
 	mvn -B -ntp -f shims/pom.xml verify -Dtreefold.command="$(TREEFOLD)"
 
 ui: ## build the live page of the gateway from ui/ into crates/gateway/page; needs Node 20

@@ -1,14 +1,13 @@
 //! Answers and views as messages.
 
 use super::generated as pb;
+use crate::streams::Event;
 use treefold::Status;
 use treefold_forms::json::{
-    Account, Coverage, Hosted, Lost, Member, NodesView, Refused, ServicesView, StatusView, Total, TreeNode,
-    one_each,
+    Account, Coverage, Hosted, Lost, Member, NodesView, Refused, ServicesView, StatusView, Stream, Total,
+    TreeNode, one_each,
 };
 use treefold_forms::stream::coverage;
-
-use crate::streams::Event;
 
 impl From<Status> for pb::Verdict {
     fn from(status: Status) -> Self {

@@ -165,6 +165,31 @@ pub struct StatusReply {
     /// True if no member reaches the node by UDP.
     #[prost(bool, tag = "6")]
     pub unreached_by_udp: bool,
+    /// Streams that the node takes part in; at most 64.
+    #[prost(message, repeated, tag = "7")]
+    pub streams: ::prost::alloc::vec::Vec<StreamState>,
+}
+/// A stream, as one of its nodes sees it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamState {
+    #[prost(string, tag = "1")]
+    pub service: ::prost::alloc::string::String,
+    /// Name of the filter on the way up; empty if packets go up unchanged.
+    #[prost(string, tag = "2")]
+    pub up_filter: ::prost::alloc::string::String,
+    /// True at the stream's front-end.
+    #[prost(bool, tag = "3")]
+    pub is_front: bool,
+    #[prost(uint32, tag = "4")]
+    pub children: u32,
+    /// Endpoints on the node and below it.
+    #[prost(uint32, tag = "5")]
+    pub endpoints: u32,
+    /// Endpoints among them that the node has given up.
+    #[prost(uint32, tag = "6")]
+    pub away: u32,
+    #[prost(uint64, tag = "7")]
+    pub held_bytes: u64,
 }
 /// A question for the services.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

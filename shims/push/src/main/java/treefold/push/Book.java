@@ -104,6 +104,16 @@ final class Book {
         return requests.isEmpty() && failures.isEmpty() && failed.isEmpty();
     }
 
+    /** Cost of the pushes that are sent and not folded. */
+    long inFlight() {
+        return inFlight;
+    }
+
+    /** Cost of all that is kept. */
+    long keptBytes() {
+        return keptBytes;
+    }
+
     /** Adds a push. If the request is over, nothing changes. */
     void push(long request, byte[] payload, boolean last) throws OverException {
         Kept kept = requests.get(request);

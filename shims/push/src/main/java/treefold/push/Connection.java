@@ -12,7 +12,14 @@ import java.util.ArrayDeque;
  * {@link Selector#wakeup} of its selector.
  */
 final class Connection implements Closeable {
+    /** How often a connection that is waited for is looked at. */
+    static final long LOOK_MILLIS = 1_000;
+
     private static final int READ_BYTES = 64 << 10;
+    /** How long a node may say nothing, while it is waited for, before it is asked for a sign of life. */
+    private static final long QUIET_NANOS = 1_000_000_000L;
+    /** How long it may take to give one. A node answers at once, whatever it folds. */
+    private static final long SILENCE_NANOS = 4_000_000_000L;
 
     private final String address;
     private final Tunnel tunnel;
@@ -22,6 +29,11 @@ final class Connection implements Closeable {
     private final ArrayDeque<ByteBuffer> outbox = new ArrayDeque<>();
     private final ByteBuffer arrived = ByteBuffer.allocate(READ_BYTES);
     private boolean isOver;
+    /** When the node was last heard, or began to be waited for. */
+    private long heardAt = System.nanoTime();
+    /** When it was first asked for a sign of life since then. */
+    private long askedAt;
+    private boolean wasAsked;
 
     Connection(String address, Tunnel tunnel, Selector selector, SelectionKey key, int payloadBytesMax) {
         this.address = address;
@@ -101,8 +113,34 @@ final class Connection implements Closeable {
             if (count == 0) {
                 return null;
             }
+            hearNow();
             isOver = count < 0;
             reader.take(arrived.flip());
+        }
+    }
+
+    private void hearNow() {
+        heardAt = System.nanoTime();
+        wasAsked = false;
+    }
+
+    /**
+     * Asks a quiet node for a sign of life. A process that is stopped keeps its connections, so only its silence tells. Call
+     * this after reading, every {@link #LOOK_MILLIS}.
+     *
+     * @param isWaiting true if something is expected of the node
+     * @throws UnreachableException if it gives no sign
+     */
+    void probe(boolean isWaiting) throws UnreachableException {
+        long now = System.nanoTime();
+        if (!isWaiting) {
+            hearNow();
+        } else if (wasAsked && now - askedAt > SILENCE_NANOS) {
+            throw new UnreachableException(address + " gives no sign of life");
+        } else if (!wasAsked && now - heardAt > QUIET_NANOS) {
+            send(Messages.statusRequest());
+            wasAsked = true;
+            askedAt = now;
         }
     }
 

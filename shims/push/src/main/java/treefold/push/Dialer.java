@@ -2,6 +2,7 @@ package treefold.push;
 
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
 import java.nio.channels.ClosedSelectorException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
@@ -123,7 +124,9 @@ final class Dialer {
             checkWanted();
             isConnected = socket.finishConnect();
         }
-        socket.setOption(java.net.StandardSocketOptions.TCP_NODELAY, true);
+        socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
+        // A host that has vanished is noticed although nothing is expected of it.
+        socket.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
         Tunnel tunnel = credentials == null ? new Tunnel.Plain(socket) : new TlsTunnel(socket, credentials.engine());
         Connection connection = new Connection(address, tunnel, selector, key, cluster.payloadBytesMax());
         while (!connection.handshake(millisUntil(until))) {

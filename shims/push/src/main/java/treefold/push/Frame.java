@@ -13,6 +13,7 @@ final class Frame {
     static final int REQUEST = 32;
     static final int REPLY = 33;
     static final int CANCEL_REQUEST = 34;
+    static final int STATUS_REQUEST = 50;
     static final int PUSH_ATTACH = 80;
     static final int PUSH_ATTACHED = 81;
     static final int PUSH = 82;

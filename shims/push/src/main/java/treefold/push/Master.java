@@ -225,6 +225,11 @@ public final class Master implements AutoCloseable {
             }
             frame = connection.next();
         }
+        connection.probe(hasOpen());
+    }
+
+    private synchronized boolean hasOpen() {
+        return !open.isEmpty();
     }
 
     private void answer(Messages.Answer answer) {
@@ -246,8 +251,9 @@ public final class Master implements AutoCloseable {
     private long expire() {
         List<Open> silent = new ArrayList<>();
         long now = System.nanoTime();
-        long least = IDLE_MILLIS * 1_000_000;
+        long least;
         synchronized (this) {
+            least = (open.isEmpty() ? IDLE_MILLIS : Connection.LOOK_MILLIS) * 1_000_000;
             for (Iterator<Map.Entry<Long, Open>> each = open.entrySet().iterator(); each.hasNext();) {
                 Map.Entry<Long, Open> entry = each.next();
                 long left = entry.getValue().until - now;

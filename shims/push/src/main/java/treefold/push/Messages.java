@@ -48,6 +48,11 @@ final class Messages {
         return new Frame(Frame.CANCEL_REQUEST, new MessageWriter().number(1, id).toByteArray());
     }
 
+    /** A question that every node answers at once. */
+    static Frame statusRequest() {
+        return new Frame(Frame.STATUS_REQUEST, new MessageWriter().number(1, 1).toByteArray());
+    }
+
     static Frame request(long id, Announcement announcement) {
         MessageWriter push = new MessageWriter().number(1, announcement.request);
         push.number(2, micros(announcement.patience));

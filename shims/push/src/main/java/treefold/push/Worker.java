@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.channels.ClosedSelectorException;
 import java.nio.channels.Selector;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -25,8 +26,6 @@ public final class Worker implements AutoCloseable {
     private static final long PAUSE_MAX_MILLIS = 1_000;
     /** How long a node may take to answer whether it takes the worker in. */
     private static final Duration ATTACH_TIMEOUT = Duration.ofSeconds(5);
-    /** How often pushes that no node asks for are given up. */
-    private static final long EXPIRE_MILLIS = 1_000;
     /** How long {@link #close} waits for the thread. */
     private static final long CLOSE_MILLIS = 5_000;
 
@@ -201,6 +200,16 @@ public final class Worker implements AutoCloseable {
         }
     }
 
+    /** Why the worker is detached for good: it is closed, or another program has attached with its number. Empty before. */
+    public Optional<String> detached() {
+        lock.lock();
+        try {
+            return Optional.ofNullable(ended);
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /**
      * Detaches the worker at once. Messages that the socket does not accept at once are lost; call {@link #idle} before, if
      * they matter.
@@ -331,7 +340,6 @@ public final class Worker implements AutoCloseable {
 
     /** Serves a connection until it is lost. Returns false if the worker needs no other. */
     private boolean serve(Connection connection) {
-        long expireAt = System.nanoTime();
         try (connection) {
             while (true) {
                 enqueue(connection);
@@ -339,19 +347,14 @@ public final class Worker implements AutoCloseable {
                     connection.writeSome();
                     return false;
                 }
-                Frame frame = connection.await(EXPIRE_MILLIS);
+                Frame frame = connection.await(Connection.LOOK_MILLIS);
                 while (frame != null) {
                     if (!hear(connection, frame)) {
                         return false;
                     }
                     frame = connection.next();
                 }
-                if (System.nanoTime() - expireAt > TimeUnit.MILLISECONDS.toNanos(EXPIRE_MILLIS)) {
-                    expireAt = System.nanoTime();
-                    lock.lock();
-                    book.expire(expireAt);
-                    lock.unlock();
-                }
+                connection.probe(look());
             }
         } catch (IOException error) {
             System.Logger.Level level = error instanceof MalformedException || error instanceof FaultException
@@ -362,6 +365,17 @@ public final class Worker implements AutoCloseable {
         } finally {
             lock.lock();
             attachedTo = null;
+            lock.unlock();
+        }
+    }
+
+    /** Gives up pushes for which no node asks. Returns true if something is expected of the node. */
+    private boolean look() {
+        lock.lock();
+        try {
+            book.expire(System.nanoTime());
+            return !book.isEmpty();
+        } finally {
             lock.unlock();
         }
     }

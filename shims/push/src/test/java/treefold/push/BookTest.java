@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 /** The decisions of a worker. These are the cases of the book in Rust (crates/core/src/push/book.rs). */
@@ -177,6 +178,63 @@ final class BookTest {
                 assertEquals((byte) piece, frame.payload[0]);
             }
             large.taken(1, 1_000 * (round + 1));
+        }
+    }
+
+    @Test
+    void books_balance_whatever_a_node_says() throws Exception {
+        for (int seed = 0; seed < 300; seed++) {
+            Random random = new Random(seed);
+            Book shaken = new Book(20_000);
+            long now = 0;
+            shaken.attached(now, 4_000);
+            for (int step = 0; step < 400; step++) {
+                long request = random.nextInt(5);
+                int number = random.nextInt(10) == 0 ? random.nextInt() & Integer.MAX_VALUE : random.nextInt(8);
+                now += random.nextInt(10) == 0 ? Book.HOLD_NANOS / 3 : 1;
+                switch (random.nextInt(9)) {
+                    case 0, 1, 2 -> {
+                        if (shaken.hasRoom()) {
+                            push(shaken, request, random);
+                        }
+                    }
+                    case 3 -> shaken.wanted(request, number, random.nextBoolean());
+                    case 4 -> shaken.taken(request, number);
+                    case 5 -> shaken.expire(now);
+                    case 6 -> shaken.attached(now, random.nextInt(6_000));
+                    case 7 -> {
+                        if (random.nextInt(4) == 0) {
+                            shaken.ended(request);
+                        } else if (random.nextInt(8) == 0) {
+                            shaken.fail(request, "no disk");
+                        }
+                    }
+                    default -> {
+                        for (Frame frame = shaken.poll(); frame != null; frame = shaken.poll()) {
+                            assertTrue(frame.kind == Frame.PUSH || frame.kind == Frame.PUSH_FAILED);
+                        }
+                    }
+                }
+                String where = "seed " + seed + ", step " + step;
+                assertTrue(shaken.inFlight() >= 0 && shaken.inFlight() <= shaken.keptBytes(), where);
+            }
+            for (int request = 0; request < 5; request++) {
+                shaken.ended(request);
+            }
+            while (shaken.poll() != null) {
+                // What is left to say.
+            }
+            assertEquals(0, shaken.inFlight(), "seed " + seed);
+            assertEquals(0, shaken.keptBytes(), "seed " + seed);
+            assertTrue(shaken.isEmpty(), "seed " + seed);
+        }
+    }
+
+    private static void push(Book book, long request, Random random) {
+        try {
+            book.push(request, new byte[random.nextInt(3_000)], random.nextInt(6) == 0);
+        } catch (OverException over) {
+            // Nothing changes.
         }
     }
 }

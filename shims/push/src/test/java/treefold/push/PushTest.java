@@ -131,6 +131,25 @@ final class PushTest {
     }
 
     @Test
+    void worker_and_master_leave_a_relay_that_is_stopped() throws Exception {
+        relays(3);
+        Worker worker = worker(0, at(1), at(2));
+        Master master = master(at(0), at(2));
+        worker.push(9, bytes("a\t1\n"));
+        nodes.get(1).stop();
+        worker.pushLast(9, bytes("b\t1\n"));
+        Treefold.until("the worker attaches elsewhere", () -> at(2).equals(worker.attachedTo()));
+        Reply reply = master.announce("words/sum-lines", 9, WorkerSet.of(0)).deadline(LONG).patience(LONG).await();
+        assertEquals("a\t1\nb\t1\n", new String(reply.requireValue(), UTF_8));
+        nodes.get(0).stop();
+        assertThrows(UnreachableException.class,
+                () -> master.announce("words/sum-lines", 10, WorkerSet.of(0)).deadline(LONG).await());
+        worker.pushLast(11, bytes("c\t1\n"));
+        reply = master.announce("words/sum-lines", 11, WorkerSet.of(0)).deadline(LONG).patience(LONG).await();
+        assertEquals("c\t1\n", new String(reply.requireValue(), UTF_8));
+    }
+
+    @Test
     void no_piece_is_lost_or_counted_twice_when_a_relay_is_killed_while_workers_push() throws Exception {
         relays(3);
         int pieces = 3_000;

@@ -121,6 +121,11 @@ public final class Treefold implements AutoCloseable {
         }
     }
 
+    /** Stops the process with SIGSTOP: it keeps its connections, and does nothing more. */
+    public void stop() throws IOException, InterruptedException {
+        new ProcessBuilder("kill", "-STOP", Long.toString(process.pid())).start().waitFor();
+    }
+
     @Override
     public void close() {
         kill();
