@@ -18,7 +18,7 @@ final class Connection implements Closeable {
     private static final int READ_BYTES = 64 << 10;
     /** How long a node may say nothing, while it is waited for, before it is asked for a sign of life. */
     private static final long QUIET_NANOS = 1_000_000_000L;
-    /** How long it may take to give one. A node answers at once, whatever it folds. */
+    /** How long it may take to give one. A node answers at once, even while it folds. */
     private static final long SILENCE_NANOS = 4_000_000_000L;
 
     private final String address;

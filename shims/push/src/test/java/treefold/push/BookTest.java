@@ -182,7 +182,7 @@ final class BookTest {
     }
 
     @Test
-    void books_balance_whatever_a_node_says() throws Exception {
+    void books_balance_under_random_messages() throws Exception {
         for (int seed = 0; seed < 300; seed++) {
             Random random = new Random(seed);
             Book shaken = new Book(20_000);
@@ -222,7 +222,7 @@ final class BookTest {
                 shaken.ended(request);
             }
             while (shaken.poll() != null) {
-                // What is left to say.
+                // The remaining messages.
             }
             assertEquals(0, shaken.inFlight(), "seed " + seed);
             assertEquals(0, shaken.keptBytes(), "seed " + seed);

@@ -13,7 +13,7 @@ final class Javabin {
 
     private Javabin() { }
 
-    static byte[] write(NamedList<?> reply) {
+    static byte[] write(Object reply) {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         try (JavaBinCodec codec = new JavaBinCodec()) {
             codec.marshal(reply, out);
@@ -25,8 +25,15 @@ final class Javabin {
 
     @SuppressWarnings("unchecked")
     static NamedList<Object> read(byte[] bytes) throws IOException {
+        if (readAny(bytes) instanceof NamedList<?> reply) {
+            return (NamedList<Object>) reply;
+        }
+        throw new IOException("the reply is no map");
+    }
+
+    static Object readAny(byte[] bytes) throws IOException {
         try (JavaBinCodec codec = new JavaBinCodec()) {
-            return (NamedList<Object>) codec.unmarshal(new ByteArrayInputStream(bytes));
+            return codec.unmarshal(new ByteArrayInputStream(bytes));
         } catch (RuntimeException error) {
             throw new IOException("the reply is not javabin: " + error.getMessage(), error);
         }

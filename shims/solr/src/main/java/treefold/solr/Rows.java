@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.solr.common.SolrDocument;
 import org.apache.solr.common.SolrDocumentList;
@@ -13,14 +14,19 @@ import org.apache.solr.common.util.NamedList;
  * The documents of a reply to phase 1 as rows whose bytes have the order of the documents:
  *
  * <pre>
- *   sort key │ shard u32 │ place in the shard's reply u32 │ document and sort values, javabin │ length of the key u32
+ *   sort key │ shard u16 │ place in the shard's reply u16 │ content, javabin │ length of the key u16
  * </pre>
  *
- * <p>Documents with equal keys have the order of Solr: by shard, and then by place. All numbers are big-endian.
+ * <p>The content is a list of three: the document's fields (a name, its value, and so on), the sort values, and the snippets or
+ * null. Documents with equal keys have the order of Solr: by shard, and then by place. All numbers are big-endian.
  */
 final class Rows {
-    private static final int PLACE_BYTES = 8;
-    private static final int LENGTH_BYTES = 4;
+    /** Shards that one stand may have. */
+    static final int SHARDS_MAX = 1 << 16;
+
+    private static final int PLACE_BYTES = 4;
+    private static final int LENGTH_BYTES = 2;
+    private static final int KEY_BYTES_MAX = (1 << 16) - 1;
 
     private Rows() { }
 
@@ -29,10 +35,10 @@ final class Rows {
      *
      * @param shard the shard's number, in the order of addresses
      * @param document the document, with the fields that the coordinator asked for
-     * @param sort its sort values, by name
+     * @param sort its sort values, without the score
      * @param highlights its highlighted snippets, under its unique key; null if the reply has none
      */
-    record Row(int shard, SolrDocument document, NamedList<Object> sort, NamedList<Object> highlights) { }
+    record Row(int shard, SolrDocument document, List<?> sort, NamedList<Object> highlights) { }
 
     /** The best k documents of a shard's reply. */
     static List<byte[]> of(NamedList<?> reply, List<SortKey.Clause> sort, int shard, int k) throws Failure {
@@ -43,7 +49,7 @@ final class Rows {
         for (int place = 0; place < Math.min(k, documents.size()); place++) {
             SolrDocument document = documents.get(place);
             ByteArrayOutputStream key = new ByteArrayOutputStream();
-            NamedList<Object> own = new NamedList<>();
+            List<Object> own = new ArrayList<>();
             int next = 0;
             for (SortKey.Clause clause : sort) {
                 if (clause.isScore()) {
@@ -52,53 +58,60 @@ final class Rows {
                     if (values == null || next >= values.size()) {
                         throw new Failure(502, "the shard sends no sort values of " + clause.name());
                     }
-                    Object value = ((List<?>) values.getVal(next)).get(place);
-                    own.add(values.getName(next++), value);
+                    Object value = ((List<?>) values.getVal(next++)).get(place);
+                    own.add(value);
                     SortKey.append(key, value, clause.descending());
                 }
             }
-            NamedList<Object> content = new NamedList<>();
-            content.add("doc", document);
-            content.add("sort", own);
+            NamedList<Object> snippets = null;
             if (highlighting != null) {
-                NamedList<Object> snippets = new NamedList<>();
+                snippets = new NamedList<>();
                 snippets.add(highlighting.getName(place), highlighting.getVal(place));
-                content.add("hl", snippets);
             }
-            rows.add(row(key.toByteArray(), shard, place, Javabin.write(content)));
+            List<Object> fields = new ArrayList<>();
+            document.forEach((name, value) -> fields.addAll(List.of(name, value)));
+            rows.add(row(key.toByteArray(), shard, place, Javabin.write(Arrays.asList(fields, own, snippets))));
         }
         return rows;
     }
 
-    private static byte[] row(byte[] key, int shard, int place, byte[] content) {
+    private static byte[] row(byte[] key, int shard, int place, byte[] content) throws Failure {
+        if (key.length > KEY_BYTES_MAX) {
+            throw new Failure(400, "sort values of " + key.length + " bytes; at most " + KEY_BYTES_MAX + " are folded");
+        }
         ByteBuffer row = ByteBuffer.allocate(key.length + PLACE_BYTES + content.length + LENGTH_BYTES);
-        return row.put(key).putInt(shard).putInt(place).put(content).putInt(key.length).array();
+        row.put(key).putShort((short) shard).putShort((short) place).put(content).putShort((short) key.length);
+        return row.array();
     }
 
     /** Reads the rows that the relays kept, best first. */
-    @SuppressWarnings("unchecked")
     static List<Row> read(byte[] packet, int k) throws Failure {
         List<byte[]> rows = Packets.readRows(packet);
         // One worker's rows come as they were pushed.
-        rows.sort(java.util.Arrays::compareUnsigned);
+        rows.sort(Arrays::compareUnsigned);
         List<Row> read = new ArrayList<>();
         for (byte[] row : rows.subList(0, Math.min(k, rows.size()))) {
-            ByteBuffer bytes = ByteBuffer.wrap(row);
-            int key = row.length < LENGTH_BYTES ? -1 : bytes.getInt(row.length - LENGTH_BYTES);
-            if (key < 0 || row.length < (long) key + PLACE_BYTES + LENGTH_BYTES) {
-                throw new Failure(502, "a folded row is malformed");
-            }
-            int from = key + PLACE_BYTES;
-            byte[] content = java.util.Arrays.copyOfRange(row, from, row.length - LENGTH_BYTES);
-            try {
-                NamedList<Object> both = Javabin.read(content);
-                SolrDocument document = (SolrDocument) both.get("doc");
-                NamedList<Object> sort = (NamedList<Object>) both.get("sort");
-                read.add(new Row(bytes.getInt(key), document, sort, (NamedList<Object>) both.get("hl")));
-            } catch (IOException | ClassCastException error) {
-                throw new Failure(502, "a folded row is malformed: " + error.getMessage());
-            }
+            read.add(read(row));
         }
         return read;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Row read(byte[] row) throws Failure {
+        ByteBuffer bytes = ByteBuffer.wrap(row);
+        try {
+            int key = Short.toUnsignedInt(bytes.getShort(row.length - LENGTH_BYTES));
+            int shard = Short.toUnsignedInt(bytes.getShort(key));
+            byte[] content = Arrays.copyOfRange(row, key + PLACE_BYTES, row.length - LENGTH_BYTES);
+            List<?> parts = (List<?>) Javabin.readAny(content);
+            SolrDocument document = new SolrDocument();
+            List<?> fields = (List<?>) parts.get(0);
+            for (int at = 0; at < fields.size(); at += 2) {
+                document.setField((String) fields.get(at), fields.get(at + 1));
+            }
+            return new Row(shard, document, (List<?>) parts.get(1), (NamedList<Object>) parts.get(2));
+        } catch (IOException | ClassCastException | IndexOutOfBoundsException | IllegalArgumentException error) {
+            throw new Failure(502, "a folded row is malformed: " + error.getMessage());
+        }
     }
 }

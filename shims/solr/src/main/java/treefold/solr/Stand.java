@@ -59,6 +59,9 @@ public final class Stand implements AutoCloseable {
         /** The settings with shards in the order of their addresses, by which Solr orders documents of equal rank. */
         public Settings {
             shards = new TreeMap<>(shards);
+            if (shards.isEmpty() || shards.size() > Rows.SHARDS_MAX) {
+                throw new IllegalArgumentException("shards: " + shards.size() + "; allowed: 1 to " + Rows.SHARDS_MAX);
+            }
         }
     }
 
@@ -295,7 +298,7 @@ public final class Stand implements AutoCloseable {
         int at = 0;
         for (String name : counts.sortNames()) {
             int index = at++;
-            values.add(name, rows.stream().map(row -> row.sort().getVal(index)).toList());
+            values.add(name, rows.stream().map(row -> (Object) row.sort().get(index)).toList());
         }
         return values;
     }
