@@ -38,7 +38,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Looks at a connection within its shortest limit.
 const LOOKS: u32 = 4;
-/// Shortest pause between two looks, whatever the limits are.
+/// Shortest pause between two looks. It holds for any limits.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Serves requests until the connection is over.

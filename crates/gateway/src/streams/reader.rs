@@ -22,7 +22,7 @@ use treefold_http::ended;
 
 /// Pause between two looks at the token of a reader.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Shortest time between two signs of life, whatever the limit is.
+/// Shortest time between two signs of life. It holds for any limit.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
 
 /// A stream for one reader. Dropping it closes the stream at all its nodes.
