@@ -11,7 +11,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Queue;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assertions;
 import org.junit.jupiter.api.Assumptions;
@@ -19,6 +21,12 @@ import org.junit.jupiter.api.Assumptions;
 /** Real nodes for tests. The command is named by the property {@code treefold.command}; without it, tests are skipped. */
 public final class Treefold implements AutoCloseable {
     private static final Duration PATIENCE = Duration.ofSeconds(10);
+    /** Every process that was started, so that none outlives a test that fails. */
+    private static final Queue<Process> STARTED = new ConcurrentLinkedQueue<>();
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> STARTED.forEach(Process::destroyForcibly)));
+    }
 
     private final Process process;
     private final String address;
@@ -48,6 +56,7 @@ public final class Treefold implements AutoCloseable {
         ProcessBuilder builder = new ProcessBuilder(line).redirectError(ProcessBuilder.Redirect.DISCARD);
         builder.environment().keySet().removeIf(name -> name.startsWith("TREEFOLD_"));
         Process process = builder.start();
+        STARTED.add(process);
         BufferedReader out = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
         String first = out.readLine();
         if (first == null || !first.startsWith("listening on ")) {

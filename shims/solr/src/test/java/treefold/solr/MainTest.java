@@ -75,8 +75,8 @@ final class MainTest {
                 String message = Javabin.message(Javabin.read(response.body()), 500);
                 assertTrue(message.contains(shard + " does not answer"), message);
             } finally {
-                agent.destroy();
-                stand.destroy();
+                agent.destroyForcibly();
+                stand.destroyForcibly();
             }
         }
     }
