@@ -18,6 +18,10 @@ PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TREEFOLD = Path(sysconfig.get_path("scripts")) / "treefold"
 
+# A shell starts jobs in the background with interrupts ignored, and programs inherit that. The programs of tests are to
+# be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 needs_command = pytest.mark.skipif(not hasattr(_native, "run_command"), reason="built without the command")
 
 
