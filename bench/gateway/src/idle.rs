@@ -1,8 +1,8 @@
 //! Connections that do nothing: their memory, and the calls of others beside them.
 
 use crate::Problem;
-use crate::http::Connection;
-use crate::load::{gateway, round};
+use crate::http::{Connection, post};
+use crate::load::{Way, round};
 use crate::server::NodeArgs;
 use std::time::Duration;
 use treefold_bench_down::part::resident_bytes;
@@ -28,18 +28,18 @@ impl IdleArgs {
     pub(crate) async fn run(self) -> Result<(), Problem> {
         let (node, addrs) = self.node.start()?;
         let lasts = Duration::from_secs_f64(self.seconds);
-        let alone = round(gateway(addrs), &node, CLIENTS, lasts).await?;
+        let alone = round(Way::Gateway(addrs.http), &node, CLIENTS, lasts).await?;
         let before = resident_bytes(node.id())?;
         let mut idle = Vec::new();
         for _ in 0..self.connections {
             idle.push(Connection::open(addrs.http).await?);
         }
         // All are accepted once the last one is answered.
-        let request = crate::http::post("/v1/call/figures/total", "null");
+        let request = post("/v1/call/figures/total", "null");
         let last = idle.last_mut().ok_or("there are no connections")?;
         let status = last.ask(&request).await?;
         let after = resident_bytes(node.id())?;
-        let beside = round(gateway(addrs), &node, CLIENTS, lasts).await?;
+        let beside = round(Way::Gateway(addrs.http), &node, CLIENTS, lasts).await?;
         println!("idle connections              {}", self.connections);
         println!("status of a call on the last  {status}");
         println!("memory before, after          {:.1} MB, {:.1} MB", before as f64 / 1e6, after as f64 / 1e6);

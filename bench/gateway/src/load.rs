@@ -2,7 +2,7 @@
 
 use crate::Problem;
 use crate::http::{Connection, post};
-use crate::server::{Addrs, NodeArgs, start_echo};
+use crate::server::{NodeArgs, start_echo};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -101,19 +101,19 @@ impl CallsArgs {
 pub(crate) async fn round(way: Way, part: &Part, clients: usize, lasts: Duration) -> Result<Round, Problem> {
     let begin = Instant::now() + WARM_UP;
     let end = begin + lasts;
-    let native = match way {
-        Way::Native(addr) => Some(Client::connect(addr).await?),
-        Way::Gateway(_) | Way::Echo(_) => None,
-    };
     let mut tasks = JoinSet::new();
-    for _ in 0..clients {
-        match way {
-            Way::Native(_) => tasks.spawn(call(native.clone(), begin, end)),
-            Way::Gateway(addr) => {
-                tasks.spawn(post_all(addr, "/v1/call/figures/total?deadline=30s", begin, end))
-            }
-            Way::Echo(addr) => tasks.spawn(post_all(addr, "/echo", begin, end)),
-        };
+    match way {
+        Way::Native(addr) => {
+            let client = Client::connect(addr).await?;
+            (0..clients).for_each(|_| drop(tasks.spawn(call(client.clone(), begin, end))));
+        }
+        Way::Gateway(addr) => {
+            let path = "/v1/call/figures/total?deadline=30s";
+            (0..clients).for_each(|_| drop(tasks.spawn(post_all(addr, path, begin, end))));
+        }
+        Way::Echo(addr) => {
+            (0..clients).for_each(|_| drop(tasks.spawn(post_all(addr, "/echo", begin, end))));
+        }
     }
     tokio::time::sleep_until(begin.into()).await;
     let cpu_before = part.cpu_time()?;
@@ -139,9 +139,8 @@ pub(crate) async fn round(way: Way, part: &Part, clients: usize, lasts: Duration
 /// The durations of the requests of a client within the time, and the number of failed ones.
 type Seen = (Vec<Duration>, usize);
 
-async fn call(client: Option<Client>, begin: Instant, end: Instant) -> Seen {
+async fn call(client: Client, begin: Instant, end: Instant) -> Seen {
     let (mut took, mut errors) = (Vec::new(), 0);
-    let client = client.expect("invariant: the way is native");
     while Instant::now() < end {
         let asked_at = Instant::now();
         let reply = client.call::<Sum>("figures/total", &()).deadline(DEADLINE).await;
@@ -182,9 +181,4 @@ fn note(took: &mut Vec<Duration>, asked_at: Instant, begin: Instant, end: Instan
     if asked_at >= begin && now <= end {
         took.push(now - asked_at);
     }
-}
-
-/// The way over HTTP of a node.
-pub(crate) fn gateway(addrs: Addrs) -> Way {
-    Way::Gateway(addrs.http)
 }

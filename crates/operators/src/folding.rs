@@ -231,6 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn only_a_partial_that_is_invalid_by_itself_is_blamed() {
+        let reduced = |name: &str, a: Bytes, b: Bytes| {
+            let (_, reduce) = ready::reduces().find(|(ready, _)| *ready == name).unwrap();
+            reduce.reduce(a, b, &Bytes::new()).now().unwrap().unwrap_err().faulty_partial()
+        };
+        let lines = |text: &'static str| Bytes::from_static(text.as_bytes());
+        assert_eq!(reduced("sum-lines", lines("a\t1\n"), lines("b\t1\na\t1\n")), Some(1));
+        assert_eq!(reduced("sum-lines", lines("a\n"), lines("a\t1\n")), Some(0));
+        let greatest = lines("a\t9223372036854775807\n");
+        assert_eq!(reduced("sum-lines", greatest, lines("a\t1\n")), None, "each is valid by itself");
+
+        let sums = folding::<Sum>("total");
+        let reduced = |a: Bytes, b: Bytes| sums.reduce(a, b, &Bytes::new()).now().unwrap().unwrap_err();
+        let sum = |sum: i64| Sum(sum).encode().unwrap();
+        assert_eq!(reduced(Bytes::from_static(b"\xc1"), sum(1)).faulty_partial(), Some(0));
+        assert_eq!(reduced(sum(i64::MAX), sum(1)).faulty_partial(), None);
+    }
+
+    #[test]
     fn named_operator_folds_partials_of_a_services_locals() {
         let (_, lines) = ready::reduces().find(|(name, _)| *name == "sum-lines").unwrap();
         let words = over(lines, erase(Words));

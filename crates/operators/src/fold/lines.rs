@@ -111,7 +111,7 @@ impl<L: Lines> Fold for Runs<L> {
 
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
         let check =
-            |piece: &Piece| merge::<L>(&piece.payload, &Bytes::new()).map_err(|error| piece.refused(error));
+            |piece: &Piece| merge::<L>(&piece.payload, &Bytes::new()).map_err(|error| piece.invalid(error));
         match pieces {
             [only] => check(only),
             _ => merge_all::<L>(pieces).map_err(|error| {

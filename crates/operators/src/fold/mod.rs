@@ -120,7 +120,7 @@ pub trait Fold: Send + Sync + 'static {
     /// sent them.
     ///
     /// # Errors
-    /// Any error loses the contributions of all pieces. In a reduce, an error of [`Piece::refused`] loses only that piece's.
+    /// Any error loses the contributions of all pieces. In a reduce, an error of [`Piece::invalid`] loses only that piece's.
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes>;
 }
 
@@ -141,13 +141,21 @@ impl Piece {
     /// # Errors
     /// If the payload is not such a body; the error names the sender.
     pub fn read<T: Body>(&self) -> Result<T> {
-        T::decode(&self.payload).map_err(|error| self.refused(error))
+        T::decode(&self.payload).map_err(|error| self.invalid(error))
     }
 
-    /// Adds the sender of the packet to an error. If it is one of the two partials of a reduce, the other is not lost.
+    /// Adds the sender of the packet to an error.
     #[cold]
     pub fn refused(&self, error: impl Into<OperatorError>) -> OperatorError {
-        let error = error.into().context(format_args!("the packet of {}", self.source));
+        error.into().context(format_args!("the packet of {}", self.source))
+    }
+
+    /// As [`refused`](Self::refused), for a packet that is invalid whatever it is folded with. If it is one of the two partials
+    /// of a reduce, the other is not lost. Two packets that only do not fit together are not such: one that fits no other
+    /// would outlive all that it meets.
+    #[cold]
+    pub fn invalid(&self, error: impl Into<OperatorError>) -> OperatorError {
+        let error = self.refused(error);
         match self.source {
             Source::Child(at) => error.in_partial(at),
             Source::Endpoint(_) => error,

@@ -104,7 +104,7 @@ impl Fold for Distinct {
                 }
                 Source::Child(_) => {
                     let partial: DistinctCount = piece.read()?;
-                    union.update(&self.checked(&partial.sketch).map_err(|error| piece.refused(error))?);
+                    union.update(&self.checked(&partial.sketch).map_err(|error| piece.invalid(error))?);
                 }
             }
         }
