@@ -6,6 +6,7 @@ use crate::server::{NodeArgs, start_echo};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use treefold::operators::merge::Sum;
 use treefold::{Client, Status};
 use treefold_bench_down::part::Part;
@@ -13,6 +14,8 @@ use treefold_figures::{median, quantile};
 
 /// Time in which every client must have its connection and its first answer.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// Pause after a connection that was refused.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Deadline of calls. None is to be late.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -136,49 +139,55 @@ pub(crate) async fn round(way: Way, part: &Part, clients: usize, lasts: Duration
     })
 }
 
-/// The durations of the requests of a client within the time, and the number of failed ones.
+/// The durations of the answered requests of a client within the time, and the number of failed ones.
 type Seen = (Vec<Duration>, usize);
 
 async fn call(client: Client, begin: Instant, end: Instant) -> Seen {
-    let (mut took, mut errors) = (Vec::new(), 0);
+    let mut tally = Tally { begin, end, seen: Seen::default() };
     while Instant::now() < end {
         let asked_at = Instant::now();
         let reply = client.call::<Sum>("figures/total", &()).deadline(DEADLINE).await;
-        note(&mut took, asked_at, begin, end);
-        errors += usize::from(!reply.is_ok_and(|reply| reply.status == Status::Full));
+        tally.note(asked_at, reply.is_ok_and(|reply| reply.status == Status::Full));
     }
-    (took, errors)
+    tally.seen
 }
 
 async fn post_all(addr: SocketAddr, path: &'static str, begin: Instant, end: Instant) -> Seen {
-    let (mut took, mut errors) = (Vec::new(), 0);
+    let mut tally = Tally { begin, end, seen: Seen::default() };
     let request = post(path, "null");
     while Instant::now() < end {
+        let asked_at = Instant::now();
         let Ok(mut connection) = Connection::open(addr).await else {
-            errors += 1;
+            tally.note(asked_at, false);
+            sleep(PAUSE).await;
             continue;
         };
         while Instant::now() < end {
             let asked_at = Instant::now();
             let status = connection.ask(&request).await;
-            note(&mut took, asked_at, begin, end);
-            match status {
-                Ok(200) => {}
-                Ok(_) => errors += 1,
-                Err(_) => {
-                    errors += 1;
-                    break;
-                }
+            tally.note(asked_at, matches!(status, Ok(200)));
+            if status.is_err() {
+                break;
             }
         }
     }
-    (took, errors)
+    tally.seen
 }
 
-/// Counts a request that was asked and answered in the time.
-fn note(took: &mut Vec<Duration>, asked_at: Instant, begin: Instant, end: Instant) {
-    let now = Instant::now();
-    if asked_at >= begin && now <= end {
-        took.push(now - asked_at);
+/// The requests of a client that began and ended in the time.
+struct Tally {
+    begin: Instant,
+    end: Instant,
+    seen: Seen,
+}
+
+impl Tally {
+    fn note(&mut self, asked_at: Instant, is_answered: bool) {
+        let now = Instant::now();
+        if asked_at < self.begin || now > self.end {
+            return;
+        }
+        let (took, errors) = &mut self.seen;
+        if is_answered { took.push(now - asked_at) } else { *errors += 1 }
     }
 }

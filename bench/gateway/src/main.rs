@@ -20,8 +20,7 @@ mod server;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Any error; the benchmark prints it.
-pub(crate) type Problem = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) use treefold_bench_down::part::Problem;
 
 /// Measure calls through a gateway, beside the native client and beside a plain web server
 #[derive(Debug, Parser)]

@@ -37,8 +37,7 @@ use std::process::ExitCode;
 use system::SystemArgs;
 use work::Work;
 
-/// Any error; the benchmark prints it.
-pub(crate) type Problem = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) use treefold_bench_down::part::Problem;
 
 /// Measure mirrors and their readers, beside NATS, JetStream and Redis
 #[derive(Debug, Parser)]

@@ -25,6 +25,15 @@ pub fn to_message_pack(value: &Value) -> Result<Bytes, BodyError> {
     value.encode()
 }
 
+/// Reads JSON as the parameters of a call.
+///
+/// # Errors
+/// If it is not JSON, or cannot be encoded; with the reason.
+pub fn message_pack_of_json(text: &[u8]) -> Result<Bytes, String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    to_message_pack(&value).map_err(|error| error.to_string())
+}
+
 /// Converts any payload to JSON.
 pub fn to_json(payload: &[u8]) -> Value {
     if payload.is_empty() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
-use treefold_forms::value::{is_value, to_message_pack};
+use treefold_forms::value::{is_value, message_pack_of_json};
 
 /// The forms of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +77,7 @@ pub(crate) struct Parameters {
 pub(crate) async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<Parameters, Problem> {
     let within = site.limits.body_within;
     let whole = timeout(within, read_whole(site, headers, body)).await;
-    let (bytes, permits) = whole.unwrap_or_else(|_| {
-        let detail = format!("the body was not complete within {within:?} (body_within)");
-        Err(Problem::new(Kind::BodyTimeout, detail).about("body").limit(format!("{within:?}")))
-    })?;
+    let (bytes, permits) = whole.unwrap_or_else(|_| Err(Problem::body_timeout(&site.limits)))?;
     let bytes = if bytes.is_empty() { bytes } else { encoded(form_of(headers)?, bytes)? };
     Ok(Parameters { bytes, _permits: permits })
 }
@@ -151,11 +148,7 @@ fn encoded(form: Form, bytes: Bytes) -> Result<Bytes, Problem> {
         Problem::new(Kind::BadBody, detail).about("body")
     };
     match form {
-        Form::Json => {
-            let value: serde_json::Value =
-                serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;
-            to_message_pack(&value).map_err(|error| refuse(error.to_string()))
-        }
+        Form::Json => message_pack_of_json(&bytes).map_err(refuse),
         Form::MessagePack if !is_value(&bytes) => Err(refuse("expected exactly one value".to_owned())),
         Form::Arrow if !is_arrow_stream(&bytes) => {
             Err(refuse("expected a stream of record batches (Arrow IPC), not a file".to_owned()))

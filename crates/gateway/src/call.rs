@@ -66,9 +66,10 @@ pub(crate) async fn make(
     let _counted = site.metrics.call_opened();
     let started = Instant::now();
     let outcome = call.await;
-    site.seconds.count(&outcome, started.elapsed());
+    let took = started.elapsed();
+    site.seconds.count(&outcome, took);
     let mut reply = outcome?;
-    site.metrics.count_call(started.elapsed());
+    site.metrics.count_call(took);
     let number = kept.and_then(|kept| site.trees.keep(kept, (service, aggregation), &mut reply));
     let number = number.map(|number| (CALL, HeaderValue::from(number)));
     match reply.status {

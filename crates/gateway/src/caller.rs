@@ -34,11 +34,15 @@ impl FromRequestParts<Arc<Site>> for Caller {
     }
 }
 
-/// Refuses to go on for a tenant whose token was taken back, or no longer names the service.
-pub(crate) fn check_again(site: &Site, tenant: &Tenant, service: &str) -> Result<(), Problem> {
+/// Refuses to go on for a tenant whose token was taken back, or no longer gives a right.
+pub(crate) fn check_again(
+    site: &Site,
+    tenant: &Tenant,
+    may: impl FnOnce(&Tenant) -> Result<(), Problem>,
+) -> Result<(), Problem> {
     let Some(tokens) = &site.tokens else { return Ok(()) };
     match tokens.content().present(tenant) {
-        Some(present) => present.may_call(service),
+        Some(present) => may(present),
         None => Err(Problem::new(Kind::NoToken, "the token was taken back").about("authorization")),
     }
 }
@@ -60,7 +64,7 @@ fn bearer(parts: &Parts) -> Result<&str, Problem> {
 }
 
 fn token_among_protocols(parts: &Parts) -> Option<&str> {
-    if parts.headers.contains_key(header::AUTHORIZATION) {
+    if parts.headers.contains_key(header::AUTHORIZATION) || !parts.headers.contains_key(header::UPGRADE) {
         return None;
     }
     let protocols = parts.headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;

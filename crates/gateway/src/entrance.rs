@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use treefold_http::{Bounds, Door, Duplex, Refusal};
+use treefold_http::{Bounds, Door, Duplex, Http2Bounds, Refusal};
 
 #[derive(Clone)]
 pub(crate) struct Entrance {
@@ -51,8 +51,7 @@ impl Limits {
             headers_max: self.headers_max,
             head_within: self.head_within,
             stalled_max: self.stalled_max,
-            requests_open_max: self.requests_open_max,
-            idle_max: self.idle_max,
+            http2: Some(Http2Bounds { requests_open_max: self.requests_open_max, idle_max: self.idle_max }),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Limits {
     /// Time for a request's body.
     #[serde(deserialize_with = "duration")]
     pub body_within: Duration,
-    /// The longest deadline of a call. With the time for the body it bounds every request.
+    /// The longest deadline of a call. With the time for the body it bounds every call.
     #[serde(deserialize_with = "duration")]
     pub deadline_max: Duration,
     /// Requests of one tenant in a second, unless its token says otherwise.

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
+use std::sync::LazyLock;
 
 /// The page may use its own scripts, styles and pictures, and the gateway; nothing may frame it.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -21,19 +22,13 @@ const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resour
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The files of the page.
-pub(crate) const FILES: [File; 3] = [
-    File { path: "/", media_type: "text/html; charset=utf-8", content: include_bytes!("../page/index.html") },
-    File {
-        path: "/page.js",
-        media_type: "text/javascript; charset=utf-8",
-        content: include_bytes!("../page/page.js"),
-    },
-    File {
-        path: "/page.css",
-        media_type: "text/css; charset=utf-8",
-        content: include_bytes!("../page/page.css"),
-    },
-];
+pub(crate) static FILES: LazyLock<[File; 3]> = LazyLock::new(|| {
+    [
+        File::new("/", "text/html; charset=utf-8", include_bytes!("../page/index.html")),
+        File::new("/page.js", "text/javascript; charset=utf-8", include_bytes!("../page/page.js")),
+        File::new("/page.css", "text/css; charset=utf-8", include_bytes!("../page/page.css")),
+    ]
+});
 
 /// A file of the page.
 #[derive(Debug)]
@@ -41,12 +36,21 @@ pub(crate) struct File {
     pub(crate) path: &'static str,
     media_type: &'static str,
     content: &'static [u8],
+    /// The hash of the content, in quotes.
+    tag: HeaderValue,
 }
 
 impl File {
+    fn new(path: &'static str, media_type: &'static str, content: &'static [u8]) -> Self {
+        let hash = digest(&SHA256, content);
+        let text = format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]));
+        let tag = HeaderValue::try_from(text).expect("invariant: base64 makes a header");
+        Self { path, media_type, content, tag }
+    }
+
     /// The file, or 304 if the browser has it.
     pub(crate) fn answer(&self, asked: &HeaderMap) -> Response {
-        let tag = self.tag();
+        let tag = self.tag.clone();
         let mut response = if has(asked, &tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
@@ -60,13 +64,6 @@ impl File {
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
         response
-    }
-
-    /// The hash of the content, in quotes.
-    fn tag(&self) -> HeaderValue {
-        let hash = digest(&SHA256, self.content);
-        let text = format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]));
-        HeaderValue::try_from(text).expect("invariant: base64 makes a header")
     }
 }
 

@@ -170,6 +170,12 @@ impl Problem {
         Self::new(Kind::BodyTooLarge, detail).about("body").limit(limit)
     }
 
+    pub(crate) fn body_timeout(limits: &Limits) -> Self {
+        let within = limits.body_within;
+        let detail = format!("the body was not complete within {within:?} (body_within)");
+        Self::new(Kind::BodyTimeout, detail).about("body").limit(format!("{within:?}"))
+    }
+
     /// The problem of a call that has less than its minimum coverage.
     pub(crate) fn coverage(reply: &Reply<Raw>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
         let (contributed, asked) = (reply.contributed.len(), reply.asked.len());

@@ -142,7 +142,9 @@ impl Trees {
         reply: &mut Reply<Raw>,
     ) -> Option<u64> {
         let nodes = nodes_of(reply.report.as_ref()?);
-        let account = Account::of(reply);
+        let mut account = Account::of(reply);
+        // An operator's text may quote the parameters of its caller.
+        account.missing.iter_mut().for_each(|lost| lost.detail = None);
         if kept == Kept::Sampled {
             reply.report = None;
         }
@@ -189,7 +191,10 @@ impl Book {
 
     fn add(&mut self, entry: Entry) {
         self.bytes += entry.document.len();
-        self.calls.push_back(entry);
+        // A large tree may be written after that of a later call.
+        let call = entry.line.named.call;
+        let at = self.calls.partition_point(|other| other.line.named.call < call);
+        self.calls.insert(at, entry);
     }
 
     /// Drops the oldest trees until the rest is within the limits.

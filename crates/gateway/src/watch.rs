@@ -4,13 +4,13 @@
 //! skips snapshots, because it always gets the latest one; each snapshot repeats the last seconds of calls, so that their
 //! curve has no gap. The first event is the history of calls.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, check_again};
 use crate::problem::{Kind, Problem};
 use crate::seconds::Second;
 use crate::site::Site;
+use crate::tenants::{OpenStream, Tenant};
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -23,9 +23,7 @@ use tokio::time::sleep;
 use treefold::Error;
 use treefold_forms::json::StatusView;
 use treefold_forms::shares::NodeShares;
-
-/// Tells proxies to pass events on at once.
-const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+use treefold_http::messages::Framing;
 
 /// The watchers of a gateway.
 #[derive(Debug)]
@@ -61,35 +59,49 @@ struct Watcher {
     first: Option<Bytes>,
     latest: watch::Receiver<Bytes>,
     ending: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    site: Arc<Site>,
+    tenant: Arc<Tenant>,
+    _places: (OwnedSemaphorePermit, OpenStream),
 }
 
 impl Watchers {
     pub(crate) fn new(watchers_max: usize) -> Self {
-        let places = Arc::new(Semaphore::new(watchers_max.min(Semaphore::MAX_PERMITS)));
+        let places = places(watchers_max);
         Self { latest: watch::channel(Bytes::new()).0, is_ticking: Mutex::new(false), places }
     }
 }
 
-/// Sends events until the watcher leaves or the gateway ends.
+/// Places for watchers of one kind.
+pub(crate) fn places(watchers_max: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(watchers_max.min(Semaphore::MAX_PERMITS)))
+}
+
+/// Takes a place for a watcher, or refuses it.
+pub(crate) fn take_place(
+    places: &Arc<Semaphore>,
+    watchers_max: usize,
+) -> Result<OwnedSemaphorePermit, Problem> {
+    Arc::clone(places).try_acquire_owned().map_err(|_| {
+        let max = watchers_max;
+        let detail = format!("the gateway has {max} watchers; allowed: at most {max} (watchers_max)");
+        Problem::new(Kind::Busy, detail).limit(max).again_after(Duration::from_secs(1))
+    })
+}
+
+/// Sends events until the watcher leaves, its token is taken back, or the gateway ends.
 pub(crate) async fn watch(
     State(site): State<Arc<Site>>,
     Caller(tenant): Caller,
 ) -> Result<Response, Problem> {
     tenant.may_read()?;
-    let Ok(place) = Arc::clone(&site.watchers.places).try_acquire_owned() else {
-        let max = site.limits.watchers_max;
-        let detail = format!("the gateway has {max} watchers; allowed: at most {max} (watchers_max)");
-        return Err(Problem::new(Kind::Busy, detail).limit(max).again_after(Duration::from_secs(1)));
-    };
+    let place = take_place(&site.watchers.places, site.limits.watchers_max)?;
+    let places = (place, tenant.open_stream()?);
     let first = event("history", &History { seconds: site.seconds.history() });
     let latest = follow(&site);
-    let watcher = Watcher { first: Some(first), latest, ending: site.ending.clone(), _place: place };
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (UNBUFFERED, HeaderValue::from_static("no")),
-    ];
-    Ok((headers, Body::from_stream(stream::unfold(watcher, Watcher::next))).into_response())
+    let ending = site.ending.clone();
+    let watcher = Watcher { first: Some(first), latest, ending, site, tenant, _places: places };
+    let events = stream::unfold(Some(watcher), async |watcher| watcher?.next().await);
+    Ok((Framing::Sent.headers(), Body::from_stream(events)).into_response())
 }
 
 /// Lets a watcher follow the events, and starts the task that makes them if it does not run.
@@ -139,9 +151,10 @@ async fn look(site: &Site) -> Result<Bytes, Error> {
 }
 
 impl Watcher {
-    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+    /// The next event, and the watcher if more may follow.
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Option<Self>)> {
         if let Some(first) = self.first.take() {
-            return Some((Ok(first), self));
+            return Some((Ok(first), Some(self)));
         }
         loop {
             tokio::select! {
@@ -151,9 +164,13 @@ impl Watcher {
             }
             let latest = self.latest.borrow_and_update().clone();
             // It is empty until the task has made its first event.
-            if !latest.is_empty() {
-                return Some((Ok(latest), self));
+            if latest.is_empty() {
+                continue;
             }
+            return match check_again(&self.site, &self.tenant, Tenant::may_read) {
+                Ok(()) => Some((Ok(latest), Some(self))),
+                Err(problem) => Some((Ok(event_of("problem", &problem.to_json())), None)),
+            };
         }
     }
 }
@@ -165,5 +182,9 @@ fn event(name: &str, data: &impl Serialize) -> Bytes {
 
 /// An event with JSON, which has no line ends within.
 fn event_of(name: &str, json: &[u8]) -> Bytes {
-    [b"event: ", name.as_bytes(), b"\ndata: ", json.trim_ascii_end(), b"\n\n"].concat().into()
+    let mut out = Vec::new();
+    Framing::Sent.open(name, None, &mut out);
+    out.extend_from_slice(json.trim_ascii_end());
+    Framing::Sent.close(&mut out);
+    out.into()
 }

@@ -24,6 +24,24 @@ pub(crate) fn header_of(option: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Wishes(Vec<(&'static str, String)>);
 
+/// The option with a name. Refuses one that does not exist, and one that was given before.
+pub(crate) fn once(
+    options: &[&'static str],
+    name: &str,
+    text: &str,
+    is_given: impl Fn(&str) -> bool,
+) -> Result<&'static str, Problem> {
+    let Some(option) = options.iter().find(|option| **option == name) else {
+        let all = options.join(", ");
+        let detail = format!("there is no option {name:?}; there are {all}");
+        return Err(Problem::new(Kind::UnknownField, detail).about(name).limit(all));
+    };
+    if is_given(option) {
+        return Err(CallError::bad_field(option, format_args!("{text}, and given before"), "once").into());
+    }
+    Ok(option)
+}
+
 impl Wishes {
     /// Collects the options of a request.
     pub(crate) fn of(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<Self, Problem> {
@@ -47,14 +65,7 @@ impl Wishes {
     }
 
     fn add(&mut self, name: &str, text: String) -> Result<(), Problem> {
-        let Some(option) = OPTIONS.into_iter().find(|option| *option == name) else {
-            let detail = format!("there is no option {name:?}; there are {}", OPTIONS.join(", "));
-            return Err(Problem::new(Kind::UnknownField, detail).about(name).limit(OPTIONS.join(", ")));
-        };
-        if self.has(option) {
-            let twice = CallError::bad_field(option, format_args!("{text}, and given before"), "once");
-            return Err(twice.into());
-        }
+        let option = once(&OPTIONS, name, &text, |option| self.has(option))?;
         self.0.push((option, text));
         Ok(())
     }

@@ -16,8 +16,15 @@ pub struct Bounds {
     pub head_within: Duration,
     /// Time after which a client that takes nothing of its answer is cut off.
     pub stalled_max: Duration,
-    /// Most open requests of a connection over HTTP/2.
+    /// The limits of connections over HTTP/2; `None` to serve HTTP/1.1 only, as a build without the feature `http2` does.
+    pub http2: Option<Http2Bounds>,
+}
+
+/// The limits of a connection over HTTP/2.
+#[derive(Clone, Copy, Debug)]
+pub struct Http2Bounds {
+    /// Most open requests.
     pub requests_open_max: u32,
-    /// Time without an open request after which a connection over HTTP/2 is closed.
+    /// Time without an open request after which it is closed.
     pub idle_max: Duration,
 }

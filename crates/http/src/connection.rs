@@ -68,6 +68,9 @@ async fn serve_http(
     ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     use crate::version::{Version, begin};
+    let Some(http2) = bounds.http2 else {
+        return serve_http1(stream, bounds, served, ending).await;
+    };
     let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
     let mut ending_first = ending.clone();
     let begun = tokio::select! {
@@ -77,7 +80,7 @@ async fn serve_http(
     };
     match begun {
         (Version::One, stream) => serve_http1(stream, bounds, served, ending).await,
-        (Version::Two, stream) => crate::http2::serve(stream, bounds, served, ending).await,
+        (Version::Two, stream) => crate::http2::serve(stream, bounds, http2, served, ending).await,
     }
 }
 

@@ -5,14 +5,14 @@
 //!
 //! | resource | bound |
 //! |---|---|
-//! | open requests | [`Bounds::requests_open_max`] |
+//! | open requests | [`Http2Bounds::requests_open_max`] |
 //! | bytes of bodies that nobody has read | [`STREAM_WINDOW_BYTES`] for a request, [`CONNECTION_WINDOW_BYTES`] for all |
 //! | answers that the client does not take | [`Bounds::stalled_max`] for one piece of any of them ([`Answers`]) |
 //! | a client that has vanished | a ping each [`Bounds::head_within`] |
-//! | a connection without a request | [`Bounds::head_within`] before the first one, then [`Bounds::idle_max`] |
+//! | a connection without a request | [`Bounds::head_within`] before the first one, then [`Http2Bounds::idle_max`] |
 
 use crate::answers::{Answers, Paced};
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, Http2Bounds};
 use crate::kept::Served;
 use crate::serve::ended;
 use crate::version::Begun;
@@ -45,6 +45,7 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 pub(crate) async fn serve(
     stream: Begun,
     bounds: &Bounds,
+    Http2Bounds { requests_open_max, idle_max }: Http2Bounds,
     served: Served,
     mut ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
@@ -52,7 +53,7 @@ pub(crate) async fn serve(
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(bounds.requests_open_max)
+        .max_concurrent_streams(requests_open_max)
         .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX))
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -61,7 +62,7 @@ pub(crate) async fn serve(
         .keep_alive_timeout(bounds.head_within);
     let service = Counted { served, answers: Arc::clone(&answers) };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let shortest = bounds.stalled_max.min(bounds.idle_max).min(bounds.head_within);
+    let shortest = bounds.stalled_max.min(idle_max).min(bounds.head_within);
     let look_every = (shortest / LOOKS).max(LOOK_EVERY_MIN);
     let mut is_ending = false;
     loop {
@@ -73,7 +74,7 @@ pub(crate) async fn serve(
             }
             () = sleep(look_every) => {
                 let idle = answers.idle();
-                let limit = if answers.has_any() { bounds.idle_max } else { bounds.head_within };
+                let limit = if answers.has_any() { idle_max } else { bounds.head_within };
                 // A client that does not close after its notice is cut off.
                 let is_cut = idle.is_some_and(|idle| idle >= limit + bounds.head_within);
                 if answers.stalled() >= bounds.stalled_max || is_cut {

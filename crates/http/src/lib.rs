@@ -4,7 +4,7 @@
 //! answered 503, and closed. A client that takes nothing of its answer is cut off. At the end, connections finish the request
 //! that they are in.
 //!
-//! It serves HTTP/1.1, and with the feature `http2` also HTTP/2 on the same address.
+//! It serves HTTP/1.1, and with the feature `http2` also HTTP/2 on the same address, if the bounds have limits for it.
 //!
 //! - [`Bounds`]: the limits. [`Door`]: what a service adds, which is TLS, counters, and the text of a refusal.
 //! - [`bind`] makes a socket; [`serve`] accepts and serves, until it is told to stop.
@@ -24,7 +24,7 @@ mod serve;
 #[cfg(feature = "http2")]
 mod version;
 
-pub use bounds::Bounds;
+pub use bounds::{Bounds, Http2Bounds};
 pub use door::{Door, Duplex};
 pub use kept::Kept;
 pub use refusal::Refusal;

@@ -5,9 +5,6 @@ use std::io;
 use tokio::net::TcpStream;
 use treefold_http::{Bounds, Door, Duplex, Refusal};
 
-/// Most open requests of a connection over HTTP/2.
-const REQUESTS_OPEN_MAX: u32 = 16;
-
 #[derive(Clone, Debug)]
 pub(super) struct ReadersDoor {
     pub(super) connections_max: usize,
@@ -32,9 +29,7 @@ impl HttpLimits {
             headers_max: self.headers_max,
             head_within: self.request_within,
             stalled_max: self.stalled_max,
-            // A build with gRPC serves HTTP/2 here too.
-            requests_open_max: REQUESTS_OPEN_MAX,
-            idle_max: self.request_within,
+            http2: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The body of an RPC within the gateway's limits: its bytes, the bytes of all bodies, and its time.
 
 use crate::body::reserve;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::site::Site;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::{BoxError, Error};
@@ -60,10 +60,7 @@ impl Bounded {
     }
 
     fn late(&self) -> Option<Problem> {
-        let within = self.site.limits.body_within;
-        let detail = format!("the body was not complete within {within:?} (body_within)");
-        let refused = || Problem::new(Kind::BodyTimeout, detail).about("body").limit(format!("{within:?}"));
-        (self.late == Late::Refused).then(refused)
+        (self.late == Late::Refused).then(|| Problem::body_timeout(&self.site.limits))
     }
 }
 

@@ -23,7 +23,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 use treefold::{NodeStatus, Raw, Reply};
 use treefold_forms::json::{Account, NodesView, ServicesView, StatusView};
-use treefold_forms::value::{to_json, to_message_pack};
+use treefold_forms::value::{message_pack_of_json, to_json};
 
 #[derive(Debug)]
 pub(super) struct Calls(Arc<Site>);
@@ -177,8 +177,7 @@ fn json(field: &str, text: &str) -> Result<Bytes, Problem> {
     let refuse = |problem: String| {
         Problem::new(Kind::BadBody, format!("the parameters are not JSON: {problem}")).about(field)
     };
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
-    to_message_pack(&value).map_err(|error| refuse(error.to_string()))
+    message_pack_of_json(text.as_bytes()).map_err(refuse)
 }
 
 type Reading = Option<(Reader, Option<Instant>)>;

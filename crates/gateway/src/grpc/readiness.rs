@@ -2,28 +2,39 @@
 
 use super::generated::treefold_server::SERVICE_NAME;
 use crate::site::Site;
+use crate::watch::{places, take_place};
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use std::sync::Arc;
-use tokio::sync::watch;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::sleep;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use treefold_http::ended;
 
+/// Pause between two looks at the node.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug)]
-pub(super) struct Readiness(Arc<Site>);
+pub(super) struct Readiness {
+    site: Arc<Site>,
+    /// Places for clients that watch, which need no token. They are others than those of `/v1/watch`.
+    places: Arc<Semaphore>,
+}
 
 impl Readiness {
     pub(super) fn new(site: Arc<Site>) -> Self {
-        Self(site)
+        let places = places(site.limits.watchers_max);
+        Self { site, places }
     }
 
     async fn status(&self, service: &str) -> ServingStatus {
         if !service.is_empty() && service != SERVICE_NAME {
             return ServingStatus::ServiceUnknown;
         }
-        let is_ready = self.0.is_ready() && self.0.client.status().await.is_ok();
+        let is_ready = self.site.is_ready() && self.site.client.status().await.is_ok();
         if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing }
     }
 }
@@ -38,20 +49,27 @@ struct Watching {
     service: String,
     changes: watch::Receiver<bool>,
     ending: watch::Receiver<bool>,
-    is_told: bool,
+    /// The status that the client was told last.
+    told: Option<ServingStatus>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Watching {
     async fn next(mut self) -> Option<(Result<HealthCheckResponse, Status>, Self)> {
-        if self.is_told {
-            tokio::select! {
-                changed = self.changes.changed() => changed.ok()?,
-                () = ended(&mut self.ending) => return None,
+        loop {
+            if self.told.is_some() {
+                tokio::select! {
+                    biased;
+                    changed = self.changes.changed() => changed.ok()?,
+                    () = ended(&mut self.ending) => return None,
+                    () = sleep(LOOK_EVERY) => {}
+                }
+            }
+            let status = self.readiness.status(&self.service).await;
+            if self.told.replace(status) != Some(status) {
+                return Some((Ok(told(status)), self));
             }
         }
-        self.is_told = true;
-        let status = self.readiness.status(&self.service).await;
-        Some((Ok(told(status)), self))
     }
 }
 
@@ -79,9 +97,10 @@ impl Health for Readiness {
         let watching = Watching {
             readiness: self.clone(),
             service: request.into_inner().service,
-            changes: self.0.readiness(),
-            ending: self.0.ending.clone(),
-            is_told: false,
+            changes: self.site.readiness(),
+            ending: self.site.ending.clone(),
+            told: None,
+            _place: take_place(&self.places, self.site.limits.watchers_max)?,
         };
         Ok(Response::new(unfold(watching, Watching::next).boxed()))
     }

@@ -75,6 +75,11 @@ impl Event {
         written.expect("invariant: news can be written to a vector");
     }
 
+    /// True for a wave, which a full queue may drop.
+    pub(super) fn is_wave(&self) -> bool {
+        matches!(self, Self::Wave { .. })
+    }
+
     /// The bytes that it counts in a queue.
     pub(super) fn bytes(&self) -> usize {
         match self {

@@ -50,7 +50,7 @@ pub(super) struct Queue {
 struct Content {
     events: VecDeque<Event>,
     bytes: usize,
-    /// Waves that were dropped before the first one of `events`.
+    /// Waves that were dropped before the first wave of `events`.
     dropped: u64,
     end: Option<Problem>,
 }
@@ -77,13 +77,16 @@ impl Queue {
         content.bytes += event.bytes();
         content.events.push_back(event);
         let mut dropped = 0;
-        while content.bytes > self.bytes_max && content.events.len() > 1 && self.slow != Slow::Wait {
+        while content.bytes > self.bytes_max && self.slow != Slow::Wait {
+            let mut waves = (0..content.events.len()).filter(|&at| content.events[at].is_wave());
+            // Other news is never displaced, and the last wave is not.
+            let (Some(oldest), Some(_)) = (waves.next(), waves.next()) else { break };
             if self.slow == Slow::Close {
                 return Err(self.slow_reader());
             }
-            let Some(oldest) = content.events.pop_front() else { break };
+            let Some(oldest) = content.events.remove(oldest) else { break };
             content.bytes -= oldest.bytes();
-            dropped += u64::from(matches!(oldest, Event::Wave { .. }));
+            dropped += 1;
         }
         content.dropped += dropped;
         drop(content);
@@ -128,7 +131,8 @@ impl Queue {
 
     fn poll_next(&self) -> Option<Result<Event, Problem>> {
         let mut content = self.lock();
-        if content.dropped > 0 {
+        // What was said before the first wave comes before the gap.
+        if content.dropped > 0 && content.events.front().is_none_or(Event::is_wave) {
             let waves = std::mem::take(&mut content.dropped);
             return Some(Ok(Event::Dropped { waves }));
         }
@@ -194,6 +198,23 @@ mod tests {
         assert!(queue.room().now_or_never().is_none());
         assert_eq!(next(&queue), "wave 1");
         assert!(queue.room().now_or_never().is_some());
+    }
+
+    #[test]
+    fn other_news_is_never_displaced() {
+        let opened =
+            || Event::Opened { stream: "1".to_owned(), endpoints: PartitionSet::first(1), away: Vec::new() };
+        let queue = Queue::new(100, Slow::Close);
+        assert!(queue.push(opened()).is_ok() && queue.push(wave(1)).is_ok(), "one wave may be larger");
+        assert_eq!([next(&queue), next(&queue)], ["opened", "wave 1"]);
+
+        let queue = Queue::new(400, Slow::Drop);
+        let changed = Event::Changed { endpoints: PartitionSet::first(1), away: Vec::new() };
+        for event in [opened(), wave(1), changed, wave(2), wave(3)] {
+            queue.push(event).unwrap();
+        }
+        let seen: Vec<String> = (0..5).map(|_| next(&queue)).collect();
+        assert_eq!(seen, ["opened", "changed", "dropped 2", "wave 3", "nothing"]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ async fn pump(
             event = news => event,
             error = sending.as_mut() => Err(error),
             () = ended(&mut ending) => return Problem::ending(),
-            _ = look.tick() => match check_again(site, tenant, service) {
+            _ = look.tick() => match check_again(site, tenant, |present| present.may_call(service)) {
                 Ok(()) => continue,
                 Err(problem) => return problem,
             },

@@ -1,11 +1,12 @@
 //! The settings of a stream, from a query. They are those of `treefold stream`, read by the same parsers.
 
 use super::queue::Slow;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
+use crate::wishes::once;
 use bytes::Bytes;
 use std::time::Duration;
 use treefold::{CallError, PartitionSet, Shape, StreamBuilder, Synchronisation};
-use treefold_forms::value::to_message_pack;
+use treefold_forms::value::message_pack_of_json;
 use treefold_forms::{parse, stream};
 
 /// The names of the settings.
@@ -47,14 +48,7 @@ impl StreamWishes {
     pub(crate) fn of(given: Vec<(String, String)>) -> Result<Self, Problem> {
         let (mut wishes, mut seen) = (Self::default(), Vec::new());
         for (name, text) in given {
-            let Some(option) = OPTIONS.into_iter().find(|option| *option == name) else {
-                let detail = format!("there is no option {name:?}; there are {}", OPTIONS.join(", "));
-                return Err(Problem::new(Kind::UnknownField, detail).about(name).limit(OPTIONS.join(", ")));
-            };
-            if seen.contains(&option) {
-                let twice = CallError::bad_field(option, format_args!("{text}, and given before"), "once");
-                return Err(twice.into());
-            }
+            let option = once(&OPTIONS, &name, &text, |option| seen.contains(&option))?;
             seen.push(option);
             wishes.add(option, text)?;
         }
@@ -114,8 +108,7 @@ impl StreamWishes {
 /// Reads parameters in JSON, which travel as MessagePack.
 pub(crate) fn json(field: &str, text: &str) -> Result<Bytes, CallError> {
     let refuse = |problem: String| CallError::bad_field(field, text, format_args!("JSON ({problem})"));
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
-    to_message_pack(&value).map_err(|error| refuse(error.to_string()))
+    message_pack_of_json(text.as_bytes()).map_err(refuse)
 }
 
 #[cfg(test)]

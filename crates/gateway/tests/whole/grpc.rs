@@ -282,6 +282,19 @@ async fn health_and_streams_end_with_the_gateway() {
 }
 
 #[tokio::test]
+async fn health_follows_the_node_and_has_places() {
+    let world = World::with_limits(|limits| limits.watchers_max = 1).await;
+    let (mut channel, mut other) = (world.channel().await, world.channel().await);
+    let mut watched =
+        HealthClient::new(&mut channel).watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    let refused = HealthClient::new(&mut other).watch(HealthCheckRequest::default()).await.unwrap_err();
+    assert_eq!((refused.code(), name(&refused).as_str()), (Code::Unavailable, "busy"));
+    world.node.abort();
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+}
+
+#[tokio::test]
 async fn waves_of_a_stream_are_messages() {
     let world = World::usual().await;
     let mut channel = world.channel().await;

@@ -33,10 +33,15 @@ async fn tree_of_a_call_that_asked_for_it_is_kept() {
         ("partial".into(), false.into(), 1.into())
     );
     let (kept, asked) = (world.get("/v1/trees/1").await.json(), asked.json());
-    for same in ["tree", "missing", "coverage", "elapsed_us", "status", "total_is_guess"] {
+    for same in ["tree", "coverage", "elapsed_us", "status", "total_is_guess"] {
         assert_eq!(kept[same], asked[same], "{same}");
     }
-    assert_eq!(kept["missing"][0]["partition"], 2);
+    let (kept_loss, asked_loss) = (&kept["missing"][0], &asked["missing"][0]);
+    for same in ["partition", "node", "reason"] {
+        assert_eq!(kept_loss[same], asked_loss[same], "{same}");
+    }
+    assert_eq!((&kept_loss["partition"], kept_loss.get("detail")), (&2.into(), None));
+    assert!(asked_loss["detail"].is_string(), "an operator's text is for its caller alone: {asked_loss}");
     assert_eq!((kept.get("value"), kept.get("params")), (None, None), "no data of callers is kept");
 }
 

@@ -1,19 +1,25 @@
 //! Watchers: events of the node's view and of the gateway's calls.
 
 use crate::document::check;
+use crate::tokens::{entry, world_of};
 use crate::world::{Answer, WITHIN, World, request, send};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use treefold_gateway::tokens::{GatewayRight, draw};
 
 /// Reads events from a chunked answer.
 struct Events(BufReader<TcpStream>);
 
 impl Events {
     async fn open(world: &World) -> Self {
-        let stream = send(world.addr(), &request("GET", "/v1/watch", &[], b"")).await;
+        Self::open_with(world, &[]).await
+    }
+
+    async fn open_with(world: &World, headers: &[(&str, &str)]) -> Self {
+        let stream = send(world.addr(), &request("GET", "/v1/watch", headers, b"")).await;
         let mut events = Self(BufReader::new(stream));
         let head = events.line().await.unwrap();
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -122,6 +128,30 @@ async fn watchers_are_bounded_and_leave_their_places() {
         }
     };
     timeout(WITHIN, again).await.expect("the place is free");
+}
+
+#[tokio::test]
+async fn token_that_is_taken_back_ends_its_watch() {
+    let (reader, other) = (draw().unwrap(), draw().unwrap());
+    let of = |name: &str, token: &str| entry(name, token, &["sums"], &[GatewayRight::Read]);
+    let (world, file) = world_of(&[of("reader", &reader), of("other", &other)]).await;
+    let header = format!("Bearer {reader}");
+    let mut events = Events::open_with(&world, &[("authorization", &header)]).await;
+    assert_eq!(events.next().await.unwrap().0, "history");
+    assert_eq!(events.next().await.unwrap().0, "snapshot");
+    std::fs::write(file.path(), of("other", &other).to_toml()).unwrap();
+    let last = async {
+        loop {
+            if let (name, problem) = events.next().await.unwrap()
+                && name == "problem"
+            {
+                return problem;
+            }
+        }
+    };
+    let problem = timeout(WITHIN, last).await.expect("the watcher is told");
+    assert_eq!(problem["type"], "urn:treefold:problem:no_token");
+    assert_eq!(events.next().await, None, "nothing follows");
 }
 
 #[tokio::test]
