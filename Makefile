@@ -12,7 +12,8 @@ PYTHON ?= python3
 PYTHON_CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/python
 
 # `make shims` tests against this command: the release build, else the debug build, else the one on PATH
-TREEFOLD ?= $(firstword $(wildcard $(abspath target/release/treefold target/debug/treefold)) treefold)
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+TREEFOLD ?= $(firstword $(wildcard $(BUILT)/release/treefold $(BUILT)/debug/treefold) treefold)
 
 # cargo-deny is built once per machine and version, outside the clone
 DENY_VERSION := 0.20.2
@@ -53,7 +54,8 @@ shims: ## build the Java shims and run their tests against the command $TREEFOLD
 		echo "skipped: a JDK of version 17 or later is missing; run apt-get install openjdk-17-jdk-headless" >&2; exit 0; }; \
 	command -v "$(TREEFOLD)" >/dev/null || \
 		echo "there is no command $(TREEFOLD), so tests with real relays are skipped; run make release" >&2; \
-	mvn -B -ntp -f shims/pom.xml verify -Dtreefold.command="$(TREEFOLD)"
+	command=$$(command -v "$(TREEFOLD)" || true); [ -z "$$command" ] || command=$$(realpath "$$command"); \
+	mvn -B -ntp -f shims/pom.xml verify -Dtreefold.command="$${command:-treefold}"
 
 ui: ## build the live page of the gateway from ui/ into crates/gateway/page; needs Node 20
 	@command -v npm >/dev/null || { echo "npm is missing: run apt-get install nodejs npm" >&2; exit 1; }
@@ -62,8 +64,9 @@ ui: ## build the live page of the gateway from ui/ into crates/gateway/page; nee
 ui-test: ## test the live page in headless Chromium, with real nodes; needs Node 20, Chromium and a built treefold
 	@skip() { echo "skipped: $$1, so the live page was not tested in a browser" >&2; exit 0; }; \
 	command -v npm >/dev/null || skip "npm is missing (apt-get install nodejs npm)"; \
-	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || [ -n "$${CHROMIUM:-}" ] || \
-		skip "Chromium is missing (apt-get install chromium)"; \
+	export CHROMIUM="$${CHROMIUM:-$$(command -v chromium || command -v chromium-browser || true)}"; \
+	[ -n "$$CHROMIUM" ] || skip "Chromium is missing (apt-get install chromium)"; \
+	[ -x "$$CHROMIUM" ] || { echo "CHROMIUM is $$CHROMIUM, which is no program" >&2; exit 1; }; \
 	node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' || skip "Node is older than 20"; \
 	cd ui; \
 	npm ci --silent || skip "the packages of ui/package-lock.json can't be fetched"; \

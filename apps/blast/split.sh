@@ -15,7 +15,7 @@ usage() {
 }
 
 [ $# -eq 4 ] || usage "4 arguments are needed, and $# were given"
-fasta=$1 partitions=$2 directory=$3 type=$4
+fasta=$1 partitions=$2 directory=${3%/} type=$4
 [ -r "$fasta" ] || usage "$fasta can't be read"
 case $partitions in
 '' | *[!0-9]* | 0*) usage "PARTITIONS is $partitions; allowed: 1 or more" ;;
@@ -31,6 +31,7 @@ command -v makeblastdb >/dev/null || usage "makeblastdb is missing: install NCBI
 work=$directory.unfinished
 mkdir "$work"
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 awk -v partitions="$partitions" -v directory="$work" '
 	/^>/ {
 		at = 0

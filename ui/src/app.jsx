@@ -26,7 +26,8 @@ export function App() {
   const [named] = useStore(route);
   const hasSearch = Boolean(status?.totals.search);
   // Without the right to read, the page cannot know whether there is a search service.
-  const views = VIEWS.filter(([name]) => name !== 'search' || hasSearch);
+  const isShown = (name) => (phase === 'denied' ? name === 'call' || name === 'trees' : name !== 'search' || hasSearch);
+  const views = VIEWS.filter(([name]) => isShown(name));
   const first = hasSearch || (!status && phase === 'connecting') ? 'search' : phase === 'denied' ? 'call' : 'cluster';
   const name = views.some(([view]) => view === named) ? named : first;
   const View = (status || phase !== 'connecting') && VIEWS.find(([view]) => view === name)[2];

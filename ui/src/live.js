@@ -111,7 +111,7 @@ function addSeconds(seconds) {
   }
 }
 
-// Members that came or went between two snapshots, and fronts whose calls began to lack partitions.
+// Members that came or went between two snapshots.
 function changes(before, now) {
   const at = Date.now();
   const names = (status) => new Map(status.members.map((member) => [member.addr, member]));

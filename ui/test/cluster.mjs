@@ -9,9 +9,27 @@ export const command = PLACES.find((path) => path && existsSync(path));
 
 const STARTED_MS = 30_000;
 
+// Every process that was started.
+const started = new Set();
+
+function launch(args, stdio) {
+  const child = spawn(command, args, { stdio });
+  started.add(child);
+  child.on('exit', () => started.delete(child));
+  return child;
+}
+
+// Ends all processes, so that a test that failed leaves none, and does not keep its own process alive.
+export function killAll() {
+  for (const child of started) {
+    child.kill('SIGCONT');
+    child.kill('SIGKILL');
+  }
+}
+
 // Starts a node. Waits until its standard output has a line for each pattern.
 function start(args, patterns) {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = launch(args, ['ignore', 'pipe', 'pipe']);
   return new Promise((resolve, reject) => {
     let text = '';
     const late = setTimeout(() => reject(new Error(`no start: ${text}`)), STARTED_MS);
@@ -43,7 +61,7 @@ export const flights = (events) =>
   execFileSync(command, ['mirror', 'flights', '--events', `${events}`], { encoding: 'utf8', maxBuffer: 64 << 20 });
 
 export const startFeed = (feed, trace, addr) =>
-  spawn(command, ['mirror', 'feed', feed, trace, '--as-recorded', '--at', addr], { stdio: 'ignore' });
+  launch(['mirror', 'feed', feed, trace, '--as-recorded', '--at', addr], 'ignore');
 
 // Starts nodes, the first one with a gateway. `serve` gives the services of each.
 export async function startCluster(count, serve, more = () => []) {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { executable, openBrowser, openPage } from './browser.mjs';
-import { command, flights, startCluster, startFeed, tokenFor } from './cluster.mjs';
+import { command, flights, killAll, startCluster, startFeed, tokenFor } from './cluster.mjs';
 
 const NODES = 4;
 const skip = !executable ? 'Chromium is missing: apt-get install chromium' : !command ? 'the command treefold is not built: cargo build -p treefold-cli' : false;
@@ -24,8 +24,8 @@ before(async () => {
 });
 
 after(async () => {
+  killAll();
   await chromium?.close();
-  await cluster?.stop();
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -133,6 +133,18 @@ test('theme follows the system, and the button overrides it', { skip }, async ()
   assert.equal(await theme(), 'light');
   await page.getByRole('button', { name: /Theme: light/ }).click();
   await page.getByRole('button', { name: /Theme: dark/ }).click();
+  await page.close();
+});
+
+test('address that names no call shows the latest one, and asks once', { skip }, async () => {
+  await fetch(`${cluster.url}v1/call/micro/sum?explain`, { method: 'POST' });
+  const page = await chromium.browser.newPage();
+  const asked = [];
+  page.on('request', (request) => /\/v1\/trees\/./.test(request.url()) && asked.push(request.url()));
+  await page.goto(`${cluster.url}#/trees/nonsense`);
+  await page.getByRole('heading', { name: 'Waterfall' }).waitFor();
+  await page.waitForTimeout(500);
+  assert.ok(asked.length > 0 && asked.length <= 3, `${asked}`);
   await page.close();
 });
 

@@ -37,13 +37,16 @@ export function Call() {
     running.current?.abort();
     running.current = new AbortController();
     const { signal } = running.current;
+    // A later call has taken this one's place on the page.
+    const isCurrent = () => running.current.signal === signal;
     setState({ outcome: null, problem: null, isBusy: true });
     try {
       const { service, aggregation, params, deadline, min_coverage, partitions } = fields;
       const given = params.trim() === '' ? undefined : parsed(params);
       const outcome = await call(service, aggregation, given, { deadline, min_coverage, partitions, explain: true, signal });
-      setState({ outcome, problem: null, isBusy: false });
+      if (isCurrent()) setState({ outcome, problem: null, isBusy: false });
     } catch (problem) {
+      if (!isCurrent()) return;
       if (!signal.aborted) setState({ outcome: null, problem, isBusy: false });
       else setState((now) => ({ ...now, isBusy: false }));
     }

@@ -59,9 +59,13 @@ function Services({ status }) {
     const replicas = new Uint16Array(total);
     const hosts = membersOf(status).filter(({ services: all }) => all[name]);
     for (const { services: all } of hosts) for (const id of all[name].partitions) if (id < total) replicas[id]++;
-    const unheld = [...replicas.keys()].filter((id) => replicas[id] === 0);
-    const held = [...replicas].filter((number) => number > 0);
-    return { name, total, declared, refused, hosts: hosts.length, unheld, least: held.length ? Math.min(...held) : 0, most: Math.max(0, ...held) };
+    const unheld = [];
+    let [least, most] = [Infinity, 0];
+    replicas.forEach((number, id) => {
+      if (number === 0) unheld.push(id);
+      else [least, most] = [Math.min(least, number), Math.max(most, number)];
+    });
+    return { name, total, declared, refused, hosts: hosts.length, unheld, least: Math.min(least, most), most };
   });
   return (
     <Panel title="Services" note="partitions in sight">

@@ -50,7 +50,8 @@ export function Trees() {
   const [, named] = useStore(route);
   const [isHeld, hold] = useState(false);
   const { list, problem } = useTrees(isHeld);
-  const chosen = named ? Number(named) : list?.[0]?.call;
+  // An address that names no call shows the latest one.
+  const chosen = /^\d{1,15}$/.test(named ?? '') ? Number(named) : list?.[0]?.call;
   const { content, problem: gone } = useTree(chosen);
   return (
     <div class="view split">
