@@ -85,7 +85,7 @@ impl Client {
 
     /// Opens a stream with this client as the front-end. Its result is a `Stream`.
     fn stream(&self, py: Python<'_>, service: &str, options: StreamOptions) -> PyResult<Pending> {
-        stream::open(options.apply(py, self.client.stream(service))?)
+        stream::open(options.apply(py, self.client.stream(service))?, self.client.clone())
     }
 
     /// Starts a reader of a feed. Its result is a `Reader`.

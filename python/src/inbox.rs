@@ -60,7 +60,12 @@ impl<S: Source> Inbox<S> {
         if let Some(item) = self.arrived().pop_front() {
             return Some(item);
         }
-        self.source.try_lock().ok()?.as_mut()?.now()
+        let mut source = self.source.try_lock().ok()?;
+        // What was waited for is put into the inbox before the source is free, so it may have come since.
+        if let Some(item) = self.arrived().pop_front() {
+            return Some(item);
+        }
+        source.as_mut()?.now()
     }
 
     /// Waits until an item is there or the inbox is closed, for at most `timeout` seconds.

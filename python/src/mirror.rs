@@ -138,6 +138,10 @@ impl Reader {
 
 impl Reader {
     fn latest(&self) -> Option<VectorTime> {
+        // The source ends a moment later, and what it has fetched is not taken any more.
+        if self.inbox.is_closed() {
+            return lock(&self.given).clone();
+        }
         // The reader is locked while somebody waits for its next update; it has not moved then.
         let latest = self.inbox.peek(|source| source.reader.time().cloned());
         // To be asked afterwards: what was waited for is put into the inbox before the reader is free.

@@ -11,7 +11,9 @@ use crate::sample::Samples;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
+use tokio::sync::watch;
 use treefold::operators::ready;
+use treefold::push::PushError;
 
 /// A worker's settings, as the package's Python part passes them.
 #[derive(FromPyObject)]
@@ -47,7 +49,11 @@ pub(crate) fn attach(py: Python<'_>, spec: WorkerSpec) -> PyResult<Pending> {
         let attached = builder.attach().await;
         let finish: Finish = Box::new(|py| {
             let worker = attached.map_err(error::of_push)?;
-            Ok(Py::new(py, Worker { worker: Mutex::new(Some(worker)), pieces })?.into_any())
+            Ok(Py::new(
+                py,
+                Worker { worker: Mutex::new(Some(worker)), closed: watch::Sender::new(false), pieces },
+            )?
+            .into_any())
         });
         finish
     }))
@@ -73,17 +79,45 @@ impl Pieces {
     }
 }
 
+/// Waits until something is done, or the worker is closed.
+async fn unless_closed(
+    mut closed: watch::Receiver<bool>,
+    wait: impl Future<Output = Result<(), PushError>>,
+) -> Option<Result<(), PushError>> {
+    tokio::select! {
+        biased;
+        _ = closed.wait_for(|closed| *closed) => None,
+        done = wait => Some(done),
+    }
+}
+
+fn told(done: Option<Result<(), PushError>>) -> Finish {
+    Box::new(|py| match done {
+        Some(done) => done.map(|()| py.None()).map_err(error::of_push),
+        None => Err(closed_worker()),
+    })
+}
+
+fn late() -> Finish {
+    Box::new(|_| Err(raise("TimedOut", "requests were open all that time")))
+}
+
+fn closed_worker() -> PyErr {
+    raise("Closed", "the worker is closed")
+}
+
 /// A worker that is attached to a node.
 #[pyclass(frozen, module = "treefold._native")]
 pub(crate) struct Worker {
     worker: Mutex<Option<treefold::push::Worker>>,
+    closed: watch::Sender<bool>,
     pieces: Pieces,
 }
 
 impl Worker {
     fn open(&self) -> PyResult<treefold::push::Worker> {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        worker.ok_or_else(|| raise("Closed", "the worker is closed"))
+        worker.ok_or_else(closed_worker)
     }
 }
 
@@ -91,42 +125,37 @@ impl Worker {
 impl Worker {
     /// Pushes a piece of the result of a request; `last` completes the result.
     fn push(&self, request: u64, value: &Bound<'_, PyAny>, last: bool) -> PyResult<Pending> {
-        let (worker, payload) = (self.open()?, self.pieces.write(value)?);
+        let (worker, closed) = (self.open()?, self.closed.subscribe());
+        let payload = self.pieces.write(value)?;
         Ok(Pending::new(async move {
-            let pushed = match last {
-                true => worker.push_last(request, payload).await,
-                false => worker.push(request, payload).await,
+            let pushed = async {
+                match last {
+                    true => worker.push_last(request, payload).await,
+                    false => worker.push(request, payload).await,
+                }
             };
-            let finish: Finish = Box::new(|py| pushed.map(|()| py.None()).map_err(error::of_push));
-            finish
+            told(unless_closed(closed, pushed).await)
         }))
     }
 
     /// Reports that the result of a request will not come.
     fn fail(&self, request: u64, why: String) -> PyResult<Pending> {
-        let worker = self.open()?;
-        Ok(Pending::new(async move {
-            let told = worker.fail(request, why).await;
-            let finish: Finish = Box::new(|py| told.map(|()| py.None()).map_err(error::of_push));
-            finish
-        }))
+        let (worker, closed) = (self.open()?, self.closed.subscribe());
+        Ok(Pending::new(async move { told(unless_closed(closed, worker.fail(request, why)).await) }))
     }
 
     /// Waits until every request with pushes has ended.
     fn idle(&self, timeout: Option<f64>) -> PyResult<Pending> {
-        let (worker, timeout) = (self.open()?, timeout.map(seconds).transpose()?);
+        let (worker, closed) = (self.open()?, self.closed.subscribe());
+        let timeout = timeout.map(seconds).transpose()?;
         Ok(Pending::new(async move {
-            let idle = within(timeout, worker.idle()).await;
-            let finish: Finish = Box::new(|py| match idle {
-                Some(idle) => idle.map(|()| py.None()).map_err(error::of_push),
-                None => Err(raise("TimedOut", "requests were open all that time")),
-            });
-            finish
+            within(timeout, unless_closed(closed, worker.idle())).await.map_or_else(late, told)
         }))
     }
 
-    /// Detaches the worker at once.
+    /// Detaches the worker at once. Everything that waits for it ends.
     fn close(&self) {
+        self.closed.send_replace(true);
         drop(self.worker.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -89,8 +89,8 @@ impl Sync {
     }
 }
 
-/// Opens the stream.
-pub(crate) fn open(builder: StreamBuilder) -> PyResult<Pending> {
+/// Opens a stream of a client, which lives at least as long as the stream.
+pub(crate) fn open(builder: StreamBuilder, client: treefold::Client) -> PyResult<Pending> {
     Ok(Pending::new(async move {
         let opened = builder.open().await;
         let finish: Finish = Box::new(|py| {
@@ -98,7 +98,8 @@ pub(crate) fn open(builder: StreamBuilder) -> PyResult<Pending> {
             let (id, sender) = (stream.id().to_string(), stream.sender());
             let endpoints = stream.endpoints().iter().collect::<Vec<_>>().into_pyobject(py)?.unbind();
             let missing = reply::losses(py, stream.missing())?.into_any().unbind();
-            let opened = Stream { id, endpoints, missing, sender, inbox: Inbox::new(stream) };
+            let opened =
+                Stream { id, endpoints, missing, sender, inbox: Inbox::new(stream), _client: client };
             Ok(Py::new(py, opened)?.into_any())
         });
         finish
@@ -130,6 +131,7 @@ pub(crate) struct Stream {
     missing: Py<PyAny>,
     sender: StreamSender,
     inbox: Arc<Inbox<treefold::Stream>>,
+    _client: treefold::Client,
 }
 
 #[pymethods]

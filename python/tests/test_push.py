@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
+import threading
 import time
 from typing import Any, Iterator
 
@@ -66,14 +67,29 @@ def test_application_with_a_reduce_of_its_own() -> None:
         return max(a, b)
 
     with service.start() as node:
-        for number in range(3):
-            treefold.push.attach("hits/best", number, node.addr).push_last(5, [number, "x"])
-        reply = node.client().announce("hits/best", 5, range(3), min_coverage=0, deadline=2, patience=0.2)
-        # the workers were closed when they were dropped, after their pushes or before
-        assert reply.value is None or reply.value in ([0, "x"], [1, "x"], [2, "x"])
-        worker = treefold.push.attach("hits/best", 0, node.addr)
-        worker.push_last(6, [9, "y"])
-        assert node.client().announce("hits/best", 6, [0], deadline=5).value == [9, "y"]
+        workers = [treefold.push.attach("hits/best", number, node.addr) for number in range(3)]
+        for number, worker in enumerate(workers):
+            worker.push_last(5, [number, "x"])
+        reply = node.client().announce("hits/best", 5, range(3), deadline=5)
+        assert (reply.value, reply.coverage) == ([2, "x"], 1.0)
+
+
+def test_close_ends_what_waits_for_the_worker(relay: treefold.Node) -> None:
+    worker = treefold.push.attach("words/sum-lines", 0, relay.addr)
+    worker.push(1, "a\t1\n")
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        with pytest.raises(treefold.Closed) as raised:
+            worker.idle(timeout=30)
+        ended.append(raised.value)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    worker.close()
+    thread.join(5)
+    assert not thread.is_alive() and len(ended) == 1
 
 
 def test_asyncio_workers(relay: treefold.Node) -> None:

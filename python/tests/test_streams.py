@@ -43,6 +43,14 @@ def test_front_end_reads_endpoints_of_two_processes(start: Any, kind: str) -> No
     assert first.end() == (0, "")
 
 
+def test_stream_outlives_the_names_of_its_client(start: Any) -> None:
+    provider = start("thermometers.py", "127.0.0.1:0", "", "0,1")
+    stream = treefold.connect(provider.line, direct=True).stream("thermometers", up_filter="max", params=BASE)
+    with stream:
+        stream.send("read")
+        assert stream.wave(timeout=10).value == 20.5
+
+
 def test_killed_process_is_missing_from_waves_and_the_others_go_on(start: Any) -> None:
     _, second, client = both(start)
     with client.stream("thermometers", up_filter="sum", params=BASE) as stream:

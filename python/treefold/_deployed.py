@@ -43,8 +43,9 @@ class Deployment:
     def stop(self) -> None:
         """Stops all nodes in order. Nodes that are gone already count as stopped."""
         if not self._is_stopped:
-            self._is_stopped = True
+            # An interrupted stop may be repeated.
             self._stop()
+            self._is_stopped = True
 
     def __enter__(self) -> "Deployment":
         return self
@@ -64,8 +65,11 @@ def deal(service: Service, partitions: Optional[Partitions], nodes: int) -> list
         if service.total is None:
             raise InvalidOption("give the partitions, or declare the service's total")
         partitions = range(service.total)
+    held = held_of(partitions)
+    if not held:
+        raise InvalidOption("there are no partitions; give one or more")
     shares: list[dict[int, Any]] = [{} for _ in range(nodes)]
-    for at, (id, data) in enumerate(held_of(partitions).items()):
+    for at, (id, data) in enumerate(held.items()):
         shares[at % nodes][id] = data
     return shares
 

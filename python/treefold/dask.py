@@ -10,6 +10,7 @@ Calls go to the nodes directly and not through Dask.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Any, Mapping, Optional
 
 import distributed  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -28,8 +29,8 @@ class NodePlugin(distributed.WorkerPlugin):  # type: ignore[misc, unused-ignore]
     """A plug-in of Dask's workers that starts a node on each.
 
     `shares` are the partitions of each worker, by the worker's name: a worker that is started again under its
-    name gets its partitions back. A worker without a share gets no node. `join` are addresses of nodes, and
-    `options` the options of `Service.start`.
+    name gets its partitions back. A worker without a share gets no node. `join` are addresses of nodes, `name` is the
+    plug-in's, by default that of the service, and `options` are those of `Service.start`.
 
     `serve` registers it. To do so yourself: `client.register_plugin(NodePlugin(...))`.
     """
@@ -40,9 +41,10 @@ class NodePlugin(distributed.WorkerPlugin):  # type: ignore[misc, unused-ignore]
         shares: Mapping[Any, Mapping[int, Any]],
         *,
         join: Any = (),
+        name: Optional[str] = None,
         **options: Any,
     ) -> None:
-        self.name = f"treefold-{service.name}"
+        self.name = name or f"treefold-{service.name}"
         self.idempotent = False
         self._service = service
         self._shares = {name: dict(held) for name, held in shares.items()}
@@ -59,9 +61,7 @@ class NodePlugin(distributed.WorkerPlugin):  # type: ignore[misc, unused-ignore]
 
     async def teardown(self, worker: Any) -> None:
         """Stops the worker's node in order."""
-        node = _nodes.pop((self.name, worker.address), None)
-        if node is not None:
-            await asyncio.to_thread(node.stop)
+        await _end(self.name, worker)
 
 
 async def _begin(plugin: NodePlugin, dask_worker: Any) -> str:
@@ -70,8 +70,11 @@ async def _begin(plugin: NodePlugin, dask_worker: Any) -> str:
     return _nodes[(plugin.name, dask_worker.address)].addr
 
 
-async def _end(plugin: NodePlugin, dask_worker: Any) -> None:
-    await plugin.teardown(dask_worker)
+async def _end(name: str, dask_worker: Any) -> None:
+    """Runs on a worker: stops the node of a plug-in in order."""
+    node = _nodes.pop((name, dask_worker.address), None)
+    if node is not None:
+        await asyncio.to_thread(node.stop)
 
 
 def serve(
@@ -86,29 +89,32 @@ def serve(
     """Starts a node of a service on each worker of a Dask cluster. `client` is a `distributed.Client`.
 
     `partitions` are dealt out to the workers in turn; by default, they are all of the service's total. If they
-    are a dict, each node gets the data of its own partitions: give paths, and let the locals read them. A worker
+    are a dict, each node serves the data of its own partitions. All of the data travels to every worker: give paths, and let
+    the locals read them. A worker
     that Dask starts again under its name gets its node and its partitions back; workers that come later get
     none.
 
     The nodes listen at the workers' addresses, with `token`, or else with a new one. `cluster` and `workers`
     (processes of each node) are as in `Service.start`.
 
-    Raises `InvalidOption`, or `StartFailed` if there is no worker or a node cannot start.
+    Raises `InvalidOption`, also if there is no worker or no partition, or `StartFailed` if a node cannot start.
     """
     running = client.scheduler_info(n_workers=-1)["workers"]
     if not running:
         raise InvalidOption("the Dask cluster has no worker; wait for them with client.wait_for_workers(...)")
     secret = token_or_new(token)
     options = {"token": secret, "cluster": cluster, "workers": workers}
+    # Two deployments of one service are two plug-ins.
+    name = f"treefold-{service.name}-{secrets.token_hex(4)}"
     dealt = zip(running.items(), deal(service, partitions, len(running)))
     shares = {addr: (about["name"], held) for (addr, about), held in dealt if held}
 
     def plugin(join: list[str]) -> NodePlugin:
-        return NodePlugin(service, dict(shares.values()), join=join, **options)
+        return NodePlugin(service, dict(shares.values()), join=join, name=name, **options)
 
     def stop() -> None:
-        client.unregister_worker_plugin(plugin([]).name)
-        client.run(_end, plugin([]), on_error="ignore")
+        client.unregister_worker_plugin(name)
+        client.run(_end, name, on_error="ignore")
 
     addrs: list[str] = []
     first, *others = shares
@@ -118,7 +124,9 @@ def serve(
             if these:
                 addrs += client.run(_begin, plugin(addrs), workers=these).values()
         client.register_plugin(plugin(addrs))
-    except Exception as error:
-        client.run(_end, plugin([]), on_error="ignore")
+    except BaseException as error:
+        client.run(_end, name, on_error="ignore")
+        if not isinstance(error, Exception):
+            raise
         raise StartFailed(f"a node can't start on a worker: {error}") from error
     return Deployment(addrs, secret, stop)
