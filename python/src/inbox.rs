@@ -61,7 +61,7 @@ impl<S: Source> Inbox<S> {
             return Some(item);
         }
         let mut source = self.source.try_lock().ok()?;
-        // What was waited for is put into the inbox before the source is free, so it may have come since.
+        // A waiting call puts its item into the inbox before it frees the source, so an item may have come since.
         if let Some(item) = self.arrived().pop_front() {
             return Some(item);
         }

@@ -68,8 +68,8 @@ impl OperatorError {
         self.0.is_of_params
     }
 
-    /// Blames one of the partials that a reduce was given: 0 for `a`, 1 for `b`. Only its partitions are then lost. For a
-    /// partial that is invalid whatever it is folded with; if two only do not fit together, both are to be lost.
+    /// Blames one of the partials that a reduce was given: 0 for `a`, 1 for `b`. Only its partitions are then lost. Use it
+    /// for a partial that is invalid by itself; if two partials only do not fit together, blame neither: both are lost.
     #[must_use]
     pub fn in_partial(mut self, at: u32) -> Self {
         self.0.faulty = Some(at);

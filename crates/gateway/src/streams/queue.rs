@@ -131,7 +131,7 @@ impl Queue {
 
     fn poll_next(&self) -> Option<Result<Event, Problem>> {
         let mut content = self.lock();
-        // What was said before the first wave comes before the gap.
+        // Events that stand before the first wave come before the gap.
         if content.dropped > 0 && content.events.front().is_none_or(Event::is_wave) {
             let waves = std::mem::take(&mut content.dropped);
             return Some(Ok(Event::Dropped { waves }));

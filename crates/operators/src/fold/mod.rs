@@ -150,9 +150,9 @@ impl Piece {
         error.into().context(format_args!("the packet of {}", self.source))
     }
 
-    /// As [`refused`](Self::refused), for a packet that is invalid whatever it is folded with. If it is one of the two partials
-    /// of a reduce, the other is not lost. Two packets that only do not fit together are not such: one that fits no other
-    /// would outlive all that it meets.
+    /// As [`refused`](Self::refused), for a packet that is invalid by itself. If it is one of the two partials of a reduce, the
+    /// other is not lost. Do not use it for two packets that only do not fit together: a packet that fits no other would
+    /// then outlive all the packets that it meets.
     #[cold]
     pub fn invalid(&self, error: impl Into<OperatorError>) -> OperatorError {
         let error = self.refused(error);
