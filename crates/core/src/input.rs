@@ -5,6 +5,7 @@ use crate::config::Placement;
 use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, RequestId};
 use crate::message::Message;
+use crate::params::Params;
 use crate::partitions::PartitionSet;
 use crate::schedule::share::ShareSetting;
 use crate::stream::operator::OperatorNews;
@@ -106,7 +107,7 @@ pub enum Command<P> {
         /// `service/aggregation`.
         name: Arc<str>,
         /// The aggregation's parameters.
-        params: P,
+        params: Params<P>,
         /// Deadline, coverage, shape and the rest.
         options: CallOptions,
     },

@@ -23,7 +23,7 @@
 //!   [`input`], [`effect`] and [`message`] are the types that cross the boundary. [`config`] is the
 //!   configuration of a node at its start. [`limits`] names every limit. [`error`] gives the reasons why a
 //!   call is rejected or a partition is missing. [`status`] is a node's report about itself.
-//! - [`id`], [`time`], [`partitions`], [`random`], `timer`: small values that everything else is built from.
+//! - [`id`], [`time`], [`partitions`], [`params`], [`random`], `timer`: small values that everything else is built from.
 //!
 //! Calls, in the order in which a call passes the modules:
 //!
@@ -77,6 +77,7 @@ pub mod load;
 pub mod membership;
 pub mod message;
 pub mod node;
+pub mod params;
 pub mod partitions;
 pub mod push;
 pub mod random;

@@ -19,6 +19,8 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Bytes of one payload: the parameters of a call, one partial.
     pub payload_bytes_max: usize,
+    /// Bytes of the parameters that a call has for single partitions, over all partitions.
+    pub own_params_bytes_max: usize,
     /// A longer payload is sent in chunks of this size, or of up to four times this size if it is long.
     /// Control frames therefore never wait long.
     pub chunk_bytes: usize,
@@ -92,6 +94,7 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         header_bytes_max: 4 << 20,
         payload_bytes_max: 64 << 20,
+        own_params_bytes_max: 1 << 20,
         chunk_bytes: 64 << 10,
         outbox_bytes_max: 256 << 20,
         unfinished_bytes_max: 128 << 20,

@@ -5,6 +5,7 @@ use crate::error::Missing;
 use crate::id::{NodeId, Tag};
 use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
 use crate::membership::card::MemberCard;
+use crate::params::Params;
 use crate::partitions::PartitionSet;
 use crate::push::PushRequest;
 use crate::push::message::PushMessage;
@@ -160,7 +161,7 @@ pub struct Call<P> {
     /// `service/aggregation`.
     pub name: Arc<str>,
     /// The aggregation's parameters; `None` if the receiver has them already.
-    pub params: Option<P>,
+    pub params: Option<Params<P>>,
     /// Time left until the caller must have its answer.
     pub deadline_left: Duration,
     /// Time left until the receiver must have answered its parent.
@@ -250,7 +251,7 @@ pub struct Request<P> {
     /// `service/aggregation`.
     pub name: Arc<str>,
     /// The aggregation's parameters.
-    pub params: P,
+    pub params: Params<P>,
     /// Deadline, coverage, shape and the rest.
     pub options: CallOptions,
 }

@@ -65,7 +65,7 @@ fn call(seats: u32) -> Message<Bytes> {
     Message::Call(Box::new(Call {
         tag: Tag { wave: WaveId { origin: 0xdead_beef_0123_4567, sequence: 12_345 }, branch: 0 },
         name: "search/topk".into(),
-        params: Some(Bytes::from(vec![7; 64])),
+        params: Some(Bytes::from(vec![7; 64]).into()),
         deadline_left: Span::from_millis(200),
         answer_left: Span::from_millis(180),
         waiting: Waiting::Staged,

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::call::{CallOptions, Outcome, Status, coverage};
 use treefold_core::error::{CallError, Missing, Reason};
+use treefold_core::id::PartitionId;
 use treefold_core::limits::Limits;
 use treefold_core::message::Report;
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::replica::ReplicaPolicy;
@@ -57,6 +59,7 @@ pub struct CallBuilder<'a, T> {
     client: Client,
     kind: Arc<str>,
     params: Result<Bytes, BodyError>,
+    own: Vec<(PartitionId, Result<Bytes, BodyError>)>,
     options: CallOptions,
     finish: Option<Finish<'a, T>>,
     value: PhantomData<fn() -> T>,
@@ -65,7 +68,7 @@ pub struct CallBuilder<'a, T> {
 impl<'a, T: Body> CallBuilder<'a, T> {
     pub(crate) fn new(client: Client, kind: &str, params: Result<Bytes, BodyError>) -> Self {
         let options = CallOptions::default();
-        Self { client, kind: kind.into(), params, options, finish: None, value: PhantomData }
+        Self { client, kind: kind.into(), params, own: Vec::new(), options, finish: None, value: PhantomData }
     }
 
     pub(crate) fn announced(mut self, request: u64, workers: PartitionSet) -> Self {
@@ -127,6 +130,33 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         self
     }
 
+    /// Gives one partition parameters of its own, instead of those of the call.
+    ///
+    /// They travel only to the nodes on the way to that partition, so a call can hand each partition another part of a large task:
+    /// the ids of the documents that it must return, for example. The reduce gets the parameters of the call. The partitions
+    /// that are asked stay the same; set [`partitions`](Self::partitions) to ask only some.
+    ///
+    /// All parameters of single partitions together are at most `own_params_bytes_max` (1 MiB) long.
+    ///
+    /// ```no_run
+    /// # async fn example(client: treefold::Client) -> Result<(), treefold::Error> {
+    /// use treefold::operators::merge::Concatenate;
+    ///
+    /// let (common, second): (Vec<u64>, Vec<u64>) = (vec![], vec![17, 4]);
+    /// let documents = client
+    ///     .call::<Concatenate<u64, String>>("docs/fetch", &common)
+    ///     .params_for(0, &vec![3_u64])
+    ///     .params_for(2, &second)
+    ///     .partitions([0, 2].into_iter().collect())
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn params_for<P: Body>(mut self, partition: PartitionId, params: &P) -> Self {
+        self.own.push((partition, params.encode()));
+        self
+    }
+
     /// Sets how long an announced call waits for a worker that is attached to no node, from the moment it
     /// is missed.
     ///
@@ -160,7 +190,12 @@ impl<'a, T: Body> CallBuilder<'a, T> {
             let allowed = format!("1 to {max}, or to the front's own slices_max");
             return Err(CallError::bad_field("slices", 0, allowed).into());
         }
-        let outcome = self.client.outcome(Arc::clone(&self.kind), self.params?, self.options).await?;
+        let own = self.own.into_iter().map(|(partition, own)| Ok((partition, own?)));
+        let own = own.collect::<Result<Vec<_>, BodyError>>()?;
+        let params = Params::new(self.params?, own).map_err(|partition| {
+            CallError::bad_field("params.own", partition, "one entry for each partition")
+        })?;
+        let outcome = self.client.outcome(Arc::clone(&self.kind), params, self.options).await?;
         match mistake(&self.kind, &outcome) {
             Some(mistake) => Err(mistake),
             None => Reply::of(outcome, self.finish),

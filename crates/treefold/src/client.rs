@@ -34,6 +34,7 @@ use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::OperatorStatus;
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
@@ -366,7 +367,7 @@ impl Client {
     pub(crate) async fn outcome(
         &self,
         kind: Arc<str>,
-        params: Bytes,
+        params: Params<Bytes>,
         options: CallOptions,
     ) -> Result<Outcome<Bytes>, Error> {
         let patience = Duration::from(options.deadline).saturating_add(FRONT_PATIENCE);

@@ -35,6 +35,11 @@ pub struct Call {
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
 
+    /// Parameters of some partitions, instead of --params: partitions, =, and JSON or @FILE, as in '2={"ids": [17]}'; may be
+    /// repeated
+    #[arg(long, value_name = "IDS=JSON")]
+    params_for: Vec<String>,
+
     /// Deadline of the answer, with its unit: 200ms, 1.5s, 2m
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
@@ -92,11 +97,16 @@ Exit codes:
 Examples:
   treefold call search/topk --at 127.0.0.1:7700 --params '{\"query\": \"binary heap\", \"k\": 5}'
   treefold call search/topk --at 127.0.0.1:7700 --params @query.json --deadline 200ms --explain
+  treefold call docs/fetch --at 127.0.0.1:7700 --partitions 0,2 --params-for '0={\"ids\": [3]}' --params-for '2={\"ids\": [17, 4]}'
   treefold call micro/sum --at 127.0.0.1:7700 --shape kary:8 -o json | jq .coverage";
 
 impl Call {
     pub async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let params = self.params.as_deref().map_or(Ok(Bytes::new()), read_params)?;
+        let mut own = Vec::new();
+        for given in &self.params_for {
+            own.extend(read_params_for(given)?);
+        }
         let client = connect(&self.at, self.direct, &self.cluster).await?;
         let mut call = client
             .call_raw(&self.kind, params)
@@ -107,6 +117,9 @@ impl Call {
             .hedge(self.hedge)
             .slices(self.slices)
             .explain(self.explain);
+        for (partition, params) in own {
+            call = call.params_for(partition, &params);
+        }
         if let Some(policy) = self.policy {
             call = call.policy(policy);
         }
@@ -125,6 +138,22 @@ impl Call {
 /// Reads the parameters given on the command line and encodes them.
 pub fn read_params(given: &str) -> Result<Bytes, Failure> {
     read_json("--params", given)
+}
+
+/// Reads the parameters of some partitions, given as in `0-3,7=JSON`.
+fn read_params_for(given: &str) -> Result<Vec<(u32, Raw)>, Failure> {
+    let refuse = |problem: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "--params-for {given}: {problem}; give partitions, =, and JSON or @FILE, as in 0-3,7=[1]"
+        ))
+    };
+    let (partitions, json) = given.split_once('=').ok_or_else(|| refuse(&"there is no ="))?;
+    let partitions = parse::partitions(partitions).map_err(|error| refuse(&error))?;
+    if json == "-" {
+        return Err(refuse(&"standard input is for --params"));
+    }
+    let params = Raw(read_json("--params-for", json)?);
+    Ok(partitions.iter().map(|partition| (partition, params.clone())).collect())
 }
 
 /// Reads an option's JSON (inline, from a file, or from standard input) and encodes it.
@@ -223,6 +252,19 @@ mod tests {
         let refused = read_params("{k: 3}").unwrap_err().to_string();
         assert!(refused.starts_with("--params {k: 3}: key must be a string"), "{refused}");
         assert!(read_params("@/nowhere/at/all").unwrap_err().to_string().contains("No such file"));
+    }
+
+    #[test]
+    fn parameters_of_partitions_are_read_with_their_partitions() {
+        let own = read_params_for(r#"0-1,7={"ids": [3]}"#).unwrap();
+        assert_eq!(own.iter().map(|(partition, _)| *partition).collect::<Vec<_>>(), [0, 1, 7]);
+        assert_eq!(serde_json::Value::decode(&own[2].1.0).unwrap(), serde_json::json!({"ids": [3]}));
+        for (given, says) in
+            [("7", "there is no ="), ("x=1", "--params-for x=1: "), ("7=-", "standard input"), ("7={", "EOF")]
+        {
+            let refused = read_params_for(given).unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload, Report};
 use crate::node::context::Context;
 use crate::node::path::{Key, relays_of};
+use crate::params::Params;
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
 use crate::replica::choice::Choice;
@@ -82,7 +83,7 @@ pub(crate) struct OpenCall<P> {
     /// True if some partition has several replicas.
     pub(crate) has_choice: bool,
     /// While replicas are polled: the poll, and the parameters that wait for its end.
-    pub(crate) polling: Option<(Poll, P)>,
+    pub(crate) polling: Option<(Poll, Params<P>)>,
     /// The partitions that it has in flight, by node, if it had a choice.
     pub(crate) placed: PlacedCall,
     /// The relays in its trees.
@@ -121,7 +122,7 @@ impl<P: Payload> Calls<P> {
         now: Instant,
         requester: Requester,
         name: Arc<str>,
-        params: P,
+        params: Params<P>,
         options: CallOptions,
     ) {
         let checked = self
@@ -189,7 +190,22 @@ impl<P: Payload> Calls<P> {
         cx: &Context<P>,
         requester: Requester,
         name: &str,
-        params: &P,
+        params: &Params<P>,
+        options: &CallOptions,
+    ) -> Result<PartitionSet, CallError> {
+        let asked = self.check_asked(cx, requester, name, params, options)?;
+        match params.own().iter().find(|&&(partition, _)| !asked.contains(partition)) {
+            Some((partition, _)) => Err(CallError::bad_field("params.own", partition, &asked)),
+            None => Ok(asked),
+        }
+    }
+
+    fn check_asked(
+        &self,
+        cx: &Context<P>,
+        requester: Requester,
+        name: &str,
+        params: &Params<P>,
         options: &CallOptions,
     ) -> Result<PartitionSet, CallError> {
         let limits = &cx.config.limits;
@@ -199,8 +215,11 @@ impl<P: Payload> Calls<P> {
         plan::check_options(options, limits)?;
         self.waves.check(requester, options.slices, limits.calls_open_max)?;
         cx.check_slices(name, options.slices)?;
-        if params.len() > limits.payload_bytes_max {
-            return Err(CallError::bad_field("params", params.len(), limits.payload_bytes_max));
+        if params.common.len() > limits.payload_bytes_max {
+            return Err(CallError::bad_field("params", params.common.len(), limits.payload_bytes_max));
+        }
+        if params.own_bytes() > limits.own_params_bytes_max {
+            return Err(CallError::bad_field("params.own", params.own_bytes(), limits.own_params_bytes_max));
         }
         let Some((service, aggregation)) = name.split_once('/') else {
             return Err(CallError::bad_field("name", name, "service/aggregation"));
@@ -209,6 +228,10 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::bad_field("name", name, "service/aggregation"));
         }
         if options.push.is_some() || cx.config.pushed.contains(service) {
+            if let Some((partition, _)) = params.own().first() {
+                let limit = "none, since workers push the results of this application";
+                return Err(CallError::bad_field("params.own", partition, limit));
+            }
             return self.check_announcement(cx, name, service, options);
         }
         let total = cx.view().partitions_total(service);
@@ -237,7 +260,7 @@ impl<P: Payload> Calls<P> {
         wave: WaveId,
         mut call: OpenCall<P>,
         poll: Option<&Poll>,
-        params: &P,
+        params: &Params<P>,
     ) {
         let choice = call.choose(desk.cx, now, poll);
         call.losses_max = plan::losses_max(call.asked.len(), call.options.min_coverage);
@@ -260,7 +283,7 @@ impl<P: Payload> Calls<P> {
         wave: WaveId,
         slice: Slice,
         choice: &Choice,
-        params: P,
+        params: Params<P>,
     ) {
         let first = slice.first(wave);
         let Some(mut call) = self.open.remove(&first) else { return };

@@ -115,7 +115,7 @@ impl<P: Payload> Wave<P> {
         let job = Pending {
             tag: self.tag,
             kind,
-            work: Work::Local { partition, params: self.ask.params.clone() },
+            work: Work::Local { partition, params: self.ask.params.of(partition).clone() },
             what: What::Local(partition),
             epoch: self.locals.epoch,
         };
@@ -143,7 +143,7 @@ impl<P: Payload> Wave<P> {
                 self.parts.put_folded(number, if a.is_empty() { b } else { a });
                 continue;
             }
-            let work = Work::Reduce { a, b, params: self.ask.params.clone() };
+            let work = Work::Reduce { a, b, params: self.ask.params.common.clone() };
             let (what, epoch) = (What::Fold(number), self.locals.epoch);
             self.queue_fold(cx, now, Pending { tag: self.tag, kind, work, what, epoch });
         }

@@ -254,7 +254,7 @@ impl<P: Payload> Wave<P> {
         let call = Call {
             tag,
             name: self.ask.name.clone(),
-            params: with_params.then(|| self.ask.params.clone()),
+            params: with_params.then(|| self.ask.params.within(&tree.partitions())),
             deadline_left: now.until(self.ask.deadline_at),
             answer_left: now.until(answer_at),
             waiting: self.ask.waiting,
@@ -458,6 +458,9 @@ impl<P: Payload> Wave<P> {
         self.clock.stop.spare = call.spare;
         self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
         self.asked = call.tree.partitions();
+        if let Some(params) = &call.params {
+            self.ask.params.learn(params);
+        }
         self.losses.look_anew();
         if let Some(pushed) = &mut self.pushed {
             pushed.absent = pushed.absent.intersection(&self.asked);

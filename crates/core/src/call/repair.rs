@@ -351,7 +351,7 @@ pub(crate) mod tests {
             name: "s/sum".into(),
             kind: None,
             account_id: 0,
-            params: Bytes::new(),
+            params: Bytes::new().into(),
             deadline_at: later,
             waiting: Waiting::Staged,
             losses_max: 0,

@@ -70,7 +70,7 @@ impl<P: Payload> Wave<P> {
             return self.take_own(desk.cx, partition, slice);
         }
         desk.waves.forget_slices(desk.cx, key);
-        let (of, params) = (self.ask.slice.of(), self.ask.params.clone());
+        let (of, params) = (self.ask.slice.of(), self.ask.params.of(partition).clone());
         let job = Pending {
             tag: self.tag,
             kind,

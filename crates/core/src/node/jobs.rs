@@ -177,7 +177,7 @@ mod tests {
 
     fn request(node: &mut Node<Bytes>, id: u64, slices: u32) {
         let options = CallOptions { deadline: Duration::from_secs(600), slices, ..CallOptions::default() };
-        let request = Request { id, name: "s/sum".into(), params: Bytes::new(), options };
+        let request = Request { id, name: "s/sum".into(), params: Bytes::new().into(), options };
         let message = Message::Request(Box::new(request));
         node.handle_input(at(0), Input::Message { from: client(), message });
     }

@@ -97,7 +97,7 @@ impl Root {
         let call = Call {
             tag: TAG,
             name: "s/sum".into(),
-            params: Some(Bytes::new()),
+            params: Some(Bytes::new().into()),
             deadline_left: Duration::from_secs(2),
             answer_left: Duration::from_secs(1),
             waiting: Waiting::Learned,

@@ -47,6 +47,11 @@ pub(crate) struct Answered<P> {
 }
 
 impl<P: Payload> Answered<P> {
+    /// Bytes of its partials and its parameters.
+    pub(crate) fn bytes(&self) -> usize {
+        self.parts.bytes() + self.ask.params.bytes()
+    }
+
     /// From a wave that was answered with these missing partitions.
     pub(crate) fn of(wave: Wave<P>, missing: Vec<Missing>) -> Self {
         Self {

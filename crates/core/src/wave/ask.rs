@@ -1,5 +1,6 @@
 //! The terms of the call that a wave belongs to. They never change.
 
+use crate::params::Params;
 use crate::push::PushRequest;
 use crate::time::Instant;
 use crate::wave::slice::Slice;
@@ -17,7 +18,7 @@ pub(crate) struct Ask<P> {
     pub(crate) kind: Option<u32>,
     /// The account of its application.
     pub(crate) account_id: usize,
-    pub(crate) params: P,
+    pub(crate) params: Params<P>,
     pub(crate) deadline_at: Instant,
     pub(crate) waiting: Waiting,
     /// The number of lost partitions above which the call is pointless.

@@ -54,7 +54,7 @@ impl<P: Payload> Kept<P> {
         self.places.len()
     }
 
-    /// Bytes of the waves' partials.
+    /// Bytes of the waves' partials and parameters.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -67,7 +67,7 @@ impl<P: Payload> Kept<P> {
         part_of: impl Fn(AccountId) -> f64,
     ) -> Vec<Box<Answered<P>>> {
         let mut unfetched = Vec::new();
-        let (account_id, bytes) = (wave.ask.account_id, wave.parts.bytes());
+        let (account_id, bytes) = (wave.ask.account_id, wave.bytes());
         let row = &mut self.rows[account_id];
         row.bytes += bytes;
         self.bytes += bytes;
@@ -99,12 +99,12 @@ impl<P: Payload> Kept<P> {
         let (account_id, place) = self.places.remove(tag)?;
         let row = &mut self.rows[account_id];
         let wave = row.waves.get_mut((place - row.first) as usize)?.take()?;
-        row.bytes -= wave.parts.bytes();
-        self.bytes -= wave.parts.bytes();
+        row.bytes -= wave.bytes();
+        self.bytes -= wave.bytes();
         Some(wave)
     }
 
-    /// A kept wave, for changes. Its parts must not be changed.
+    /// A kept wave, for changes. Its parts and its parameters must not be changed.
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Answered<P>> {
         let &(account_id, place) = self.places.get(tag)?;
         let row = &mut self.rows[account_id];
@@ -135,8 +135,8 @@ impl<P: Payload> Kept<P> {
         row.first += 1;
         self.stands -= 1;
         if let Some(wave) = &wave {
-            row.bytes -= wave.parts.bytes();
-            self.bytes -= wave.parts.bytes();
+            row.bytes -= wave.bytes();
+            self.bytes -= wave.bytes();
             self.places.remove(&wave.tag);
         }
         wave

@@ -186,7 +186,7 @@ impl Watch for Ledger {
         // The first message of a call leaves its front when the front has chosen the nodes to ask.
         if let Effect::Send { message: Message::Call(call), .. } = effect
             && let Some(params) = &call.params
-            && let Some(began) = self.choosing.remove(&params.call)
+            && let Some(began) = self.choosing.remove(&params.common.call)
             && self.counts(began)
         {
             self.choosing_ms.push(began.until(now).as_millis_f64());

@@ -9,7 +9,7 @@ use super::draw_feed::{draw_feed, draw_feed_faults};
 use super::draw_pushing::{draw_pushing, draw_relay_faults};
 use super::draw_streams::{draw_stream_faults, draw_streams};
 use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::config::Placement;
 use treefold_core::random::Random;
 use treefold_core::replica::ReplicaPolicy;
@@ -20,6 +20,7 @@ use treefold_core::wave::wait::Waiting;
 const CALLS: u64 = 0x6361_6c6c;
 const FAULTS: u64 = 0x6661_756c;
 const KNOBS: u64 = 0x6b6e_6f62;
+const OWN_PARAMS: u64 = 0x6f77_6e70;
 
 pub(super) const SHAPES: [Shape; 9] = [
     Shape::Base,
@@ -170,6 +171,7 @@ fn draw_knobs(seed: u64) -> BTreeMap<Knob, u64> {
 
 fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
     let random = &mut Random::new(scenario.seed ^ CALLS);
+    let of_params = &mut Random::new(scenario.seed ^ OWN_PARAMS);
     let most = if scenario.nodes > 40 { 6 } else { 40 };
     let count = 1 + random.below(most);
     let usual_deadline_us = pick(random, &DEADLINES_US);
@@ -185,17 +187,32 @@ fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
             let through =
                 (is_client && one_in(random, 2)).then(|| random.below(scenario.nodes as usize) as u32);
             let deadline_us = if one_in(random, 3) { pick(random, &DEADLINES_US) } else { usual_deadline_us };
+            let at_us = random.below(span_us as usize) as u64;
+            let wish = draw_wish(random, scenario, deadline_us, usual_shape);
             PlannedCall {
-                at_us: random.below(span_us as usize) as u64,
+                own_params: draw_own_params(of_params, scenario, &wish),
+                at_us,
                 front,
                 through,
-                wish: draw_wish(random, scenario, deadline_us, usual_shape),
+                wish,
                 cancelled_after_us: one_in(random, 4)
                     .then(|| random.below(deadline_us as usize + 1_000) as u64),
                 scale: pick(random, &[1.0, 1.0, 1.0, 0.0, 10.0]),
             }
         })
         .collect()
+}
+
+/// Draws the partitions with parameters of their own: none for most calls, else about half of the call's.
+fn draw_own_params(random: &mut Random, scenario: &Scenario, wish: &Wish) -> Vec<u32> {
+    if !one_in(random, 4) {
+        return Vec::new();
+    }
+    let asked: BTreeSet<u32> = match &wish.partitions {
+        Some(chosen) => chosen.iter().copied().collect(),
+        None => (0..scenario.partitions).collect(),
+    };
+    asked.into_iter().filter(|_| one_in(random, 2)).collect()
 }
 
 fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_shape: Shape) -> Wish {

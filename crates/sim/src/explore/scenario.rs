@@ -112,6 +112,9 @@ pub struct PlannedCall {
     pub cancelled_after_us: Option<u64>,
     /// Factor of its work times.
     pub scale: f64,
+    /// The partitions that get parameters of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_params: Vec<u32>,
 }
 
 /// The options of a call: [`CallOptions`] as they are kept, with defaults for fields that are added later.

@@ -85,8 +85,8 @@ impl Timeline {
             }
             Input::Lost { peer } => self.note(now, at, About::Everyone, format!("✗ {} is lost", name(*peer))),
             Input::Command(Command::Call { params, options, .. }) => {
-                let text = format!("call {}: {options:?}", params.call);
-                self.note(now, at, About::Call(params.call), text);
+                let text = format!("call {}: {options:?}", params.common.call);
+                self.note(now, at, About::Call(params.common.call), text);
             }
             Input::Command(command @ (Command::Cancel { .. } | Command::Leave)) => {
                 self.note(now, at, About::Everyone, format!("{command:?}"));
@@ -300,7 +300,9 @@ fn said(message: &Message<Ink>) -> Option<(About, String)> {
         }
         Message::Grant { tag } => (About::Wave(tag.wave), format!("grant .{}", tag.branch)),
         Message::Cancel { tag } => (About::Wave(tag.wave), format!("cancel .{}", tag.branch)),
-        Message::Request(request) => (About::Call(request.params.call), format!("request {}", request.id)),
+        Message::Request(request) => {
+            (About::Call(request.params.common.call), format!("request {}", request.id))
+        }
         Message::Reply { id, outcome } => {
             (About::Call(*id), format!("reply {id}: {} {}", outcome.status.name(), outcome.contributed))
         }

@@ -106,7 +106,7 @@ impl World {
         if let Message::Call(call) = &message
             && let Some(params) = &call.params
         {
-            self.places[to_at].processors.note_wave(call.tag.wave, params.call);
+            self.places[to_at].processors.note_wave(call.tag.wave, params.common.call);
         }
         if let Message::Cancel { tag } = &message
             && self.places[to_at].processors.release(tag.wave)

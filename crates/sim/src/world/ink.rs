@@ -36,6 +36,8 @@ pub struct Ink {
     pub scale: f64,
     /// The number of the content that it stands for, in a world with a [feed](super::feeds); 0 for none.
     pub content: u64,
+    /// As parameters: the only partition that gets them; `None` for the common parameters of a call.
+    pub own: Option<PartitionId>,
     /// The memory that it takes, if that is [counted](super::World::count_held).
     pub buffer: Buffer,
 }
@@ -43,7 +45,7 @@ pub struct Ink {
 impl Ink {
     /// Creates the parameters of the run's `call`-th call.
     pub fn params(call: u64, scale: f64) -> Self {
-        Self { marks: 0, count: 0, bytes: 64, call, scale, content: 0, buffer: Buffer::default() }
+        Self { marks: 0, count: 0, bytes: 64, call, scale, content: 0, own: None, buffer: Buffer::default() }
     }
 
     /// Creates the partial of `partition` alone, with a size of `bytes`.

@@ -49,6 +49,7 @@ use treefold_core::input::{Command, Input};
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Message;
 use treefold_core::node::Node;
+use treefold_core::params::Params;
 use treefold_core::time::{Duration, Instant};
 use workers::{News, Worker};
 
@@ -194,7 +195,7 @@ enum Happening {
     Call {
         at: usize,
         request: RequestId,
-        params: Ink,
+        params: Params<Ink>,
         options: Box<CallOptions>,
     },
     /// A worker's message arrives at a node.
@@ -325,7 +326,13 @@ impl World {
     }
 
     /// Makes a call at `at` now.
-    pub fn call(&mut self, at: usize, params: Ink, options: CallOptions, watch: &mut dyn Watch) -> RequestId {
+    pub fn call(
+        &mut self,
+        at: usize,
+        params: impl Into<Params<Ink>>,
+        options: CallOptions,
+        watch: &mut dyn Watch,
+    ) -> RequestId {
         self.call_operator(at, 0, params, options, watch)
     }
 
@@ -334,7 +341,7 @@ impl World {
         &mut self,
         at: usize,
         operator: usize,
-        params: Ink,
+        params: impl Into<Params<Ink>>,
         options: CallOptions,
         watch: &mut dyn Watch,
     ) -> RequestId {
@@ -347,12 +354,12 @@ impl World {
         &mut self,
         at: usize,
         name: &str,
-        params: Ink,
+        params: impl Into<Params<Ink>>,
         options: CallOptions,
         watch: &mut dyn Watch,
     ) -> RequestId {
         let request = self.next_request();
-        let call = Command::Call { request, name: name.into(), params, options };
+        let call = Command::Call { request, name: name.into(), params: params.into(), options };
         self.feed(at, Input::Command(call), watch);
         request
     }
@@ -363,10 +370,16 @@ impl World {
     }
 
     /// Plans a call for later.
-    pub fn call_at(&mut self, when: Instant, at: usize, params: Ink, options: CallOptions) -> RequestId {
+    pub fn call_at(
+        &mut self,
+        when: Instant,
+        at: usize,
+        params: impl Into<Params<Ink>>,
+        options: CallOptions,
+    ) -> RequestId {
         let request = self.next_request();
         let options = Box::new(options);
-        self.agenda.plan(when, Happening::Call { at, request, params, options });
+        self.agenda.plan(when, Happening::Call { at, request, params: params.into(), options });
         request
     }
 

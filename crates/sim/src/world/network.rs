@@ -7,6 +7,7 @@
 use super::ink::Ink;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::message::{Message, Payload};
+use treefold_core::params::Params;
 use treefold_core::push::message::PushMessage;
 use treefold_core::random::Random;
 use treefold_core::stream::message::StreamMessage;
@@ -191,10 +192,10 @@ const HEADER_BYTES: usize = 64;
 pub fn message_bytes(message: &Message<Ink>) -> usize {
     let body = match message {
         Message::Call(call) => {
-            call.params.as_ref().map_or(0, Payload::len) + call.tree.seats().len() * SEAT_BYTES
+            call.params.as_ref().map_or(0, params_bytes) + call.tree.seats().len() * SEAT_BYTES
         }
         Message::Partial(partial) => partial.payload.as_ref().map_or(0, Payload::len),
-        Message::Request(request) => request.params.len(),
+        Message::Request(request) => params_bytes(&request.params),
         Message::Reply { outcome, .. } => outcome.value.as_ref().map_or(0, Payload::len),
         Message::Push(word) => match &**word {
             PushMessage::Push { payload, .. } => payload.len(),
@@ -205,6 +206,10 @@ pub fn message_bytes(message: &Message<Ink>) -> usize {
         _ => 0,
     };
     HEADER_BYTES + body
+}
+
+fn params_bytes(params: &Params<Ink>) -> usize {
+    params.common.len() + params.own_bytes()
 }
 
 fn stream_bytes(message: &StreamMessage<Ink>) -> usize {

@@ -25,6 +25,7 @@ use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::message::{Message, Request};
+use treefold_core::params::Params;
 use treefold_core::schedule::share::ShareSetting;
 use treefold_core::status::NodeStatus;
 
@@ -50,7 +51,7 @@ struct Ask {
 
 #[derive(Debug)]
 enum What {
-    Call { name: Arc<str>, params: Bytes, options: CallOptions, answer: Answer<Outcome<Bytes>> },
+    Call { name: Arc<str>, params: Params<Bytes>, options: CallOptions, answer: Answer<Outcome<Bytes>> },
     Status { answer: Answer<NodeStatus> },
     Operators { payload: Option<Bytes>, answer: Answer<OperatorAnswer> },
     Shares { settings: Vec<ShareSetting>, answer: Answer<SharesAnswer> },
@@ -100,7 +101,7 @@ impl Front {
     pub(crate) async fn call(
         &self,
         name: Arc<str>,
-        params: Bytes,
+        params: Params<Bytes>,
         options: CallOptions,
     ) -> Result<Outcome<Bytes>, Error> {
         let (answer, answered) = oneshot::channel();

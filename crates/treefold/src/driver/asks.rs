@@ -22,6 +22,7 @@ use treefold_core::error::Reason;
 use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
@@ -41,7 +42,7 @@ pub(crate) enum Ask {
     Call {
         request: RequestId,
         name: Arc<str>,
-        params: Bytes,
+        params: Params<Bytes>,
         options: CallOptions,
         answer: oneshot::Sender<Outcome<Bytes>>,
     },
@@ -163,7 +164,7 @@ impl Handle {
     pub(crate) async fn call(
         &self,
         name: Arc<str>,
-        params: Bytes,
+        params: Params<Bytes>,
         options: CallOptions,
     ) -> Result<Outcome<Bytes>, Error> {
         let (answer, answered) = oneshot::channel();

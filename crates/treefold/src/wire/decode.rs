@@ -14,6 +14,7 @@ use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
 use crate::wire::operators::operator_reply_of;
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
+use crate::wire::params::params_of;
 use crate::wire::push::{push_of, push_request_of};
 use crate::wire::refusal::answer_to;
 use crate::wire::report::report_of;
@@ -152,6 +153,11 @@ impl Decoder {
         header.clear();
         header.merge(bytes).map_err(|_| malformed("header"))?;
         within("name", NAME_BYTES_MAX, header.name.len())?;
+        let params = match (params, header.own.take()) {
+            (Some(common), own) => Some(params_of(common, own, &self.limits)?),
+            (None, Some(_)) => return Err(malformed("params.own")),
+            (None, None) => None,
+        };
         let call = Call {
             tag,
             name: self.names.intern(&header.name),
@@ -214,12 +220,12 @@ impl Decoder {
     }
 
     fn request(&mut self, bytes: &[u8], params: Option<Bytes>) -> Result<Request<Bytes>, WireError> {
-        let header: RequestHeader = decoded(bytes)?;
+        let mut header: RequestHeader = decoded(bytes)?;
         within("name", NAME_BYTES_MAX, header.name.len())?;
         Ok(Request {
             id: header.id,
             name: self.names.intern(&header.name),
-            params: params.ok_or(malformed("payload"))?,
+            params: params_of(params.ok_or(malformed("payload"))?, header.own.take(), &self.limits)?,
             options: options_of(&header, &self.limits)?,
         })
     }
@@ -263,9 +269,12 @@ fn may_have_payload(kind: Kind) -> bool {
 /// Attaches a payload that arrived in chunks to its message, whose header was read before.
 pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
     match message {
-        Message::Call(call) => call.params = Some(payload),
+        Message::Call(call) => match &mut call.params {
+            Some(params) => params.common = payload,
+            None => call.params = Some(payload.into()),
+        },
         Message::Partial(partial) => partial.payload = Some(payload),
-        Message::Request(request) => request.params = payload,
+        Message::Request(request) => request.params.common = payload,
         Message::Reply { outcome, .. } => outcome.value = Some(payload),
         Message::OperatorRequest { payload: place, .. } => *place = Some(payload),
         Message::Stream(message) => put_stream_payload(message, payload),

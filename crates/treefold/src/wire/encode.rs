@@ -14,6 +14,7 @@ use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{
     given_up_column, missing_headers, put_options, reply_header, slice_numbers, waiting_numbers,
 };
+use crate::wire::params::own_params_header;
 use crate::wire::push::{push_request_header, put_push};
 use crate::wire::report::report_columns;
 use crate::wire::shares::{shares_reply_header, shares_request_header};
@@ -101,7 +102,7 @@ impl Encoder {
         Ok(match message {
             Message::Call(call) => {
                 self.put_call(call, limits, out)?;
-                Shell::of_wave(Kind::Call, call.tag, call.params.as_ref())
+                Shell::of_wave(Kind::Call, call.tag, call.params.as_ref().map(|params| &params.common))
             }
             Message::Partial(partial) => {
                 self.put_partial(partial, limits, out)?;
@@ -115,7 +116,7 @@ impl Encoder {
             Message::Cancel { tag } => Shell::of_wave(Kind::Cancel, *tag, None),
             Message::Request(request) => {
                 append(&request_header(request, limits)?, out);
-                Shell::of_request(Kind::Request, request.id, Some(&request.params))
+                Shell::of_request(Kind::Request, request.id, Some(&request.params.common))
             }
             Message::Reply { id, outcome } => {
                 append(&reply_header(*id, outcome, limits)?, out);
@@ -179,8 +180,13 @@ impl Encoder {
         header.loads_wanted = call.loads_wanted;
         (header.slice, header.slices) = slice_numbers(call.slice);
         header.push = push_request_header(call.push);
+        header.own = match &call.params {
+            Some(params) => own_params_header(params, limits)?,
+            None => None,
+        };
         put_tree(header, &call.tree, limits)?;
         append(header, out);
+        header.own = None;
         if header.nodes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();
         }
@@ -220,6 +226,7 @@ fn request_header(request: &Request<Bytes>, limits: &Limits) -> Result<RequestHe
     let mut header =
         RequestHeader { id: request.id, name: request.name.as_ref().to_owned(), ..RequestHeader::default() };
     put_options(&mut header, &request.options, limits)?;
+    header.own = own_params_header(&request.params, limits)?;
     Ok(header)
 }
 

@@ -188,6 +188,19 @@ pub(super) struct CallHeader {
     pub(super) slices: u32,
     #[prost(message, optional, tag = "20")]
     pub(super) push: Option<PushRequestHeader>,
+    #[prost(message, optional, tag = "21")]
+    pub(super) own: Option<OwnParamsHeader>,
+}
+
+/// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct OwnParamsHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) partitions: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) lengths: Vec<u8>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(super) bytes: bytes::Bytes,
 }
 
 /// `Partial`.
@@ -392,6 +405,8 @@ pub(super) struct RequestHeader {
     pub(super) slices: u32,
     #[prost(message, optional, tag = "20")]
     pub(super) push: Option<PushRequestHeader>,
+    #[prost(message, optional, tag = "21")]
+    pub(super) own: Option<OwnParamsHeader>,
 }
 
 /// `Reply`.

@@ -45,6 +45,7 @@ mod names;
 mod operators;
 mod outbox;
 mod outcome;
+mod params;
 mod push;
 mod refusal;
 mod renewal;

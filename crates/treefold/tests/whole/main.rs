@@ -12,6 +12,7 @@ mod examples;
 mod failures;
 mod figures;
 mod operators;
+mod own_params;
 mod pushes;
 mod quotas;
 mod recording;

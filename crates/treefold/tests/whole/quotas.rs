@@ -61,7 +61,7 @@ async fn unfinished_frames_of_all_connections_are_bounded_together() {
 
 fn request(id: u64, name: &str, params: bytes::Bytes) -> Message<bytes::Bytes> {
     let options = CallOptions { deadline: Duration::from_secs(600).into(), ..CallOptions::default() };
-    Message::Request(Box::new(Request { id, name: name.into(), params, options }))
+    Message::Request(Box::new(Request { id, name: name.into(), params: params.into(), options }))
 }
 
 #[tokio::test]

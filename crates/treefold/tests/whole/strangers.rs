@@ -323,7 +323,7 @@ async fn reconnecting_peer_replaces_its_first_connection() {
     let mut first = Stranger::greeted(&node, 1).await;
     let hang = crate::figures::Tricks::at(1, crate::figures::Trick::Hang).encode().unwrap();
     let options = CallOptions { deadline: Duration::from_secs(600).into(), ..CallOptions::default() };
-    let request = Request { id: 1, name: "figures/tricky".into(), params: hang, options };
+    let request = Request { id: 1, name: "figures/tricky".into(), params: hang.into(), options };
     first.say(|outbox| outbox.push(&Message::Request(Box::new(request))).unwrap()).await;
     eventually("the call is open", || async { node.status().await.unwrap().open.calls == 1 }).await;
 

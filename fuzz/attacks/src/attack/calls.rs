@@ -50,7 +50,7 @@ fn slow_call(id: u64, partitions: Option<PartitionSet>) -> Message<Bytes> {
     let params = work.encode().expect("invariant: a mean of a minute is allowed");
     let deadline = Duration::from_secs(90).into();
     let options = CallOptions { deadline, partitions, ..CallOptions::default() };
-    Message::Request(Box::new(Request { id, name: "micro/hold".into(), params, options }))
+    Message::Request(Box::new(Request { id, name: "micro/hold".into(), params: params.into(), options }))
 }
 
 /// A client whose reads end soon when nothing has come.

@@ -148,7 +148,7 @@ fn never_finish(lab: &Lab) -> Result<Finding, Setback> {
     let request = Message::Request(Box::new(Request {
         id: 1,
         name: "micro/sum".into(),
-        params: Bytes::from(vec![0; 32 << 20]),
+        params: Bytes::from(vec![0; 32 << 20]).into(),
         options: CallOptions::default(),
     }));
     let parts = [whole_frame(), beginning_of(&request, UNFINISHED_BYTES)];

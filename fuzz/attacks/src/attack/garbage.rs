@@ -105,7 +105,7 @@ fn samples() -> Vec<Vec<u8>> {
     let request = Request {
         id: 1,
         name: "micro/sum".into(),
-        params: Bytes::from_static(&[0xc0]),
+        params: Bytes::from_static(&[0xc0]).into(),
         options: CallOptions::default(),
     };
     let messages: [Message<Bytes>; 8] = [

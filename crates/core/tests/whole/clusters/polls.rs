@@ -78,7 +78,7 @@ impl Scene {
         let call = Command::Call {
             request: RequestId(1),
             name: "s/sum".into(),
-            params: Ink::params(1, 1.0),
+            params: Ink::params(1, 1.0).into(),
             options,
         };
         let effects = self.feed(Input::Command(call));

@@ -101,7 +101,7 @@ fn stray_call(root: NodeId) -> Call<Ink> {
     Call {
         tag: stray(0),
         name: "s/sum".into(),
-        params: Some(Ink::params(1, 1.0)),
+        params: Some(Ink::params(1, 1.0).into()),
         deadline_left: Duration::from_secs(1),
         answer_left: Duration::from_secs(1),
         waiting: Waiting::Staged,
@@ -198,7 +198,8 @@ fn asked_twice() -> (Cluster, NodeId, impl Fn(&Cluster) -> Vec<String>) {
     let client = cluster.start_client(&plan);
     for _ in 0..2 {
         let params = Ink::params(1, 1.0);
-        let request = Request { id: 7, name: "s/sum".into(), params, options: CallOptions::default() };
+        let request =
+            Request { id: 7, name: "s/sum".into(), params: params.into(), options: CallOptions::default() };
         cluster.world.say(client as usize, 0, Message::Request(Box::new(request)));
     }
     let replies = |cluster: &Cluster| {

@@ -75,7 +75,7 @@ impl Busy {
         let request = RequestId(self.requests + which);
         let name = ["a/long", "b/short"][which as usize].into();
         let options = CallOptions { deadline: Duration::from_secs(60), ..CallOptions::default() };
-        self.input(Input::Command(Command::Call { request, name, params: Bytes::new(), options }));
+        self.input(Input::Command(Command::Call { request, name, params: Bytes::new().into(), options }));
     }
 
     fn fill(&mut self) {
@@ -167,7 +167,7 @@ fn a_call_is_late_by_its_own_queue_and_not_by_another_s() {
     for (number, name) in [(1 << 40, "b/short"), ((1 << 40) + 1, "a/long")] {
         let (request, name) = (RequestId(number), name.into());
         let options = options.clone();
-        busy.input(Input::Command(Command::Call { request, name, params: Bytes::new(), options }));
+        busy.input(Input::Command(Command::Call { request, name, params: Bytes::new().into(), options }));
     }
     let report = busy.node.shares_report(busy.now);
     assert_eq!(

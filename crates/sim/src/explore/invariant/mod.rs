@@ -20,6 +20,7 @@ pub mod mirror_positions;
 pub mod mirror_readers;
 pub mod mirror_state;
 pub mod mirrors;
+pub mod own_params;
 pub mod partitioned;
 pub mod silent;
 pub mod stream_answered_once;
@@ -47,6 +48,7 @@ use treefold_core::effect::{Effect, Event, TracePoint};
 use treefold_core::id::{NodeId, RequestId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::message::PushMessage;
 use treefold_core::stream::message::StreamMessage;
@@ -109,6 +111,7 @@ pub struct Inspection {
     stream_packet_bytes: usize,
     /// The wave of each call.
     waves: BTreeMap<u64, WaveId>,
+    own_params: own_params::OwnParams,
     drained: Vec<usize>,
     calls: u64,
     pushes: u64,
@@ -135,6 +138,7 @@ impl Inspection {
             mirrors: mirrors::Mirrors::default(),
             stream_packet_bytes: stream_packet_bytes(scenario),
             waves: BTreeMap::new(),
+            own_params: own_params::OwnParams::default(),
             drained: Vec::new(),
             calls: 0,
             pushes: 0,
@@ -274,10 +278,11 @@ impl Inspection {
         }
     }
 
-    fn began(&mut self, now: Instant, at: usize, asker: Asker, params: &Ink, options: &CallOptions) {
+    fn began(&mut self, now: Instant, at: usize, asker: Asker, params: &Params<Ink>, options: &CallOptions) {
         self.calls += 1;
+        self.own_params.began(params);
         let due = now + options.deadline;
-        let open = OpenCall { call: params.call, due, options: options.clone() };
+        let open = OpenCall { call: params.common.call, due, options: options.clone() };
         let is_new = self.open.insert((at, asker), open).is_none();
         assert!(is_new, "two calls of the scenario have the same number");
         self.ends_once.began(at, asker, due);
@@ -379,9 +384,12 @@ impl Watch for Inspection {
             {
                 self.streams.has_lost_down = true;
             }
+            Effect::Run(job) => {
+                self.hold("own_params", now, Some(at), None, self.own_params.ran(&job.work));
+            }
             Effect::Send { message: Message::Call(call), .. } => {
                 if let Some(params) = &call.params {
-                    self.waves.entry(params.call).or_insert(call.tag.wave);
+                    self.waves.entry(params.common.call).or_insert(call.tag.wave);
                 }
             }
             _ => {}

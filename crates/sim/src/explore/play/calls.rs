@@ -6,6 +6,7 @@ use crate::world::ink::Ink;
 use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
 use treefold_core::message::{Message, Request};
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
@@ -30,9 +31,12 @@ fn name_of(number: usize) -> u64 {
 
 impl Stage<'_> {
     pub(super) fn call(&mut self, number: usize) {
-        let PlannedCall { front, through, wish, scale, .. } = &self.scenario.calls[number];
+        let PlannedCall { front, through, wish, scale, own_params, .. } = &self.scenario.calls[number];
         let (front, options) = (self.place(*front), wish.options(self.scenario.partitions));
-        let params = Ink::params(name_of(number), *scale);
+        let common = Ink::params(name_of(number), *scale);
+        let own = |&partition: &u32| (partition, Ink { own: Some(partition), ..common.clone() });
+        let params = Params::new(common.clone(), own_params.iter().map(own).collect())
+            .unwrap_or_else(|_| Params::from(common));
         let made = match through.map(|member| self.member(member)) {
             Some(member) if self.is_client(front) => {
                 let request = Request { id: name_of(number), name: "s/fold".into(), params, options };

@@ -86,7 +86,7 @@ impl Stage<'_> {
         let (front, through) = (self.place(front), self.member(through));
         let params = Ink::params(id, 1.0);
         let made = if self.is_client(front) {
-            let request = Request { id, name: ANNOUNCED.into(), params, options };
+            let request = Request { id, name: ANNOUNCED.into(), params: params.into(), options };
             self.world.say(front, through, Message::Request(Box::new(request)));
             Made::Through { member: through, client: front, id }
         } else {

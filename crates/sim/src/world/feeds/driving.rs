@@ -378,7 +378,7 @@ impl World {
             ..CallOptions::default()
         };
         let params = Ink::params(FETCH | serial, 1.0);
-        let call = Command::Call { request, name: SNAPSHOT.into(), params, options };
+        let call = Command::Call { request, name: SNAPSHOT.into(), params: params.into(), options };
         self.agenda.plan(self.now, Happening::Input { to, input: Input::Command(call) });
     }
 

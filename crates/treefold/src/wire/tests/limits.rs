@@ -4,15 +4,19 @@
 use super::samples::{call, card, loss, partial, report, tree};
 use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, PREFIX_BYTES, Prefix};
-use crate::wire::header::{Announcement, ChunkHeader, ShareHeader, SharesRequestHeader};
+use crate::wire::header::{
+    Announcement, ChunkHeader, OwnParamsHeader, RequestHeader, ShareHeader, SharesRequestHeader,
+};
 use crate::wire::shares::ACCOUNTS_MAX;
 use crate::wire::{Inbox, Incoming, NAME_BYTES_MAX, Outbox, REPORT_DEPTH_MAX, STREAMS_OPEN_MAX, WireError};
 use bytes::{BufMut, Bytes};
 use prost::Message as _;
 use std::sync::Arc;
+use treefold_core::call::CallOptions;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::limits::Limits;
-use treefold_core::message::{Call, Message, Partial};
+use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::schedule::share::{SETTINGS_MAX, ShareSetting, SharesReport};
 
@@ -66,6 +70,45 @@ fn payloads_in_one_frame_and_in_chunks() {
         assert_eq!(came.len(), 1, "{came:?}");
         assert_eq!(came[0].as_ref().unwrap_err(), &refused);
     }
+}
+
+#[test]
+fn parameters_of_single_partitions() {
+    let own =
+        vec![(3, Bytes::from_static(b"three")), (90, Bytes::new()), (99, Bytes::from_static(b"ninety-nine"))];
+    let params = Params::new(Bytes::from_static(b"all"), own).unwrap();
+    let limits = Limits { own_params_bytes_max: 16, partitions_max: 100, ..Limits::DEFAULT };
+    let with_params = call_message(Call { params: Some(params.clone()), ..call() });
+    let request = Request { id: 7, name: "docs/fetch".into(), params, options: CallOptions::default() };
+    for message in [with_params, Message::Request(Box::new(request))] {
+        let tighter = Limits { own_params_bytes_max: 15, ..limits.clone() };
+        passes_only_within(&message, &limits, &tighter, "params.own");
+        let tighter = Limits { partitions_max: 99, ..limits.clone() };
+        passes_only_within(&message, &limits, &tighter, "params.own.partitions");
+    }
+}
+
+#[test]
+fn lengths_of_parameters_that_lie_are_refused() {
+    let of = |partitions: &[u8], lengths: &[u8]| {
+        let own = OwnParamsHeader {
+            partitions: partitions.to_vec(),
+            lengths: lengths.to_vec(),
+            bytes: Bytes::from_static(b"abc"),
+        };
+        let header =
+            RequestHeader { id: 7, name: "docs/fetch".into(), own: Some(own), ..RequestHeader::default() };
+        let frame = frame(Kind::Request, FLAG_PAYLOAD, &header.encode_to_vec(), b"all");
+        feed(&mut greeted_inbox(&Limits::DEFAULT), &frame).remove(0).unwrap_err()
+    };
+    let malformed = |field| WireError::Malformed { field };
+    // the set {0, 1} with one length; with too many bytes; with too few; and a set of a million partitions
+    for (partitions, lengths) in
+        [(&[0, 1][..], &[3][..]), (&[0, 1], &[1, 1]), (&[0, 1], &[2, 2]), (&[0, 0xff, 0xff, 0x3f], &[3])]
+    {
+        assert_eq!(of(partitions, lengths), malformed("params.own.lengths"), "{partitions:?} {lengths:?}");
+    }
+    assert_eq!(of(&[0], &[3]), malformed("params.own.partitions"));
 }
 
 #[test]

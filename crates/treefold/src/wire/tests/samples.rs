@@ -55,7 +55,7 @@ pub(super) fn call() -> Call<Bytes> {
     Call {
         tag: tag(1),
         name: "search/topk".into(),
-        params: Some(Bytes::from_static(b"rust")),
+        params: Some(Bytes::from_static(b"rust").into()),
         deadline_left: Duration::from_millis(200),
         answer_left: Duration::from_millis(180),
         waiting: Waiting::Staged,
@@ -275,7 +275,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let slope = Waiting::Slope { f_min: 0.25, f_max: 0.5 };
     let sliced = CallOptions { slices: 8, ..options.clone() };
     let hedged = CallOptions { waiting: slope, hedge: true, ..options.clone() };
-    let request = Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust"), options };
+    let request =
+        Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust").into(), options };
     let request_sliced = Request { options: sliced, ..request.clone() };
     let request_hedged = Request { options: hedged, ..request.clone() };
     let call_sliced = Call { slice: Slice::new(2, 8).expect("2 is below 8"), ..call() };

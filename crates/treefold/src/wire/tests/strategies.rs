@@ -13,6 +13,7 @@ use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
@@ -142,11 +143,18 @@ fn cost() -> impl Strategy<Value = CostFigure> {
     (option::of(nanos()), option::of(nanos())).prop_map(|(local, reduce)| CostFigure { local, reduce })
 }
 
+/// Half of them with parameters of single partitions.
+fn params() -> impl Strategy<Value = Params<Bytes>> {
+    let own =
+        prop_oneof![Just(Vec::new()), btree_map(0_u32..1 << 20, payload(), 1..4).prop_map(Vec::from_iter)];
+    (payload(), own).prop_map(|(common, own)| Params::new(common, own).expect("each partition is there once"))
+}
+
 fn call() -> impl Strategy<Value = Message<Bytes>> {
     let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), (any::<[bool; 3]>(), pushed()));
     let slice =
         (1_u32..=256, any::<u32>()).prop_map(|(of, index)| Slice::new(index % of, of).expect("it is below"));
-    (tag(), shared_text(), option::of(payload()), times, tree(), slice).prop_map(
+    (tag(), shared_text(), option::of(params()), times, tree(), slice).prop_map(
         |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree, slice)| {
             let ([losses_max, spare], ([hedge, explain, loads_wanted], push)) = (losses, flags);
             Message::Call(Box::new(Call {
@@ -393,7 +401,7 @@ fn shares() -> impl Strategy<Value = Result<Box<SharesReport>, Arc<str>>> {
 
 /// Any message within the default limits.
 pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
-    let request = (any::<u64>(), shared_text(), payload(), options())
+    let request = (any::<u64>(), shared_text(), params(), options())
         .prop_map(|(id, name, params, options)| Request { id, name, params, options });
     prop_oneof![
         4 => call(),
