@@ -1,4 +1,5 @@
-/* Treefold's C interface: a program attaches to a network and answers the streams that are opened to it.
+/* Treefold's C interface: a program attaches to a network and answers the streams that are opened to it, or opens
+ * streams as a front-end.
  * docs/attach.md is the guide to building, linking, ownership and threads.
  *
  * This file is generated from crates/attach/src. Make changes there.
@@ -78,6 +79,16 @@ typedef enum treefold_code {
  A program's place in a network.
  */
 typedef struct treefold_attached treefold_attached;
+
+/*
+ A front-end's connection to a network.
+ */
+typedef struct treefold_connection treefold_connection;
+
+/*
+ The front-end's side of a stream.
+ */
+typedef struct treefold_front treefold_front;
 
 /*
  A typed packet under construction. Only one thread at a time may use it.
@@ -190,6 +201,122 @@ typedef struct treefold_packet {
    */
   size_t len;
 } treefold_packet;
+
+/*
+ The connection of a front-end. Set it to zero and fill in the needed fields. Every field that is zero or
+ null has a default, except `size` and `at`. It is read only during the call.
+ */
+typedef struct treefold_connecting {
+  /*
+   The size of this structure, `sizeof(treefold_connecting)`, as in a treefold_attachment.
+   */
+  size_t size;
+  /*
+   Nodes of the network, any of them, as "host:port".
+   */
+  const char *const *at;
+  /*
+   Length of `at`.
+   */
+  size_t at_count;
+  /*
+   The cluster's name. Default: "treefold".
+   */
+  const char *cluster;
+  /*
+   The cluster's token. Default: the environment variable TREEFOLD_TOKEN.
+   */
+  const char *token;
+  /*
+   Time limit for connecting. -1: for ever. 0: ten seconds. The call also waits for a network that
+   starts later.
+   */
+  int64_t timeout_ms;
+} treefold_connecting;
+
+/*
+ A wave that a front-end has received. It never changes, and lives until it is given to treefold_wave_free, even if its
+ stream is closed earlier. It may be read from any thread, and from several at a time. Only waves from
+ treefold_front_recv and treefold_recv_any are valid.
+ */
+typedef struct treefold_wave {
+  /*
+   Its tag: that of the packet which the endpoints answered, or its number.
+   */
+  uint64_t tag;
+  /*
+   The number of its packets: one if a filter folds them, else one for each endpoint.
+   */
+  size_t packets;
+  /*
+   The number of endpoints whose packets are in the wave.
+   */
+  size_t contributors;
+  /*
+   The number of endpoints that are not in the wave, although they were expected.
+   */
+  size_t missing;
+} treefold_wave;
+
+/*
+ A stream to open. Set it to zero and fill in the needed fields. Every field that is zero or null has a
+ default, except `size` and `service`. It is read only during the call.
+ */
+typedef struct treefold_opening {
+  /*
+   The size of this structure, `sizeof(treefold_opening)`, as in a treefold_attachment.
+   */
+  size_t size;
+  /*
+   The service to whose endpoints the stream is opened.
+   */
+  const char *service;
+  /*
+   The filter that folds the packets of a wave. Default: none, all packets arrive.
+   */
+  const char *up_filter;
+  /*
+   The filter that packets pass on their way down. Default: none.
+   */
+  const char *down_filter;
+  /*
+   The parameters of the filters: a MessagePack map.
+   */
+  const uint8_t *filter_params;
+  /*
+   Length of `filter_params`.
+   */
+  size_t filter_params_len;
+  /*
+   The parameters that each endpoint gets when the stream is opened, any bytes.
+   */
+  const uint8_t *params;
+  /*
+   Length of `params`.
+   */
+  size_t params_len;
+  /*
+   The endpoints. Default: all that the service has, and all that join later.
+   */
+  const uint32_t *endpoints;
+  /*
+   Length of `endpoints`.
+   */
+  size_t endpoint_count;
+  /*
+   When a wave is complete: a treefold_synchronisation.
+   */
+  uint32_t synchronisation;
+  /*
+   The time of TREEFOLD_TIME_OUT.
+   */
+  uint32_t time_out_ms;
+  /*
+   The program's own pointer for this stream, which treefold_recv_any returns with its waves. The library
+   never follows it.
+   */
+  void *context;
+} treefold_opening;
 
 #ifdef __cplusplus
 extern "C" {
@@ -459,6 +586,155 @@ enum treefold_code treefold_send_row_tagged(const struct treefold_stream *stream
                                             struct treefold_row *row,
                                             int64_t timeout_ms,
                                             struct treefold_error *error);
+
+/*
+ Connects a front-end, and waits until a node of the network is in sight. The connection has two threads of its own.
+ Returns null on failure. The caller owns the result and must give it to treefold_disconnect. May be called from any
+ thread.
+ */
+struct treefold_connection *treefold_connect(const struct treefold_connecting *connecting,
+                                             struct treefold_error *error);
+
+/*
+ Gets the next wave of any stream of the connection, and sets `context` to that of the stream's
+ treefold_opening. Streams with waves take turns. TREEFOLD_AGAIN: none arrived in that time. TREEFOLD_OVER: the
+ stream with this context is over, and all its waves have been received; each end is reported once. The caller owns the
+ wave and must give it to treefold_wave_free. May be called from any thread, and from several at a time.
+ */
+enum treefold_code treefold_recv_any(const struct treefold_connection *connection,
+                                     int64_t timeout_ms,
+                                     void **context,
+                                     struct treefold_wave **wave,
+                                     struct treefold_error *error);
+
+/*
+ A file descriptor that is readable when there may be news of any stream: a wave or an end. Use it like that of
+ treefold_event_fd: when it is readable, call treefold_connection_clear first, then treefold_recv_any with a time of 0
+ until it returns TREEFOLD_AGAIN. Returns -1 for null. May be called from any thread.
+ */
+int treefold_connection_fd(const struct treefold_connection *connection);
+
+/*
+ Makes the descriptor of treefold_connection_fd unreadable until there is news again. May be called from any thread.
+ */
+enum treefold_code treefold_connection_clear(const struct treefold_connection *connection,
+                                             struct treefold_error *error);
+
+/*
+ Frees a connection. Its streams stay open until they are closed. No other call on the connection may be running. Null
+ is ignored. May be called from any thread.
+ */
+void treefold_disconnect(struct treefold_connection *connection);
+
+/*
+ Opens a stream, and waits until all endpoints that can be reached take part. Returns null on failure. The caller owns the
+ result and must give it to treefold_front_close. May be called from any thread, and from several at a time.
+ */
+struct treefold_front *treefold_open(const struct treefold_connection *connection,
+                                     const struct treefold_opening *opening,
+                                     struct treefold_error *error);
+
+/*
+ Copies the numbers of the endpoints that took part when the stream was opened to `endpoints`, as treefold_packet_i64s
+ copies an array. May be called from any thread.
+ */
+enum treefold_code treefold_front_endpoints(const struct treefold_front *front,
+                                            uint32_t *endpoints,
+                                            size_t capacity,
+                                            size_t *count,
+                                            struct treefold_error *error);
+
+/*
+ Copies `len` bytes and sends them to all endpoints of the stream. `tag`, which may be null, is set to the number by which
+ the endpoints' answers will form one wave. TREEFOLD_AGAIN: there was no room in that time because the endpoints are too
+ slow, and nothing was sent. TREEFOLD_OVER: the stream is over. May be called from any thread, and from several at a time.
+ */
+enum treefold_code treefold_front_send(const struct treefold_front *front,
+                                       const uint8_t *data,
+                                       size_t len,
+                                       int64_t timeout_ms,
+                                       uint64_t *tag,
+                                       struct treefold_error *error);
+
+/*
+ Sends a row like treefold_front_send. The row is empty after success, and unchanged otherwise.
+ */
+enum treefold_code treefold_front_send_row(const struct treefold_front *front,
+                                           struct treefold_row *row,
+                                           int64_t timeout_ms,
+                                           uint64_t *tag,
+                                           struct treefold_error *error);
+
+/*
+ Sends bytes like treefold_front_send, to some endpoints only. One endpoint is MRNet's point-to-point message. The other
+ endpoints are missing from the wave of the answers.
+ */
+enum treefold_code treefold_front_send_to(const struct treefold_front *front,
+                                          const uint32_t *endpoints,
+                                          size_t endpoint_count,
+                                          const uint8_t *data,
+                                          size_t len,
+                                          int64_t timeout_ms,
+                                          uint64_t *tag,
+                                          struct treefold_error *error);
+
+/*
+ Gets the stream's next wave. TREEFOLD_AGAIN: none arrived in that time. TREEFOLD_OVER: the stream is over, and all its
+ waves have been received. The caller owns the wave and must give it to treefold_wave_free. May be called from any
+ thread, and from several at a time.
+ */
+enum treefold_code treefold_front_recv(const struct treefold_front *front,
+                                       int64_t timeout_ms,
+                                       struct treefold_wave **wave,
+                                       struct treefold_error *error);
+
+/*
+ Ends a stream at all its nodes. Waves that were received stay valid. No other call on the stream may be running. Null is
+ ignored. May be called from any thread.
+ */
+void treefold_front_close(struct treefold_front *front);
+
+/*
+ Gets packet `at` of a wave, counted from 0, as a handle of its own: the caller must give it to treefold_packet_free. Its
+ bytes are not copied.
+ */
+enum treefold_code treefold_wave_packet(const struct treefold_wave *wave,
+                                        size_t at,
+                                        struct treefold_packet **packet,
+                                        struct treefold_error *error);
+
+/*
+ Copies the numbers of the endpoints whose packets are in the wave to `endpoints`, ascending, as treefold_packet_i64s copies
+ an array.
+ */
+enum treefold_code treefold_wave_contributors(const struct treefold_wave *wave,
+                                              uint32_t *endpoints,
+                                              size_t capacity,
+                                              size_t *count,
+                                              struct treefold_error *error);
+
+/*
+ Copies the numbers of the endpoints that are not in the wave to `endpoints`, as treefold_wave_contributors does.
+ */
+enum treefold_code treefold_wave_missing(const struct treefold_wave *wave,
+                                         uint32_t *endpoints,
+                                         size_t capacity,
+                                         size_t *count,
+                                         struct treefold_error *error);
+
+/*
+ Gets the reason why an endpoint is not in the wave. The text ends with a zero byte, belongs to the wave and lives as long as
+ it does.
+ */
+enum treefold_code treefold_wave_reason(const struct treefold_wave *wave,
+                                        uint32_t endpoint,
+                                        const char **reason,
+                                        struct treefold_error *error);
+
+/*
+ Frees a wave. Packets that were got from it stay valid. Null is ignored. May be called from any thread.
+ */
+void treefold_wave_free(struct treefold_wave *wave);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -112,6 +112,79 @@ pub(crate) unsafe fn places<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), count) })
 }
 
+/// A structure of options: every field may be zero, and its first field is its size, a `usize`.
+///
+/// # Safety
+/// Both hold.
+pub(crate) unsafe trait Zeroable {}
+
+/// Declares a structure of options that consists of pointers and numbers.
+macro_rules! zeroable {
+    ($options:ty) => {
+        // SAFETY: all fields are pointers and numbers, and the first is the size.
+        unsafe impl crate::boundary::Zeroable for $options {}
+    };
+}
+pub(crate) use zeroable;
+
+/// A larger value cannot be a size: it comes from memory that was not initialised.
+const SIZE_MAX: usize = 4 << 10;
+
+/// The caller's options with all fields that this library knows. Fields that the program does not know have their
+/// defaults. Fields that only the program knows must be zero, their default. Every version of the structure has at least
+/// `least` bytes.
+///
+/// # Safety
+/// `options` is null, or points to `size` bytes, where `size` is its first field.
+pub(crate) unsafe fn whole<T: Zeroable>(name: &str, options: *const T, least: usize) -> Outcome<T> {
+    let known = size_of::<T>();
+    let kind = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+    // SAFETY: as the caller promises; `size` is the first field.
+    let size = *unsafe { lent(name, options.cast::<usize>())? };
+    let refuse = |problem: std::fmt::Arguments<'_>| Failure::argument(&format!("{name}.size"), problem);
+    if !(least..=SIZE_MAX).contains(&size) {
+        return Err(refuse(format_args!("is {size}; allowed: {known}, the size of a {kind}")));
+    }
+    // SAFETY: as the caller promises.
+    let given = unsafe { lent_slice(name, options.cast::<u8>(), size)? };
+    let (ours, theirs) = given.split_at(size.min(known));
+    if let Some(at) = theirs.iter().position(|&byte| byte != 0) {
+        return Err(refuse(format_args!(
+            "byte {} is set, and this library knows {known} of them",
+            known + at
+        )));
+    }
+    let mut whole = MaybeUninit::<T>::zeroed();
+    // SAFETY: both have this length and do not overlap. Zero is valid for every field, and the program set
+    // the others.
+    unsafe {
+        std::ptr::copy_nonoverlapping(ours.as_ptr(), whole.as_mut_ptr().cast(), ours.len());
+        Ok(whole.assume_init())
+    }
+}
+
+/// Copies some numbers to the caller's places and sets `count` to how many there are. With too few places, none is copied.
+///
+/// # Safety
+/// `count` and `values` are null or valid for writing, `values` for `capacity` elements.
+pub(crate) unsafe fn copy_out<T>(
+    (values, capacity): (*mut T, usize),
+    count: *mut usize,
+    numbers: impl ExactSizeIterator<Item = T>,
+) -> Outcome {
+    // SAFETY: as the caller promises.
+    let (count, places) = unsafe { (place("count", count)?, places("values", values, capacity)?) };
+    count.write(numbers.len());
+    if numbers.len() > places.len() {
+        let problem = format!("the array has {} elements, and there is room for {capacity}", numbers.len());
+        return Err(Failure::new(treefold_code::TREEFOLD_NO_ROOM, problem));
+    }
+    places.iter_mut().zip(numbers).for_each(|(place, number)| {
+        place.write(number);
+    });
+    Ok(())
+}
+
 /// A text that the caller lends for the call; `None` for null.
 ///
 /// # Safety

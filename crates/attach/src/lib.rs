@@ -25,14 +25,27 @@
 mod bell;
 mod boundary;
 mod code;
+mod connection;
+mod front;
+mod hub;
 mod network;
 mod packet;
 mod row;
 mod signals;
 mod stream;
+mod wave;
 
 pub use code::{
     TREEFOLD_MESSAGE_BYTES, treefold_code, treefold_error, treefold_error_message, treefold_version,
+};
+pub use connection::{
+    treefold_connect, treefold_connecting, treefold_connection, treefold_connection_clear,
+    treefold_connection_fd, treefold_disconnect, treefold_recv_any,
+};
+pub use front::{
+    treefold_front, treefold_front_close, treefold_front_endpoints, treefold_front_recv, treefold_front_send,
+    treefold_front_send_row, treefold_front_send_to, treefold_open, treefold_opening,
+    treefold_synchronisation,
 };
 pub use network::{
     treefold_accept, treefold_attach, treefold_attached, treefold_attachment, treefold_detach,
@@ -51,4 +64,8 @@ pub use row::{
 pub use stream::{
     treefold_recv, treefold_send, treefold_send_tagged, treefold_stream, treefold_stream_close,
     treefold_stream_endpoint, treefold_stream_params,
+};
+pub use wave::{
+    treefold_wave, treefold_wave_contributors, treefold_wave_free, treefold_wave_missing,
+    treefold_wave_packet, treefold_wave_reason,
 };

@@ -2,14 +2,15 @@
 
 use crate::bell::Bell;
 use crate::boundary::{
-    duration, given, guard, lent, lent_slice, lent_text, place, taken_back, used_from_any_thread,
+    duration, given, guard, lent, lent_slice, lent_text, place, taken_back, used_from_any_thread, whole,
+    zeroable,
 };
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use crate::signals::Blocked;
 use crate::stream::treefold_stream;
 use std::env;
 use std::ffi::{c_char, c_int};
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +62,6 @@ pub struct treefold_attachment {
 
 /// Size of the first version of [`treefold_attachment`], whose fields every program fills in.
 const SIZE_LEAST: usize = offset_of!(treefold_attachment, token);
-/// A larger value cannot be a size: it comes from memory that was not initialised.
-const SIZE_MAX: usize = 4 << 10;
 
 /// A program's place in a network.
 pub struct treefold_attached {
@@ -71,6 +70,9 @@ pub struct treefold_attached {
 }
 
 const _: () = used_from_any_thread::<treefold_attached>();
+
+// Pointers and numbers.
+zeroable!(treefold_attachment);
 
 /// Attaches the program and waits until streams can be opened to it. The node runs on one thread of its
 /// own. Returns null on failure. The caller owns the result and must give it to treefold_detach. May be
@@ -171,41 +173,12 @@ pub unsafe extern "C" fn treefold_detach(
     unsafe { guard(error, body) }
 }
 
-/// An attachment with all fields that this library knows. Fields that the program does not know have their
-/// defaults. Fields that only the program knows must be zero, their default.
-///
-/// # Safety
-/// `attachment` is null, or points to `size` bytes, where `size` is its first field.
-unsafe fn whole(attachment: *const treefold_attachment) -> Outcome<treefold_attachment> {
-    let known = size_of::<treefold_attachment>();
-    // SAFETY: as the caller promises; `size` is the first field.
-    let size = *unsafe { lent("attachment", attachment.cast::<usize>())? };
-    if !(SIZE_LEAST..=SIZE_MAX).contains(&size) {
-        let problem = format_args!("is {size}; allowed: {known}, the size of a treefold_attachment");
-        return Err(Failure::argument("attachment.size", problem));
-    }
-    // SAFETY: as the caller promises.
-    let given = unsafe { lent_slice("attachment", attachment.cast::<u8>(), size)? };
-    let (ours, theirs) = given.split_at(size.min(known));
-    if let Some(at) = theirs.iter().position(|&byte| byte != 0) {
-        let problem = format_args!("byte {} is set, and this library knows {known} of them", known + at);
-        return Err(Failure::argument("attachment.size", problem));
-    }
-    let mut whole = MaybeUninit::<treefold_attachment>::zeroed();
-    // SAFETY: both have this length and do not overlap. Zero is valid for every field, and the program set
-    // the others.
-    unsafe {
-        ptr::copy_nonoverlapping(ours.as_ptr(), whole.as_mut_ptr().cast(), ours.len());
-        Ok(whole.assume_init())
-    }
-}
-
 /// # Safety
 /// `attachment` is null, or points to a complete one, whose pointers are null or as their fields' docs
 /// require.
 unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
     // SAFETY: as the caller promises.
-    let given = unsafe { whole(attachment)? };
+    let given = unsafe { whole("attachment", attachment, SIZE_LEAST)? };
     // SAFETY: as the caller promises for each of these pointers.
     let text = |name, pointer| unsafe { lent_text(name, pointer) };
     // SAFETY: as above.
@@ -227,7 +200,8 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
     }
     let cluster = text("attachment.cluster", given.cluster)?;
     let cluster = cluster.map_or_else(ClusterOptions::default, ClusterOptions::new);
-    result = result.cluster(cluster.token(token(text("attachment.token", given.token)?)?));
+    result =
+        result.cluster(cluster.token(token("attachment.token", text("attachment.token", given.token)?)?));
     if let Some(listen) = text("attachment.listen", given.listen)? {
         result = result.listen(listen);
     }
@@ -244,9 +218,9 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
 }
 
 /// The program's token, or else the environment's.
-fn token(given: Option<&str>) -> Outcome<Option<Token>> {
+pub(crate) fn token(name: &'static str, given: Option<&str>) -> Outcome<Option<Token>> {
     let of_environment = || env::var(TOKEN_VARIABLE).ok().map(|text| (TOKEN_VARIABLE, text));
-    let given = given.map(|text| ("attachment.token", text.to_owned())).or_else(of_environment);
+    let given = given.map(|text| (name, text.to_owned())).or_else(of_environment);
     let read = |(name, text)| {
         Token::new(text)
             .ok_or_else(|| Failure::argument(name, "is not a token; allowed: 1 to 1024 bytes, on one line"))

@@ -3,7 +3,9 @@
 //! The handle points to the first field of a larger structure. That structure keeps the packet's memory
 //! alive, and keeps the parsed packet, so that reading ten fields costs one check.
 
-use crate::boundary::{given, guard, guard_silently, lent, place, places, taken_back, used_from_any_thread};
+use crate::boundary::{
+    copy_out, given, guard, guard_silently, lent, place, taken_back, used_from_any_thread,
+};
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use bytes::Bytes;
 use std::ffi::c_char;
@@ -189,23 +191,15 @@ unsafe fn read<T>(
 /// As [`typed`], and the pointers are null or valid for writing, `values` for `capacity` elements.
 unsafe fn copy<N: Number>(
     packet: *const treefold_packet,
-    (values, capacity): (*mut N, usize),
+    values: (*mut N, usize),
     count: *mut usize,
     field: impl FnOnce(&Packet) -> Result<Numbers<'_, N>, PacketError>,
 ) -> Outcome {
     // SAFETY: as the caller promises.
-    let (packet, count, places) =
-        unsafe { (typed(packet)?, place("count", count)?, places("values", values, capacity)?) };
+    let packet = unsafe { typed(packet)? };
     let numbers = field(packet).map_err(|error| mistyped(&error))?;
-    count.write(numbers.len());
-    if numbers.len() > places.len() {
-        let problem = format!("the array has {} elements, and there is room for {capacity}", numbers.len());
-        return Err(Failure::new(treefold_code::TREEFOLD_NO_ROOM, problem));
-    }
-    places.iter_mut().zip(numbers.iter()).for_each(|(place, number)| {
-        place.write(number);
-    });
-    Ok(())
+    // SAFETY: as the caller promises.
+    unsafe { copy_out(values, count, numbers.iter()) }
 }
 
 /// # Safety

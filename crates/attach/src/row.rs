@@ -6,6 +6,7 @@ use crate::boundary::{
 };
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use crate::stream::treefold_stream;
+use bytes::Bytes;
 use std::ffi::c_char;
 use treefold::operators::packet::{FIELDS_MAX, Row};
 
@@ -168,7 +169,12 @@ pub unsafe extern "C" fn treefold_send_row_tagged(
 }
 
 impl treefold_row {
-    fn clear(&mut self) {
+    /// The row as a packet's bytes.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.row.clone().packet().into_bytes()
+    }
+
+    pub(crate) fn clear(&mut self) {
         *self = Self { row: Row::new(), fields: 0 };
     }
 }
@@ -218,8 +224,7 @@ unsafe fn send(
 ) -> Outcome {
     // SAFETY: as the caller promises.
     let (stream, row) = unsafe { (lent("stream", stream)?, lent_alone("row", row)?) };
-    let packet = row.row.clone().packet();
-    stream.send(tag, packet.into_bytes(), duration("timeout_ms", timeout_ms)?)?;
+    stream.send(tag, row.bytes(), duration("timeout_ms", timeout_ms)?)?;
     row.clear();
     Ok(())
 }

@@ -50,7 +50,7 @@ fn built(example: &str) -> Option<PathBuf> {
         let compiler = compiler()?;
         let directory = TempDir::new().unwrap();
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        for example in ["daemon", "events"] {
+        for example in ["daemon", "events", "front"] {
             let done = Command::new(compiler)
                 .args(FLAGS)
                 .arg("-I")
@@ -235,6 +235,25 @@ async fn ended_stream_makes_room_for_a_waiting_one() {
     let wave = tokio::time::timeout(LONG, waiting.wave()).await.expect("it is accepted").unwrap();
     assert_eq!(wave.packets, [Bytes::from_static(b"me too")]);
     drop((streams, waiting));
+    for daemon in daemons {
+        daemon.ends_well().await;
+    }
+}
+
+#[tokio::test]
+async fn front_end_in_c_receives_the_waves_of_two_streams() {
+    let Some((program, front_end)) = built("events").zip(built("front")) else { return };
+    let (front, daemons) = network(&program, 4).await;
+    // A daemon that has joined is visible before its whole card is.
+    open(&front, "sum", 4).await.close();
+    let arguments = [front.addr().to_string(), "hosts".to_owned()];
+    let out = tokio::task::spawn_blocking(move || Command::new(front_end).args(arguments).output());
+    let out = out.await.unwrap().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let said = String::from_utf8(out.stdout).unwrap();
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["max: 7 of 4", "sum: 28 of 4"]);
     for daemon in daemons {
         daemon.ends_well().await;
     }

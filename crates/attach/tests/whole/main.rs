@@ -7,4 +7,5 @@
 
 mod arguments;
 mod daemons;
+mod front_ends;
 mod header;
