@@ -56,6 +56,14 @@ fn stream_gives_the_warmest_of_four() {
 }
 
 #[test]
+fn quorum_of_endpoints_is_enough_for_a_wave() {
+    let printed = printed(example("quorum"));
+    let counts: Vec<u32> = printed.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+    assert_eq!(counts.len(), 3, "{printed}");
+    assert!(counts.iter().all(|count| (3..=4).contains(count)), "{printed}");
+}
+
+#[test]
 fn own_service_answers_and_says_what_is_missing() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str, text: &str| {
