@@ -220,7 +220,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let call = Call {
         tag,
         name: "fan/sum".into(),
-        params: Some(Bytes::new()),
+        params: Some(Bytes::new().into()),
         deadline_left: Duration::from_secs(60),
         answer_left: Duration::from_secs(50),
         waiting: Waiting::Staged,

@@ -5,6 +5,7 @@
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- core
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- stream
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- network
+//! $ cargo run --profile lean -p treefold-bench-fan-in -- terms --children 1000,10000
 //! ```
 //!
 //! - [`call`]: core alone, without a driver. A root asks n children and takes their partials, in several
@@ -13,15 +14,20 @@
 //! - [`network`]: over the network. A [`root`] process with the real driver folds the partials of n
 //!   connections. This process holds the other ends.
 //!
-//! A figure is the processor time of the root per partial. If the work is linear in the number of children,
+//! - [`terms`]: a terms aggregation over the network, whose partials grow when they are folded: flat, and with a tree of
+//!   [`root`] processes.
+//!
+//! Except in `terms`, a figure is the processor time of the root per partial. If the work is linear in the number of children,
 //! the figure is the same for 1,000 and for 10,000. Sizes and patterns alternate round by round, and medians
 //! are reported, because the machine may be shared.
 
 mod call;
 mod clock;
 mod network;
+mod peer;
 mod root;
 mod stream;
+mod terms;
 
 use call::Pattern;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -74,6 +80,11 @@ enum Part {
         /// Side that opens the connections
         #[arg(long, value_enum, default_value_t = Dials::Children)]
         dials: Dials,
+    },
+    /// Measure a terms aggregation over many shards, flat and with a tree of relays; --children is the number of shards
+    Terms {
+        #[command(flatten)]
+        case: terms::Case,
     },
 }
 
@@ -244,6 +255,39 @@ fn main() -> Result<(), Failure> {
                     figure.latency_ms,
                     figure.root_call_ms,
                     figure.root_partial_us
+                );
+            }
+        }
+        Part::Terms { case } => {
+            let figures = terms::measure(&args.children, args.rounds, &case)?;
+            if args.output == Output::Json {
+                println!("{}", serde_json::to_string(&figures)?);
+                return Ok(());
+            }
+            println!(
+                "{:<5} {:>7} {:>7} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9}",
+                "shape",
+                "shards",
+                "relays",
+                "sent MiB",
+                "answer MiB",
+                "latency ms",
+                "root ms",
+                "path ms",
+                "root MiB"
+            );
+            for figure in figures {
+                println!(
+                    "{:<5} {:>7} {:>7} {:>9.1} {:>11.2} {:>11.1} {:>9.1} {:>9.1} {:>9.1}",
+                    figure.shape.to_string(),
+                    figure.shards,
+                    figure.relays,
+                    figure.sent_mib,
+                    figure.answer_mib,
+                    figure.latency_ms,
+                    figure.root_ms,
+                    figure.path_ms,
+                    figure.root_mib
                 );
             }
         }

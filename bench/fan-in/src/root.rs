@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 use treefold::operators::merge::Sum;
-use treefold::operators::merging;
-use treefold::{ClusterOptions, Limits, Node, Service};
+use treefold::operators::{OperatorError, Raw, merging, ready};
+use treefold::{ClusterOptions, Limits, Node, Partition, Service};
 
 /// The variable that makes a process the root. Its value is the number of children that will connect.
 const ROOT: &str = "TREEFOLD_BENCH_FAN_IN_ROOT";
@@ -27,8 +27,11 @@ pub(crate) fn play_if_asked() -> Option<Result<(), Failure>> {
 
 fn play(children: u32) -> Result<(), Failure> {
     allow_files(children)?;
-    let sum = merging("sum", |_: &treefold::Partition, (): &()| Ok(Sum(0_i64)));
-    let service = Service::new("fan").total(children).aggregation("sum", sum);
+    let sum = merging("sum", |_: &Partition, (): &()| Ok(Sum(0_i64)));
+    let unasked =
+        |_: &Partition, (): &()| -> Result<Raw, _> { Err(OperatorError::new("no partition is here")) };
+    let terms = ready::sampled("sum-lines", &(), unasked).map_err(|error| error.to_string())?;
+    let service = Service::new("fan").total(children).aggregation("sum", sum).operator("terms", terms);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let node = Node::builder()
@@ -104,10 +107,25 @@ impl Root {
     /// Returns the bytes of its private memory in use, without memory shared with files and without socket
     /// buffers in the kernel.
     pub(crate) fn memory_bytes(&self) -> Result<u64, Failure> {
+        self.status_bytes("RssAnon:")
+    }
+
+    /// Returns the most memory in use since [`forget_most_memory`](Self::forget_most_memory), without files.
+    pub(crate) fn most_memory_bytes(&self) -> Result<u64, Failure> {
+        Ok(self.status_bytes("VmHWM:")?.saturating_sub(self.status_bytes("RssFile:")?))
+    }
+
+    /// Begins a new search for the most memory in use.
+    pub(crate) fn forget_most_memory(&self) -> Result<(), Failure> {
+        Ok(std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")?)
+    }
+
+    fn status_bytes(&self, field: &str) -> Result<u64, Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib =
-            line.and_then(|line| line.split_whitespace().next()).ok_or("the kernel reports no RssAnon")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib = line
+            .and_then(|line| line.split_whitespace().next())
+            .ok_or_else(|| format!("the kernel reports no {field}"))?;
         Ok(kib.parse::<u64>()? << 10)
     }
 }
