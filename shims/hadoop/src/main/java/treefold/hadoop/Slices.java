@@ -1,0 +1,98 @@
+package treefold.hadoop;
+
+import java.io.IOException;
+import treefold.push.OverException;
+import treefold.push.PushException;
+
+/**
+ * Pushes sorted entries in slices: a key's slice is a hash of it, so all agents put it into the same one. Each slice is a push
+ * request of its own, whose folded result must fit a message.
+ */
+final class Slices {
+    /** Bytes of entries after which a piece is pushed. A node's window has room for two. */
+    static final int PIECE_BYTES = 480 << 10;
+
+    private static final int HASH_BEGIN = 0x811C9DC5;
+    private static final int HASH_FACTOR = 0x01000193;
+    private static final int MIX_FACTOR = 0x85EBCA6B;
+
+    private final Order order;
+    private final Pushing pushing;
+    private final Packets.Writer[] pieces;
+    /** The wanted slices whose requests have not ended, a bit for each. */
+    private long open;
+
+    /** Pushes a piece of a slice. May wait. */
+    interface Pushing {
+        void push(long request, byte[] piece, boolean isLast) throws PushException, InterruptedException;
+    }
+
+    Slices(Order order, Pushing pushing) {
+        this.order = order;
+        this.pushing = pushing;
+        this.open = order.wanted();
+        this.pieces = new Packets.Writer[order.slices()];
+        for (int slice = 0; slice < pieces.length; slice++) {
+            pieces[slice] = new Packets.Writer(order.fold().kind());
+        }
+    }
+
+    /** Adds an entry, whose key is not less than the one before, unless {@link #cut} was called between them. */
+    void add(Entry entry) throws IOException, InterruptedException {
+        int slice = Integer.remainderUnsigned(hash(entry), pieces.length);
+        if ((open >>> slice & 1) == 0) {
+            return;
+        }
+        pieces[slice].add(entry);
+        if (pieces[slice].bytes() >= PIECE_BYTES) {
+            push(slice);
+        }
+    }
+
+    /** Ends the sorted run. Another may follow. */
+    void cut() throws IOException, InterruptedException {
+        for (int slice = 0; slice < pieces.length; slice++) {
+            if (!pieces[slice].isEmpty()) {
+                push(slice);
+            }
+        }
+    }
+
+    /** Ends all slices, and with it this agent's part of the order. */
+    void end() throws IOException, InterruptedException {
+        cut();
+        for (int slice = 0; slice < pieces.length; slice++) {
+            if ((open >>> slice & 1) == 1) {
+                push(slice, new byte[0], true);
+            }
+        }
+    }
+
+    private void push(int slice) throws IOException, InterruptedException {
+        byte[] piece = pieces[slice].take();
+        if ((open >>> slice & 1) == 1) {
+            push(slice, piece, false);
+        }
+    }
+
+    private void push(int slice, byte[] piece, boolean isLast) throws IOException, InterruptedException {
+        try {
+            pushing.push(order.request() + slice, piece, isLast);
+        } catch (OverException error) {
+            // The reducer needs this slice no more, but perhaps others.
+            open &= ~(1L << slice);
+            if (open == 0) {
+                throw error;
+            }
+        }
+    }
+
+    private static int hash(Entry entry) {
+        int hash = HASH_BEGIN;
+        for (int at = entry.keyAt; at < entry.keyEnd; at++) {
+            hash = (hash ^ entry.key[at] & 0xFF) * HASH_FACTOR;
+        }
+        hash = (hash ^ hash >>> 16) * MIX_FACTOR;
+        return hash ^ hash >>> 13;
+    }
+}
