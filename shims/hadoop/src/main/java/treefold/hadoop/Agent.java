@@ -214,10 +214,15 @@ final class Agent implements AutoCloseable {
     private void push(List<Signed> parts, Outputs first, CompressionCodec codec, Membership.Member member) {
         Order order = parts.get(0).order;
         Slices slices = new Slices(order, (request, piece, isLast) -> {
-            if (isLast) {
-                member.worker().pushLast(request, piece);
-            } else {
-                member.worker().push(request, piece);
+            try {
+                if (isLast) {
+                    member.worker().pushLast(request, piece);
+                } else {
+                    member.worker().push(request, piece);
+                }
+                return true;
+            } catch (OverException error) {
+                return false;
             }
         });
         Runs runs = new Runs(order.fold(), codec, conf, slices);
@@ -232,7 +237,7 @@ final class Agent implements AutoCloseable {
             }
             runs.flush();
             slices.end();
-        } catch (OverException error) {
+        } catch (Slices.EndedException error) {
             LOG.debug("an order of {} ended before its outputs", order.job());
         } catch (IOException | RuntimeException error) {
             fail(order, member, String.valueOf(error.getMessage()));

@@ -1,7 +1,6 @@
 package treefold.hadoop;
 
 import java.io.IOException;
-import treefold.push.OverException;
 import treefold.push.PushException;
 
 /**
@@ -22,9 +21,16 @@ final class Slices {
     /** The wanted slices whose requests have not ended, a bit for each. */
     private long open;
 
-    /** Pushes a piece of a slice. May wait. */
+    /** Pushes a piece of a slice. May wait. Returns false if the request has ended. */
     interface Pushing {
-        void push(long request, byte[] piece, boolean isLast) throws PushException, InterruptedException;
+        boolean push(long request, byte[] piece, boolean isLast) throws PushException, InterruptedException;
+    }
+
+    /** The requests of all wanted slices have ended. */
+    static final class EndedException extends IOException {
+        EndedException() {
+            super("all requests of the order have ended");
+        }
     }
 
     Slices(Order order, Pushing pushing) {
@@ -76,13 +82,11 @@ final class Slices {
     }
 
     private void push(int slice, byte[] piece, boolean isLast) throws IOException, InterruptedException {
-        try {
-            pushing.push(order.request() + slice, piece, isLast);
-        } catch (OverException error) {
+        if (!pushing.push(order.request() + slice, piece, isLast)) {
             // The reducer needs this slice no more, but perhaps others.
             open &= ~(1L << slice);
             if (open == 0) {
-                throw error;
+                throw new EndedException();
             }
         }
     }

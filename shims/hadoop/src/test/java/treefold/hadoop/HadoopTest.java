@@ -11,7 +11,10 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.io.Text;
@@ -27,7 +30,7 @@ import treefold.push.Treefold;
 /** A real Hadoop cluster and real relays: the output is that of the plain shuffle, byte by byte. */
 @Timeout(240)
 final class HadoopTest {
-    private static final int FILES = 6;
+    private static final int FILES = 4;
     private static final int ENTRIES = 40_000;
     private static final int REDUCERS = 2;
 
@@ -87,24 +90,47 @@ final class HadoopTest {
         String[] addresses = relays.stream().map(Treefold::address).toArray(String[]::new);
         try (MiniCluster.Agents agents = cluster.new Agents(addresses)) {
             agents.gates.forEach(MiniCluster.Gate::shut);
-            CompletableFuture<Job> job = CompletableFuture.supplyAsync(() -> {
-                try {
-                    return words(agents.conf(Jobs.WC, addresses), "relay-dies");
-                } catch (Exception error) {
-                    throw new IllegalStateException(error);
-                }
-            });
-            while (agents.gates.stream().noneMatch(gate -> gate.held() > 0)) {
-                assertFalse(job.isDone(), "the job has ended before its shuffle was held");
-                Thread.sleep(20);
-            }
+            Path output = folder.resolve("relay-dies");
+            CompletableFuture<Job> job = begin(() -> cluster.run(Jobs.WC, agents.conf(Jobs.WC, addresses),
+                    folder.resolve("words"), output, 1));
+            awaitHeld(agents, job);
+            // It leads the requests of the one reducer, and all agents are attached to it.
             relays.get(0).kill();
             agents.gates.forEach(MiniCluster.Gate::open);
-            Job ended = job.get();
-            assertEquals(REDUCERS, count(ended, RelayShuffle.FOLDED));
-            assertTrue(count(ended, RelayShuffle.AGAIN) > 0, "the relay that led a reducer's requests was killed");
+            assertTrue(job.get().isSuccessful());
+            assertEquals(1, count(job.get(), RelayShuffle.FOLDED));
+            assertEquals(1, count(job.get(), RelayShuffle.AGAIN));
+            assertEquals(lines(folder.resolve("plain")), Files.readAllLines(output.resolve("part-r-00000")));
         } finally {
             Treefold.killAll(relays);
+        }
+    }
+
+    /** The lines of all reducers, in the order of one reducer. */
+    private static List<String> lines(Path output) throws Exception {
+        List<String> lines = new ArrayList<>();
+        for (int reducer = 0; reducer < REDUCERS; reducer++) {
+            lines.addAll(Files.readAllLines(output.resolve("part-r-0000" + reducer)));
+        }
+        Collections.sort(lines);
+        return lines;
+    }
+
+    private static CompletableFuture<Job> begin(Callable<Job> running) {
+        return CompletableFuture.supplyAsync(() -> {
+            try {
+                return running.call();
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        });
+    }
+
+    /** Waits until an agent reads map outputs, and has got only some. */
+    private static void awaitHeld(MiniCluster.Agents agents, CompletableFuture<Job> job) throws Exception {
+        while (agents.gates.stream().noneMatch(gate -> gate.held() > 0)) {
+            assertFalse(job.isDone(), "the job has ended before its shuffle was held");
+            Thread.sleep(20);
         }
     }
 
@@ -113,17 +139,8 @@ final class HadoopTest {
         try (Treefold relay = Treefold.node("--relay", "--accept", "hadoop");
                 MiniCluster.Agents agents = cluster.new Agents(relay.address())) {
             agents.gates.forEach(MiniCluster.Gate::shut);
-            CompletableFuture<Job> job = CompletableFuture.supplyAsync(() -> {
-                try {
-                    return words(agents.conf(Jobs.WC, relay.address()), "agent-dies");
-                } catch (Exception error) {
-                    throw new IllegalStateException(error);
-                }
-            });
-            while (agents.gates.stream().noneMatch(gate -> gate.held() > 0)) {
-                assertFalse(job.isDone(), "the job has ended before its shuffle was held");
-                Thread.sleep(20);
-            }
+            CompletableFuture<Job> job = begin(() -> words(agents.conf(Jobs.WC, relay.address()), "agent-dies"));
+            awaitHeld(agents, job);
             agents.agents.forEach(Agent::close);
             assertEquals(REDUCERS, count(job.get(), RelayShuffle.PLAIN));
         }
@@ -183,6 +200,5 @@ final class HadoopTest {
                     HttpResponse.BodyHandlers.ofString());
             assertEquals(400, answer.statusCode(), answer.body());
         }
-        assertTrue(Files.exists(folder));
     }
 }

@@ -28,7 +28,10 @@ import treefold.push.Cluster;
 /** A real Hadoop cluster with two NodeManagers in this process, whose containers are processes; and an agent for each node. */
 final class MiniCluster implements AutoCloseable {
     private static final int NODES = 2;
-    private static final String OPENED = " --add-opens=java.base/java.lang=ALL-UNNAMED";
+    /** Java 17 needs the first for Hadoop; the others let short processes start soon. */
+    private static final String JAVA_OPTS = " --add-opens=java.base/java.lang=ALL-UNNAMED -XX:+UseSerialGC"
+            + " -XX:TieredStopAtLevel=1";
+    private static final int LOOK_MILLIS = 200;
 
     private final MiniMRYarnCluster cluster;
     private final Path folder;
@@ -43,7 +46,8 @@ final class MiniCluster implements AutoCloseable {
         conf.setInt(YarnConfiguration.RM_SCHEDULER_MINIMUM_ALLOCATION_MB, 128);
         conf.setInt(YarnConfiguration.NM_PMEM_MB, 1_024);
         conf.setInt(YarnConfiguration.NM_VCORES, 4);
-        conf.setBoolean("yarn.nodemanager.disk-health-checker.enable", false);
+        conf.setInt(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS, LOOK_MILLIS);
+        conf.setBoolean(YarnConfiguration.NM_DISK_HEALTH_CHECK_ENABLE, false);
         conf.setBoolean(MiniMRYarnCluster.MR_HISTORY_MINICLUSTER_ENABLED, false);
         cluster = new MiniMRYarnCluster("treefold", NODES);
         cluster.init(conf);
@@ -64,12 +68,14 @@ final class MiniCluster implements AutoCloseable {
     Configuration conf() {
         Configuration conf = new Configuration(cluster.getConfig());
         conf.setInt(MRJobConfig.MR_AM_VMEM_MB, 256);
-        conf.set(MRJobConfig.MR_AM_COMMAND_OPTS, "-Xmx192m" + OPENED);
+        conf.set(MRJobConfig.MR_AM_COMMAND_OPTS, "-Xmx192m" + JAVA_OPTS);
         conf.setInt(MRJobConfig.MAP_MEMORY_MB, 128);
         conf.setInt(MRJobConfig.REDUCE_MEMORY_MB, 256);
-        conf.set(MRJobConfig.MAP_JAVA_OPTS, "-Xmx96m" + OPENED);
-        conf.set(MRJobConfig.REDUCE_JAVA_OPTS, "-Xmx160m" + OPENED);
+        conf.set(MRJobConfig.MAP_JAVA_OPTS, "-Xmx96m" + JAVA_OPTS);
+        conf.set(MRJobConfig.REDUCE_JAVA_OPTS, "-Xmx160m" + JAVA_OPTS);
         conf.setInt(MRJobConfig.IO_SORT_MB, 16);
+        conf.setInt(MRJobConfig.MR_AM_TO_RM_HEARTBEAT_INTERVAL_MS, LOOK_MILLIS);
+        conf.setInt(Job.COMPLETION_POLL_INTERVAL_KEY, LOOK_MILLIS);
         conf.setBoolean(MRJobConfig.MAP_SPECULATIVE, false);
         conf.setBoolean(MRJobConfig.REDUCE_SPECULATIVE, false);
         return conf;
