@@ -19,7 +19,7 @@ mappers=8
 if [ "${INSIDE:-0}" != 1 ]; then
   [ "$(id -u)" = 0 ] || { echo "bench/hadoop.sh: namespaces need root's rights" >&2; exit 77; }
   if [ "${BUILT:-0}" != 1 ]; then
-    mvn -q -B -f "$root/shims/pom.xml" -pl push,hadoop -DskipTests package dependency:build-classpath \
+    mvn -q -B ${OFFLINE:+-o} -f "$root/shims/pom.xml" -pl push,hadoop -DskipTests package dependency:build-classpath \
       -Dmdep.outputFile="$root/shims/target/classpath-of-\${project.artifactId}" >&2
   fi
   dir=$(mktemp -d)
@@ -78,9 +78,9 @@ properties mapred-site.xml \
   mapreduce.jobhistory.intermediate-done-dir "$DIR/history" mapreduce.jobhistory.done-dir "$DIR/history/done" \
   mapreduce.jobhistory.move.interval-ms 100000000 \
   yarn.app.mapreduce.am.resource.mb 1024 yarn.app.mapreduce.am.resource.cpu-vcores 3 \
-  yarn.app.mapreduce.am.command-opts "-Xmx256m $options" \
+  yarn.app.mapreduce.am.command-opts "-Xmx256m $options -XX:TieredStopAtLevel=1" \
   yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms 500 \
-  mapreduce.map.memory.mb 512 mapreduce.map.cpu.vcores 2 mapreduce.map.java.opts "-Xmx200m $options" \
+  mapreduce.map.memory.mb 512 mapreduce.map.cpu.vcores 2 mapreduce.map.java.opts "-Xmx200m $options -XX:TieredStopAtLevel=1" \
   mapreduce.task.io.sort.mb 64 \
   mapreduce.reduce.memory.mb 2048 mapreduce.reduce.cpu.vcores 1 mapreduce.reduce.java.opts "-Xmx512m $options" \
   mapreduce.map.speculative false mapreduce.reduce.speculative false \
@@ -88,6 +88,7 @@ properties mapred-site.xml \
 cat >"$DIR/conf/log4j.properties" <<'LOG'
 log4j.rootLogger=WARN,out
 log4j.logger.treefold=INFO
+log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.target=System.err
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
@@ -121,7 +122,7 @@ node_manager() { # NAME ADDRESS MEMORY VCORES
 relay() { # NAME ADDRESS; the others join the first
   local join=()
   [ "$2" = 10.77.0.2 ] || join=(--join 10.77.0.2:7700)
-  ip netns exec "$1" "$treefold" node --listen "$2:7700" --relay --rack r0 --accept hadoop "${join[@]}" \
+  ip netns exec "$1" "$treefold" node --listen "$2:7700" --relay --rack r0 --accept hadoop --insecure "${join[@]}" \
     >"$DIR/$1.out" 2>&1 &
   relay_process=$!
 }
@@ -140,6 +141,7 @@ for mapper in $(seq "$mappers"); do
   node_manager "m$mapper" "10.77.1.$mapper" 512 2
 done
 nodes() { curl -s -m 5 http://10.77.0.1:8088/ws/v1/cluster/metrics | grep -o '"activeNodes":[0-9]*' | cut -d: -f2; }
+kill -0 "$relay_process" || { cat "$DIR"/relay*.out >&2; exit 1; }
 for _ in $(seq 300); do
   [ "$(nodes || true)" != $((mappers + 2)) ] || break
   sleep 1

@@ -1,40 +1,51 @@
 package treefold.hadoop;
 
 import java.net.InetAddress;
+import java.net.NetworkInterface;
+import java.net.SocketException;
 import java.net.UnknownHostException;
+import java.security.SecureRandom;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import treefold.push.PushException;
 import treefold.push.Worker;
 import treefold.push.WorkerSet;
 
 /**
- * The agent's worker. If its number is not set, it is made of the host's name and the port, so it is the same after a restart;
- * an agent that loses its number to another takes the next.
+ * The agent's worker. If its number is not set, it is made of the host's name, its addresses and the agent's port, so it is the
+ * same after a restart. An agent that loses its number to another draws a new one.
  */
 final class Membership implements AutoCloseable {
     private static final Duration ATTACH_TIMEOUT = Duration.ofSeconds(2);
-    private static final int NUMBER_STEP = 7_919;
+    private static final int ADDRESSES_MAX = 64;
 
     /** An attached worker, and its number. */
     record Member(Worker worker, int number) { }
 
     private final AgentSettings settings;
+    private final SecureRandom random = new SecureRandom();
     private int number;
     private Worker worker;
     private boolean isClosed;
 
     Membership(AgentSettings settings, int port) {
         this.settings = settings;
-        this.number = settings.number().orElseGet(() -> Math.floorMod(Objects.hash(hostName(), port), WorkerSet.NUMBERS_MAX));
+        this.number = settings.number().orElseGet(() -> Math.floorMod(Objects.hash(host(), port), WorkerSet.NUMBERS_MAX));
     }
 
-    private static String hostName() {
+    /** The host's name and addresses: hosts that are copies of one image may have one name. */
+    private static List<String> host() {
+        List<String> parts = new ArrayList<>();
         try {
-            return InetAddress.getLocalHost().getHostName();
-        } catch (UnknownHostException error) {
-            return "localhost";
+            NetworkInterface.networkInterfaces().flatMap(NetworkInterface::inetAddresses)
+                    .map(InetAddress::getHostAddress).sorted().limit(ADDRESSES_MAX).forEach(parts::add);
+            parts.add(InetAddress.getLocalHost().getHostName());
+        } catch (SocketException | UnknownHostException error) {
+            parts.add(error.toString());
         }
+        return parts;
     }
 
     /**
@@ -50,7 +61,7 @@ final class Membership implements AutoCloseable {
             worker.close();
             worker = null;
             if (settings.number().isEmpty()) {
-                number = (number + NUMBER_STEP) % WorkerSet.NUMBERS_MAX;
+                number = random.nextInt(WorkerSet.NUMBERS_MAX);
             }
         }
         if (worker == null) {

@@ -50,9 +50,10 @@ final class Orders {
     /**
      * The workers of all nodes with map outputs.
      *
-     * @throws Plain if an agent does not answer, or two have one number
+     * @throws Plain if an agent does not answer
+     * @throws Wave.AgainException if two have one number; one of them draws another
      */
-    int[] workers() throws Plain, InterruptedException {
+    int[] workers() throws Plain, Wave.AgainException, InterruptedException {
         Map<String, HttpRequest> questions = new TreeMap<>();
         for (String handler : attempts.keySet()) {
             questions.put(handler, request(handler, "/worker").GET().build());
@@ -66,7 +67,7 @@ final class Orders {
                 throw new Plain("the agent of " + answer.getKey() + " answers \"" + answer.getValue() + "\"");
             }
             if (numbers.contains(number)) {
-                throw new Plain("two agents have the number " + number);
+                throw new Wave.AgainException("two agents have the number " + number);
             }
             numbers.add(number);
         }

@@ -71,7 +71,8 @@ public final class Bench {
                 .filter(task -> task.getTaskType() == TaskType.REDUCE)
                 .flatMap(task -> task.getAllTaskAttempts().values().stream())
                 .filter(attempt -> attempt.getTaskStatus().equals("SUCCEEDED")).findFirst().orElseThrow();
-        long ready = ready(directory, reduce.getContainerId().toString());
+        Path log = log(directory, reduce.getContainerId().toString());
+        long ready = ready(log);
         long maps = history.getTotalCounters().findCounter(TaskCounter.MAP_OUTPUT_MATERIALIZED_BYTES).getValue();
         long shuffled = history.getTotalCounters().findCounter(TaskCounter.REDUCE_SHUFFLE_BYTES).getValue();
         long folded = history.getTotalCounters().findCounter(RelayShuffle.COUNTERS, RelayShuffle.FOLDED).getValue();
@@ -110,15 +111,23 @@ public final class Bench {
         }
     }
 
-    /** When the reducer's process began its shuffle. */
-    private static long ready(Path directory, String container) throws IOException {
+    /** The log of the reducer's process. Prints why it used the plain shuffle, or tried again. */
+    private static Path log(Path directory, String container) throws IOException {
         try (Stream<Path> files = Files.walk(directory.resolve("nodes"))) {
             Path log = files.filter(path -> path.endsWith(Path.of(container, "syslog"))).findFirst().orElseThrow();
             try (Stream<String> lines = Files.lines(log)) {
-                String line = lines.filter(each -> each.contains(BEGAN)).findFirst().orElseThrow();
-                return LocalDateTime.parse(line.substring(0, LOG_TIME_LENGTH), LOG_TIME).atZone(ZoneId.systemDefault())
-                        .toInstant().toEpochMilli();
+                lines.filter(line -> line.contains(RelayShuffle.class.getName() + ":")).forEach(System.err::println);
             }
+            return log;
+        }
+    }
+
+    /** When the reducer's process began its shuffle. */
+    private static long ready(Path log) throws IOException {
+        try (Stream<String> lines = Files.lines(log)) {
+            String line = lines.filter(each -> each.contains(BEGAN)).findFirst().orElseThrow();
+            return LocalDateTime.parse(line.substring(0, LOG_TIME_LENGTH), LOG_TIME).atZone(ZoneId.systemDefault())
+                    .toInstant().toEpochMilli();
         }
     }
 
