@@ -38,7 +38,9 @@ mount -t sysfs sysfs /sys
 
 tr ':' '\n' <"$root/shims/target/classpath-of-treefold-hadoop" | grep '\.jar$' |
   while read -r jar; do ln -sf "$jar" "$DIR/lib/"; done
-ln -sf "$root"/shims/hadoop/target/treefold-hadoop-*.jar "$DIR/lib/"
+# Copies, so that a build does not change what runs.
+cp --remove-destination "$root"/shims/push/target/treefold-push-?.?.?.jar \
+  "$root"/shims/hadoop/target/treefold-hadoop-?.?.?.jar "$DIR/lib/"
 jar cf "$DIR/lib/jobs.jar" -C "$root/shims/hadoop/target/test-classes" treefold
 classes="$DIR/conf:$DIR/lib/*"
 

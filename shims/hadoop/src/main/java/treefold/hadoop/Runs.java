@@ -20,7 +20,7 @@ import org.apache.hadoop.mapred.IFileInputStream;
  */
 final class Runs {
     /** Bytes of map outputs, as they are sent, in a group. */
-    static final int HELD_BYTES_MAX = 32 << 20;
+    static final int HELD_BYTES_MAX = 16 << 20;
     /** Map outputs in a group. */
     static final int HELD_MAX = 256;
     private static final int STEP_BYTES = 1 << 20;
@@ -103,6 +103,7 @@ final class Runs {
     }
 
     private void merge(List<Cursor> cursors) throws IOException, InterruptedException {
+        slices.cut();
         try {
             mergeOpen(cursors);
         } finally {
@@ -143,6 +144,5 @@ final class Runs {
         if (hasSum) {
             slices.add(sum);
         }
-        slices.cut();
     }
 }
