@@ -9,13 +9,21 @@
 #   bench/hadoop.sh quick     a small WordCount
 #   bench/hadoop.sh kill      WordCount, the relay that leads the reducer's requests is killed in mid-shuffle
 #
-# Each run is a line of JSON. REPEATS (3), SCALE (1: a map has about 8 MB of output), MBIT (30) and RELAY_MBIT
-# (300) change it; TREEFOLD is the command; BUILT=1 uses the jars of the last build. All processes, namespaces
+# Several may be named; `kill` comes last. Each run is a line of JSON. REPEATS (3), SCALE (1: a map has about 8 MB
+# of output), MBIT (30), RELAY_MBIT (300), TIMES and KEYS (the points of ratio and size) change it; TREEFOLD is the
+# command; BUILT=1 uses the jars of the last build, OFFLINE=1 no network. All processes, namespaces
 # and files vanish with the script.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 mappers=8
 
+for name in "${@:-none}"; do
+  case $name in jobs | ratio | size | kill | quick) ;; *)
+    echo "usage: bench/hadoop.sh jobs|ratio|size|kill|quick ..." >&2
+    exit 2
+    ;;
+  esac
+done
 if [ "${INSIDE:-0}" != 1 ]; then
   [ "$(id -u)" = 0 ] || { echo "bench/hadoop.sh: namespaces need root's rights" >&2; exit 77; }
   if [ "${BUILT:-0}" != 1 ]; then
@@ -133,6 +141,7 @@ host relay2 10.77.0.3 "$relay_mbit"
 host am 10.77.0.4 "$relay_mbit"
 host red 10.77.0.5 "$mbit"
 relay relay 10.77.0.2
+first_relay=$relay_process
 "${java[@]}" -Xmx256m -cp "$classes" org.apache.hadoop.yarn.server.resourcemanager.ResourceManager \
   >"$DIR/rm.out" 2>&1 &
 "${java[@]}" -Xmx192m -cp "$classes" org.apache.hadoop.mapreduce.v2.hs.JobHistoryServer >"$DIR/jhs.out" 2>&1 &
@@ -143,7 +152,7 @@ for mapper in $(seq "$mappers"); do
   node_manager "m$mapper" "10.77.1.$mapper" 512 2
 done
 nodes() { curl -s -m 5 http://10.77.0.1:8088/ws/v1/cluster/metrics | grep -o '"activeNodes":[0-9]*' | cut -d: -f2; }
-kill -0 "$relay_process" || { cat "$DIR"/relay*.out >&2; exit 1; }
+kill -0 "$first_relay" || { cat "$DIR"/relay*.out >&2; exit 1; }
 for _ in $(seq 300); do
   [ "$(nodes || true)" != $((mappers + 2)) ] || break
   sleep 1
@@ -171,36 +180,37 @@ jobs_of_the_paper() {
   series UV 330000 330000 990000 $mappers
   series TS 1 1 80000 $mappers
 }
-case ${1:-} in
-  jobs) jobs_of_the_paper ;;
-  quick) series WC 30000 30000 90000 $mappers ;;
-  ratio)
-    series WC 300000 300000 900000 $((2 * mappers))
-    for times in 1 2 4 16; do
-      series WC 300000 $((300000 * times)) 900000 $mappers
-    done
-    ;;
-  size)
-    for keys in 75000 150000 300000 600000 1200000; do
-      series WC $keys $keys $((3 * keys)) $mappers
-    done
-    ;;
-  kill)
-    first=$relay_process
-    relay relay2 10.77.0.3
-    bench data WC "$DIR/data" $mappers $((900000 * scale)) $((300000 * scale)) $((300000 * scale))
-    bench run "$DIR" WC "$DIR/data" plain
-    # The relay's link carries nothing but the shuffle: after 8 MB, it is in the middle.
-    carried() { cat /sys/class/net/port-relay/statistics/tx_bytes; }
-    before=$(carried)
-    bench run "$DIR" WC "$DIR/data" relays &
-    run=$!
-    until [ $(($(carried) - before)) -gt 8000000 ]; do sleep 0.05; done
-    kill -KILL "$first"
-    wait $run
-    ;;
-  *)
-    echo "usage: bench/hadoop.sh jobs|ratio|size|kill|quick" >&2
-    exit 2
-    ;;
-esac
+experiment() {
+  case $1 in
+    quick) series WC 30000 30000 90000 $mappers ;;
+    jobs) jobs_of_the_paper ;;
+    ratio)
+      # Keys of all maps, in keys of a map: if there are more, fewer keys are those of another map.
+      for times in ${TIMES:-1 2 4 16}; do
+        series WC 300000 $((300000 * times)) 600000 $mappers
+      done
+      ;;
+    size)
+      for keys in ${KEYS:-75000 150000 300000 600000 1200000}; do
+        series WC "$keys" "$keys" $((2 * keys)) $mappers
+      done
+      ;;
+    kill)
+      relay relay2 10.77.0.3
+      rm -rf "$DIR/data"
+      bench data WC "$DIR/data" $mappers $((600000 * scale)) $((300000 * scale)) $((300000 * scale))
+      bench run "$DIR" WC "$DIR/data" plain
+      # The relay's link carries nothing but the shuffle: after 8 MB, it is in the middle.
+      carried() { cat /sys/class/net/port-relay/statistics/tx_bytes; }
+      before=$(carried)
+      bench run "$DIR" WC "$DIR/data" relays &
+      run=$!
+      until [ $(($(carried) - before)) -gt 8000000 ]; do sleep 0.05; done
+      kill -KILL "$first_relay"
+      wait $run
+      ;;
+  esac
+}
+for name in "$@"; do
+  experiment "$name"
+done

@@ -15,6 +15,8 @@ import org.apache.hadoop.mapred.ShuffleConsumerPlugin;
 /** The folded runs of a reducer, one for each slice, in files of its task as Hadoop's own shuffle has them. */
 final class Segments<K, V> {
     private static final int SHARE_OF_SIZE = 2;
+    /** All slices are merged at once; Hadoop's merge needs a factor of two. */
+    private static final int FACTOR_LEAST = 2;
 
     private final ShuffleConsumerPlugin.Context<K, V> context;
     private final Fold fold;
@@ -77,7 +79,7 @@ final class Segments<K, V> {
     RawKeyValueIterator merge() throws IOException {
         JobConf job = context.getJobConf();
         RawComparator<K> order = (RawComparator<K>) job.getOutputKeyComparator();
-        return Merger.merge(job, local, keyClass, valueClass, null, files, true, files.length,
+        return Merger.merge(job, local, keyClass, valueClass, null, files, true, Math.max(files.length, FACTOR_LEAST),
                 new Path(context.getReduceId().toString()), order, context.getReporter(), context.getSpilledRecordsCounter(),
                 null, context.getMergePhase());
     }

@@ -152,10 +152,25 @@ final class HadoopTest {
         assertTrue(cluster.run(Jobs.TS, cluster.conf(), input, folder.resolve("plain-sorted"), 1).isSuccessful());
         try (Treefold relay = Treefold.node("--relay", "--accept", "hadoop");
                 MiniCluster.Agents agents = cluster.new Agents(relay.address())) {
-            Job job = cluster.run(Jobs.TS, agents.conf(Jobs.TS, relay.address()), input, folder.resolve("sorted"), 1);
+            Configuration conf = agents.conf(Jobs.TS, relay.address());
+            conf.setInt(Settings.SLICES_KEY, 1);
+            Job job = cluster.run(Jobs.TS, conf, input, folder.resolve("sorted"), 1);
             assertEquals(1, count(job, RelayShuffle.FOLDED));
             assertArrayEquals(MiniCluster.output(folder.resolve("plain-sorted")),
                     MiniCluster.output(folder.resolve("sorted")));
+        }
+    }
+
+    @Test
+    void slices_and_reducers_without_entries_are_empty() throws Exception {
+        Path input = Files.createDirectories(folder.resolve("word"));
+        Files.writeString(input.resolve("part-0"), "word word\nword\n");
+        try (Treefold relay = Treefold.node("--relay", "--accept", "hadoop");
+                MiniCluster.Agents agents = cluster.new Agents(relay.address())) {
+            Path output = folder.resolve("one-word");
+            Job job = cluster.run(Jobs.WC, agents.conf(Jobs.WC, relay.address()), input, output, REDUCERS);
+            assertEquals(REDUCERS, count(job, RelayShuffle.FOLDED));
+            assertEquals(List.of("word\t3"), lines(output));
         }
     }
 
