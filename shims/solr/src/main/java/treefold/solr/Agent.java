@@ -148,6 +148,10 @@ public final class Agent implements AutoCloseable {
             fail(requests, failure.code() + " " + failure.getMessage());
         } catch (IOException | RuntimeException error) {
             fail(requests, "500 " + error);
+        } catch (OutOfMemoryError | StackOverflowError error) {
+            // The stand need not wait for its deadline. The thread ends, and the pool makes another.
+            fail(requests, "500 the agent: " + error);
+            throw error;
         } catch (InterruptedException closed) {
             fail(requests, "503 the agent is closed");
         }
@@ -176,9 +180,9 @@ public final class Agent implements AutoCloseable {
             form.set(JsonFacets.PARAM, JsonFacets.whole(plan.jsonFacets()));
         }
         try {
-            return Shard.reply(Shard.post(shard + "/select", form, SHARD_TIMEOUT).get());
+            return Shard.reply(Shard.post(shard + "/select", form, SHARD_TIMEOUT, Shard.REPLY_BYTES_MAX).get());
         } catch (ExecutionException error) {
-            throw new Failure(500, "the shard " + shard + " does not answer: " + error.getCause());
+            throw Shard.failure(shard, error.getCause());
         }
     }
 }

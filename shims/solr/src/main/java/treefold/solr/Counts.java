@@ -82,7 +82,7 @@ final class Counts {
                     counts.lines.put(line.substring(0, tab), Long.parseLong(line.substring(tab + 1)));
                 }
             } catch (NumberFormatException | StringIndexOutOfBoundsException error) {
-                throw new Failure(502, "a folded line is malformed: " + line);
+                throw new Failure(Reason.FOLDED, 502, "a folded line is malformed: " + line);
             }
         }
         return counts;

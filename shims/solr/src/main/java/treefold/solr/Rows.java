@@ -56,7 +56,7 @@ final class Rows {
                     SortKey.append(key, document.getFieldValue("score"), clause.descending());
                 } else {
                     if (values == null || next >= values.size()) {
-                        throw new Failure(502, "the shard sends no sort values of " + clause.name());
+                        throw new Failure(Reason.SHARD_REPLY, 502, "the shard sends no sort values of " + clause.name());
                     }
                     Object value = ((List<?>) values.getVal(next++)).get(place);
                     own.add(value);
@@ -77,7 +77,7 @@ final class Rows {
 
     private static byte[] row(byte[] key, int shard, int place, byte[] content) throws Failure {
         if (key.length > KEY_BYTES_MAX) {
-            throw new Failure(400, "sort values of " + key.length + " bytes; at most " + KEY_BYTES_MAX + " are folded");
+            throw new Failure(Reason.VALUE, 400, "sort values of " + key.length + " bytes; at most " + KEY_BYTES_MAX + " are folded");
         }
         ByteBuffer row = ByteBuffer.allocate(key.length + PLACE_BYTES + content.length + LENGTH_BYTES);
         row.put(key).putShort((short) shard).putShort((short) place).put(content).putShort((short) key.length);
@@ -111,7 +111,7 @@ final class Rows {
             }
             return new Row(shard, document, (List<?>) parts.get(1), (NamedList<Object>) parts.get(2));
         } catch (IOException | ClassCastException | IndexOutOfBoundsException | IllegalArgumentException error) {
-            throw new Failure(502, "a folded row is malformed: " + error.getMessage());
+            throw new Failure(Reason.FOLDED, 502, "a folded row is malformed: " + error.getMessage());
         }
     }
 }

@@ -43,7 +43,7 @@ final class SortKey {
             }
         }
         if (clauses.size() > CLAUSES_MAX) {
-            throw new Failure(400, "the sort has " + clauses.size() + " clauses; at most " + CLAUSES_MAX + " are folded");
+            throw new Failure(Reason.SORT, 400, "the sort has " + clauses.size() + " clauses; at most " + CLAUSES_MAX + " are folded");
         }
         return clauses;
     }
@@ -54,10 +54,10 @@ final class SortKey {
         String name = space < 0 ? "" : text.substring(0, space).trim();
         boolean isKnown = direction.equals("asc") || direction.equals("desc");
         if (name.isEmpty() || !isKnown) {
-            throw new Failure(400, "can't read the sort \"" + text + "\"; expected a name and asc or desc");
+            throw new Failure(Reason.SORT, 400, "can't read the sort \"" + text + "\"; expected a name and asc or desc");
         }
         if (name.equals("_docid_")) {
-            throw new Failure(400, "a sort by _docid_ can't be folded");
+            throw new Failure(Reason.SORT, 400, "a sort by _docid_ can't be folded");
         }
         return new Clause(name, direction.equals("desc"));
     }
@@ -84,7 +84,7 @@ final class SortKey {
         } else if (value instanceof CharSequence text) {
             return escaped(text.toString().getBytes(StandardCharsets.UTF_8));
         }
-        throw new Failure(400, "a sort value is " + (value == null ? "missing" : "of " + value.getClass())
+        throw new Failure(Reason.VALUE, 400, "a sort value is " + (value == null ? "missing" : "of " + value.getClass())
                 + "; numbers and texts are folded");
     }
 

@@ -22,6 +22,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -55,7 +56,10 @@ final class SolrTest {
     private static RealSolr coordinator;
     private static Stand stand;
     private static String plain;
+    /** The stand's one address. */
     private static String folded;
+    /** Its addresses for each shard. */
+    private static String numbered;
 
     @BeforeAll
     static void start() throws Exception {
@@ -92,6 +96,7 @@ final class SolrTest {
                 new Stand.Settings("solr", "id", agents, Duration.ofSeconds(10)), Master.connect(addresses));
         plain = String.join(",", byAddress.keySet());
         folded = "127.0.0.1:" + stand.port() + "/solr/docs";
+        numbered = stand.shards("127.0.0.1");
     }
 
     @AfterAll
@@ -142,6 +147,7 @@ final class SolrTest {
     private static String assertEqual(Form form) throws Exception {
         String expected = ask(form, plain);
         assertEquals(expected, ask(form, folded), () -> "seed " + SEED + ", query " + form.encode());
+        assertEquals(expected, ask(form, numbered), () -> "numbered, seed " + SEED + ", query " + form.encode());
         return expected;
     }
 
@@ -170,6 +176,8 @@ final class SolrTest {
         assertEqual(query("q", "text:nowhere", "sort", "n desc, name asc"));
         assertEqual(query("q", "text:tree", "facet", "true", "facet.field", "cat", "facet.field", "name", "facet.mincount", "1"));
         assertEqual(query("q", "text:tree", "hl", "true", "hl.fl", "text", "rows", "5"));
+        assertEqual(query("q", "text:tree", "debug", "results", "rows", "12"));
+        assertEqual(query("q", "text:tree", "debug", "query", "sort", "n asc", "hl", "true", "hl.fl", "text"));
         assertTrue(counters().contains("folded\t"), counters());
     }
 
@@ -345,7 +353,7 @@ final class SolrTest {
             {"group", "true", "group.field", "name"}, {"json.facet", "{x:\"sum(n)\"}"},
             {"json.facet", "{x:{type:terms,field:cat,facet:{y:\"sum(n)\"}}}"}, {"json.facet", "{x:{type:range,field:n,start:0,end:9,gap:3}}"}, {"stats", "true", "stats.field", "n"},
             {"facet", "true", "facet.range", "n", "facet.range.start", "0", "facet.range.end", "9", "facet.range.gap", "3"},
-            {"sort", "sometimes asc"}, {"facet", "true", "facet.field", "{!key=c}cat"}, {"debug", "query"}, {"rows", "70000"},
+            {"sort", "sometimes asc"}, {"facet", "true", "facet.field", "{!key=c}cat"}, {Plan.FOLD, "false"}, {"rows", "70000"},
         };
         for (String[] extra : refused) {
             Form form = query(extra);
@@ -354,7 +362,103 @@ final class SolrTest {
             assertTrue(answer.contains("\"code\":400"), extra[0] + ": " + answer);
             assertTrue(answer.contains("fold"), extra[0] + ": " + answer);
         }
-        assertTrue(counters().contains("refused: group is not folded by Treefold's stand\t"), counters());
+        assertTrue(counters().contains("refused: group\t"), counters());
+    }
+
+    /** Plain Solr orders expanded groups by the arrival of its shards' replies. */
+    private static String sorted(Form form, String answer) {
+        return form.flag("expand") ? answer.lines().sorted().collect(Collectors.joining("\n")) : answer;
+    }
+
+    /** A query with a part that is not folded. */
+    private static Form notFolded(Random random) {
+        Form form = generated(random);
+        form.set("rows", random.nextInt(20));
+        form.set("start", 0);
+        String word = WORDS[random.nextInt(WORDS.length)];
+        switch (random.nextInt(12)) {
+            case 0 -> {
+                form.set("group", "true");
+                form.set("group.field", random.nextBoolean() ? "name" : "n");
+                form.set("group.limit", random.nextInt(3) + 1);
+                form.set("group.ngroups", random.nextBoolean());
+                // Plain Solr orders ties of a group by the arrival of its shards' replies.
+                form.set("sort", form.get("sort", "score desc") + ", id asc");
+                form.remove("hl");
+                form.remove("distrib.singlePass");
+            }
+            case 1 -> {
+                form.set("stats", "true");
+                form.add("stats.field", "n");
+                form.add("stats.field", "price");
+            }
+            case 2 -> {
+                form.set("facet", "true");
+                form.set("facet.range", random.nextBoolean() ? "n" : "price");
+                form.set("facet.range.start", -20);
+                form.set("facet.range.end", 20);
+                form.set("facet.range.gap", random.nextInt(9) + 1);
+                form.set("facet.range.other", "all");
+            }
+            case 3 -> {
+                form.set("facet", "true");
+                form.set("facet.pivot", "name,n");
+                form.set("facet.pivot.mincount", random.nextInt(3) + 1);
+            }
+            case 4 -> form.set("json.facet", "{x:{type:terms,field:name,limit:" + (random.nextInt(5) + 1)
+                    + ",refine:true,facet:{s:'sum(n)',t:{type:terms,field:n,limit:3,refine:true}}},m:'max(price)',u:'unique(cat)'}");
+            case 5 -> form.set("json.facet", "{r:{type:range,field:n,start:-20,end:20,gap:" + (random.nextInt(9) + 1)
+                    + ",facet:{a:'avg(price)'}}}");
+            case 6 -> {
+                // Facets add times to debug.
+                form.set("facet", "false");
+                form.remove("json.facet");
+                form.set("debug", random.nextBoolean() ? "query" : "results");
+            }
+            case 7 -> {
+                form.remove("sort");
+                form.set("rq", "{!rerank reRankQuery=$again reRankDocs=30 reRankWeight=3}");
+                form.set("again", "text:" + word);
+            }
+            case 8 -> {
+                form.add("fq", "{!collapse field=n}");
+                form.set("expand", random.nextBoolean());
+                form.remove("hl");
+            }
+            case 9 -> {
+                form.set("facet", "true");
+                form.add("facet.field", "{!key=other}cat");
+                form.set("facet.limit", 5);
+            }
+            case 10 -> form.set("sort", "sometimes " + (random.nextBoolean() ? "asc" : "desc") + ", id asc");
+            default -> {
+                form.set("facet", "true");
+                form.add("facet.interval", "n");
+                form.set("facet.interval.set", "[0,7]");
+            }
+        }
+        form.set(Plan.FOLD, "false");
+        if (random.nextBoolean() && !form.get("sort", "").startsWith("sometimes")) {
+            form.remove(Plan.FOLD);
+        }
+        return form;
+    }
+
+    @Test
+    @Order(3)
+    void queries_that_are_not_folded_are_passed_on_and_the_answers_are_those_of_plain_solr() throws Exception {
+        Random random = new Random(SEED + 7);
+        for (int count = 0; count < QUERIES; count++) {
+            Form form = notFolded(random);
+            String expected = ask(form, plain);
+            assertEquals(sorted(form, expected), sorted(form, ask(form, numbered)),
+                    () -> "seed " + SEED + ", query " + form.encode());
+            assertTrue(expected.contains("\"status\":0"), () -> form.encode() + expected);
+        }
+        for (String counted : new String[] {"group", "stats", "facet.range", "facet.pivot", "json.facet", "rq",
+            "collapse", "facet.interval", "local parameters of facets", "treefold.fold=false", "fields of its own documents"}) {
+            assertTrue(counters().contains("passed on: " + counted + "\t"), counters());
+        }
     }
 
     @Test
