@@ -9,6 +9,7 @@ final class Counters {
     static final String FOLDED = "folded";
     static final String FIELDS = "fields";
     static final String BEGUN_AGAIN = "begun again";
+    static final String WITHOUT_RELAYS = "folded without relays";
     static final String NOTHING = "nothing, as shard 0 answers for all";
     private static final String PASSED = "passed on: ";
     private static final String REFUSED = "refused: ";
@@ -17,7 +18,7 @@ final class Counters {
     private final Map<String, LongAdder> counters = new TreeMap<>();
 
     Counters() {
-        for (String name : new String[] {FOLDED, FIELDS, BEGUN_AGAIN, NOTHING}) {
+        for (String name : new String[] {FOLDED, FIELDS, BEGUN_AGAIN, NOTHING, WITHOUT_RELAYS}) {
             counters.put(name, new LongAdder());
         }
         for (Reason reason : Reason.values()) {

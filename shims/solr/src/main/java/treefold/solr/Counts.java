@@ -65,6 +65,11 @@ final class Counts {
         lines.put(key, count);
     }
 
+    /** Adds all numbers of others. */
+    void addAll(Counts others) {
+        others.lines.forEach((key, count) -> lines.merge(key, count, Long::sum));
+    }
+
     /** The lines, ascending. */
     byte[] write() {
         StringBuilder text = new StringBuilder();

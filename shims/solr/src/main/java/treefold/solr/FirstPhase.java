@@ -25,21 +25,28 @@ import treefold.push.WorkerSet;
 
 /** The first phase of a query: all agents push, the relays fold, and one reply comes of it. */
 final class FirstPhase {
+    private static final System.Logger LOG = System.getLogger(FirstPhase.class.getName());
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private final Stand.Settings settings;
     private final Master master;
     private final Owners owners;
     private final Counters counters;
+    /** That of the first shard; all have the same schema. */
+    private final MissingValues missing;
 
     FirstPhase(Stand.Settings settings, Master master, Owners owners, Counters counters) {
         this.settings = settings;
         this.master = master;
         this.owners = owners;
         this.counters = counters;
+        this.missing = new MissingValues(settings.shards().keySet().iterator().next());
     }
 
-    /** The folded reply of all shards. If the relay that leads the query is lost, another leads it anew, once. */
+    /**
+     * The folded reply of all shards. If the relay that leads the query is lost, another leads it anew, once. If there is none,
+     * the stand asks the shards and folds.
+     */
     NamedList<Object> reply(Form form, Plan plan) throws Failure, InterruptedException {
         try {
             return fold(form, plan);
@@ -50,9 +57,53 @@ final class FirstPhase {
         }
         try {
             return fold(form, plan);
+        } catch (UnreachableException lost) {
+            LOG.log(System.Logger.Level.WARNING, "no relay answers; the stand folds by itself: {0}", lost.getMessage());
         } catch (PushException error) {
             throw new Failure(Reason.RELAYS, 503, "the relays: " + error.getMessage());
         }
+        counters.add(Counters.WITHOUT_RELAYS);
+        return foldHere(form, plan);
+    }
+
+    private NamedList<Object> foldHere(Form form, Plan plan) throws Failure, InterruptedException {
+        List<String> shards = new ArrayList<>(settings.shards().keySet());
+        Form asked = plan.forShard(form);
+        List<CompletableFuture<HttpResponse<byte[]>>> replies = new ArrayList<>();
+        for (String shard : shards) {
+            replies.add(Shard.post(shard + "/select", asked, settings.deadline(), Shard.REPLY_BYTES_MAX));
+        }
+        Counts counts = new Counts();
+        List<byte[]> rows = new ArrayList<>();
+        double best = Double.NaN;
+        int answered = 0;
+        for (int number = 0; number < shards.size(); number++) {
+            try {
+                NamedList<Object> reply = Shard.reply(replies.get(number).get());
+                counts.addAll(Counts.of(reply));
+                rows.addAll(Rows.of(reply, plan, number, missing));
+                Float own = ((SolrDocumentList) reply.get("response")).getMaxScore();
+                best = own == null || own < best ? best : own;
+                answered++;
+            } catch (ExecutionException error) {
+                Failure failure = Shard.failure(shards.get(number), error.getCause());
+                if (!form.flag("shards.tolerant")) {
+                    throw failure;
+                }
+            }
+        }
+        if (answered == 0) {
+            throw new Failure(Reason.SHARD_SILENT, 503, "no shard has answered");
+        }
+        boolean isPartial = answered < shards.size() || counts.get("partial") > 0;
+        return assemble(form, plan, counts, Rows.best(rows, plan.k()), score(plan, best), isPartial);
+    }
+
+    private static Float score(Plan plan, double best) {
+        if (!plan.wantsScore()) {
+            return null;
+        }
+        return Double.isNaN(best) ? Float.valueOf(0) : Float.valueOf((float) best);
     }
 
     /** The reply of a shard without documents, whose share is in {@link #reply}. */
@@ -130,19 +181,21 @@ final class FirstPhase {
         List<Rows.Row> rows = plan.k() == 0 ? List.of() : Rows.read(value(replies.get(Agent.ROWS)), plan.k());
         Float best = null;
         if (plan.wantsScore()) {
-            best = plan.bestScoreIsFirst() ? firstScore(rows) : bestScore(value(replies.get(Agent.SCORE)));
+            best = plan.bestScoreIsFirst()
+                    ? firstScore(rows)
+                    : score(plan, Packets.readNumber(value(replies.get(Agent.SCORE))));
         }
         boolean isPartial = contributed.size() < settings.shards().size() || counts.get("partial") > 0;
+        return assemble(form, plan, counts, rows, best, isPartial);
+    }
+
+    private NamedList<Object> assemble(
+            Form form, Plan plan, Counts counts, List<Rows.Row> rows, Float best, boolean isPartial) throws Failure {
         Map<String, Integer> byId = new HashMap<>();
         rows.forEach(row -> byId.put(String.valueOf(row.document().getFieldValue(settings.id())), row.shard()));
         if (form.get("rid") != null && !byId.isEmpty()) {
             owners.note(form.get("rid"), byId);
         }
-        return assemble(form, plan, counts, rows, best, isPartial);
-    }
-
-    private static NamedList<Object> assemble(
-            Form form, Plan plan, Counts counts, List<Rows.Row> rows, Float best, boolean isPartial) throws Failure {
         NamedList<Object> reply = new SimpleOrderedMap<>();
         reply.add("responseHeader", header(isPartial));
         SolrDocumentList documents = new SolrDocumentList();
@@ -211,11 +264,6 @@ final class FirstPhase {
 
     private static Float firstScore(List<Rows.Row> rows) {
         return rows.isEmpty() ? Float.valueOf(0) : (Float) rows.get(0).document().getFieldValue("score");
-    }
-
-    private static Float bestScore(byte[] packet) throws Failure {
-        double best = Packets.readNumber(packet);
-        return Double.isNaN(best) ? Float.valueOf(0) : Float.valueOf((float) best);
     }
 
     private static NamedList<Object> sortValues(Counts counts, List<Rows.Row> rows) {

@@ -103,6 +103,22 @@ record Plan(
                 queries, JsonFacets.read(form));
     }
 
+    /** The request for a shard: it counts all terms, because sums of cut lists would be wrong. */
+    Form forShard(Form form) {
+        Form asked = form.copy();
+        for (String field : facetFields) {
+            String mincount = "f." + field + ".facet.mincount";
+            long least = form.number(mincount, form.number("facet.mincount", 0));
+            asked.set(mincount, Math.min(least, 1));
+            asked.set("f." + field + ".facet.limit", -1);
+            asked.set("f." + field + ".facet.offset", 0);
+        }
+        if (!jsonFacets.isEmpty()) {
+            asked.set(JsonFacets.PARAM, JsonFacets.whole(jsonFacets));
+        }
+        return asked;
+    }
+
     /** True if the highest score is that of the first document. */
     boolean bestScoreIsFirst() {
         return k > 0 && sort.get(0).isScore() && sort.get(0).descending();

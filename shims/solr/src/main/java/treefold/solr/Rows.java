@@ -41,17 +41,18 @@ final class Rows {
     record Row(int shard, SolrDocument document, List<?> sort, NamedList<Object> highlights) { }
 
     /** The best k documents of a shard's reply. */
-    static List<byte[]> of(NamedList<?> reply, List<SortKey.Clause> sort, int shard, int k) throws Failure {
+    static List<byte[]> of(NamedList<?> reply, Plan plan, int shard, MissingValues missing)
+            throws Failure, InterruptedException {
         SolrDocumentList documents = (SolrDocumentList) reply.get("response");
         NamedList<?> values = (NamedList<?>) reply.get("sort_values");
         NamedList<?> highlighting = (NamedList<?>) reply.get("highlighting");
         List<byte[]> rows = new ArrayList<>();
-        for (int place = 0; place < Math.min(k, documents.size()); place++) {
+        for (int place = 0; place < Math.min(plan.k(), documents.size()); place++) {
             SolrDocument document = documents.get(place);
             ByteArrayOutputStream key = new ByteArrayOutputStream();
             List<Object> own = new ArrayList<>();
             int next = 0;
-            for (SortKey.Clause clause : sort) {
+            for (SortKey.Clause clause : plan.sort()) {
                 if (clause.isScore()) {
                     SortKey.append(key, document.getFieldValue("score"), clause.descending());
                 } else {
@@ -60,7 +61,11 @@ final class Rows {
                     }
                     Object value = ((List<?>) values.getVal(next++)).get(place);
                     own.add(value);
-                    SortKey.append(key, value, clause.descending());
+                    if (value == null) {
+                        SortKey.appendMissing(key, missing.of(clause.name()), clause.descending());
+                    } else {
+                        SortKey.append(key, value, clause.descending());
+                    }
                 }
             }
             NamedList<Object> snippets = null;
@@ -86,7 +91,11 @@ final class Rows {
 
     /** Reads the rows that the relays kept, best first. */
     static List<Row> read(byte[] packet, int k) throws Failure {
-        List<byte[]> rows = Packets.readRows(packet);
+        return best(Packets.readRows(packet), k);
+    }
+
+    /** The best k of rows in any order, best first. */
+    static List<Row> best(List<byte[]> rows, int k) throws Failure {
         // One worker's rows come as they were pushed.
         rows.sort(Arrays::compareUnsigned);
         List<Row> read = new ArrayList<>();

@@ -28,6 +28,15 @@ final class Shard {
         HttpRequest request = HttpRequest.newBuilder(URI.create("http://" + address)).timeout(timeout)
                 .header("Content-Type", "application/x-www-form-urlencoded")
                 .POST(HttpRequest.BodyPublishers.ofString(form.encode())).build();
+        return sendTwice(request, bytesMax);
+    }
+
+    /** Gets {@code host:port/path}, like {@link #post}. */
+    static CompletableFuture<HttpResponse<byte[]>> get(String address, Duration timeout, int bytesMax) {
+        return sendTwice(HttpRequest.newBuilder(URI.create("http://" + address)).timeout(timeout).build(), bytesMax);
+    }
+
+    private static CompletableFuture<HttpResponse<byte[]>> sendTwice(HttpRequest request, int bytesMax) {
         return send(request, bytesMax).exceptionallyCompose(
                 error -> wasCutOff(error) ? send(request, bytesMax) : CompletableFuture.failedFuture(error));
     }

@@ -14,6 +14,10 @@ final class SortKey {
     /** Clauses in a sort. */
     static final int CLAUSES_MAX = 16;
 
+    /** The first byte of a missing text's key, and that of others. */
+    private static final int MISSING = 0;
+    private static final int PRESENT = 1;
+
     private SortKey() { }
 
     /** A clause of a sort: a field, a function or the score, and its direction. */
@@ -62,6 +66,12 @@ final class SortKey {
         return new Clause(name, direction.equals("desc"));
     }
 
+    /** Appends the key of a missing value. */
+    static void appendMissing(ByteArrayOutputStream key, MissingValues.Place place, boolean descending) {
+        boolean isLast = place == MissingValues.Place.LAST || place == MissingValues.Place.LEAST && descending;
+        key.write(isLast ? ~MISSING : MISSING);
+    }
+
     /** Appends a value's key. */
     static void append(ByteArrayOutputStream key, Object value, boolean descending) throws Failure {
         byte[] bytes = bytesOf(value);
@@ -88,9 +98,10 @@ final class SortKey {
                 + "; numbers and texts are folded");
     }
 
-    /** The bytes with an end that is less than every byte: 0 becomes 0 255, and the end is 0 0. */
+    /** After a first byte, the bytes with an end that is less than every byte: 0 becomes 0 255, and the end is 0 0. */
     private static byte[] escaped(byte[] bytes) {
-        ByteArrayOutputStream out = new ByteArrayOutputStream(bytes.length + 2);
+        ByteArrayOutputStream out = new ByteArrayOutputStream(bytes.length + 3);
+        out.write(PRESENT);
         for (byte octet : bytes) {
             out.write(octet);
             if (octet == 0) {

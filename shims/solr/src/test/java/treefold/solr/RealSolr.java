@@ -31,6 +31,9 @@ final class RealSolr implements AutoCloseable {
             <schema name="docs" version="1.6">
               <uniqueKey>id</uniqueKey>
               <fieldType name="string" class="solr.StrField" docValues="true"/>
+              <fieldType name="first" class="solr.StrField" docValues="true" sortMissingFirst="true"/>
+              <fieldType name="last" class="solr.StrField" docValues="true" sortMissingLast="true"/>
+              <fieldType name="numberLast" class="solr.IntPointField" docValues="true" sortMissingLast="true"/>
               <fieldType name="int" class="solr.IntPointField" docValues="true"/>
               <fieldType name="long" class="solr.LongPointField" docValues="true"/>
               <fieldType name="float" class="solr.FloatPointField" docValues="true"/>
@@ -52,6 +55,9 @@ final class RealSolr implements AutoCloseable {
               <field name="name" type="string"/>
               <field name="cat" type="string" multiValued="true"/>
               <field name="sometimes" type="string"/>
+              <dynamicField name="*_first" type="first"/>
+              <field name="last" type="last"/>
+              <field name="numberLast" type="numberLast"/>
             </schema>
             """;
 

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -120,13 +121,16 @@ final class SolrTest {
             text.append(WORDS[Math.min(random.nextInt(WORDS.length), random.nextInt(WORDS.length))]).append(' ');
         }
         return String.format("{\"id\":\"doc,%d é\",\"text\":\"%s\",\"n\":%d,\"l\":%d,\"price\":%s,\"d\":%s,\"at\":\"%s\","
-                + "\"name\":\"%s\",\"cat\":[\"%s\",\"%s\"]%s}",
+                + "\"name\":\"%s\",\"cat\":[\"%s\",\"%s\"]%s%s%s%s}",
                 id, text.toString().trim(), random.nextInt(40) - 20, random.nextLong() >> random.nextInt(64),
                 (random.nextInt(200) - 100) / 4f, random.nextGaussian() * 1e10,
                 java.time.Instant.ofEpochSecond(1_700_000_000L + random.nextInt(1_000)),
                 WORDS[random.nextInt(WORDS.length)] + (random.nextInt(3) == 0 ? "é" : ""),
                 "cat " + random.nextInt(25), "rare:" + random.nextInt(200),
-                random.nextInt(3) == 0 ? ",\"sometimes\":\"s" + random.nextInt(9) + "\"" : "");
+                random.nextInt(3) == 0 ? ",\"sometimes\":\"s" + random.nextInt(9) + "\"" : "",
+                random.nextInt(3) > 0 ? ",\"any_first\":\"" + "fx".charAt(random.nextInt(2)) + "\"" : "",
+                random.nextInt(3) > 0 ? ",\"last\":\"" + "é".repeat(random.nextInt(4)) + "\"" : "",
+                random.nextInt(3) > 0 ? ",\"numberLast\":" + (random.nextInt(9) - 4) : "");
     }
 
     private static Form query(String... pairs) {
@@ -152,6 +156,10 @@ final class SolrTest {
     }
 
     private static String counters() throws Exception {
+        return counters(stand);
+    }
+
+    private static String counters(Stand stand) throws Exception {
         HttpRequest request =
                 HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + stand.port() + "/treefold/counters")).build();
         return HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body();
@@ -207,7 +215,8 @@ final class SolrTest {
             form.add("fq", "n:[" + (random.nextInt(20) - 20) + " TO " + random.nextInt(20) + "]");
         }
         List<String> clauses = new ArrayList<>();
-        String[] fields = {"n", "l", "price", "d", "at", "name", "score", "id", "sum(n,price)"};
+        String[] fields = {"n", "l", "price", "d", "at", "name", "score", "id", "sum(n,price)",
+            "sometimes", "any_first", "last", "numberLast"};
         for (int clause = random.nextInt(4); clause > 0; clause--) {
             String field = fields[random.nextInt(fields.length)];
             clauses.add(field + (random.nextBoolean() ? " asc" : " desc"));
@@ -353,7 +362,7 @@ final class SolrTest {
             {"group", "true", "group.field", "name"}, {"json.facet", "{x:\"sum(n)\"}"},
             {"json.facet", "{x:{type:terms,field:cat,facet:{y:\"sum(n)\"}}}"}, {"json.facet", "{x:{type:range,field:n,start:0,end:9,gap:3}}"}, {"stats", "true", "stats.field", "n"},
             {"facet", "true", "facet.range", "n", "facet.range.start", "0", "facet.range.end", "9", "facet.range.gap", "3"},
-            {"sort", "sometimes asc"}, {"facet", "true", "facet.field", "{!key=c}cat"}, {Plan.FOLD, "false"}, {"rows", "70000"},
+            {"facet", "true", "facet.field", "{!key=c}cat"}, {Plan.FOLD, "false"}, {"rows", "70000"},
         };
         for (String[] extra : refused) {
             Form form = query(extra);
@@ -371,12 +380,12 @@ final class SolrTest {
     }
 
     /** A query with a part that is not folded. */
-    private static Form notFolded(Random random) {
+    private static Form notFolded(Random random, int count) {
         Form form = generated(random);
         form.set("rows", random.nextInt(20));
         form.set("start", 0);
         String word = WORDS[random.nextInt(WORDS.length)];
-        switch (random.nextInt(12)) {
+        switch (count % 12) {
             case 0 -> {
                 form.set("group", "true");
                 form.set("group.field", random.nextBoolean() ? "name" : "n");
@@ -430,16 +439,15 @@ final class SolrTest {
                 form.add("facet.field", "{!key=other}cat");
                 form.set("facet.limit", 5);
             }
-            case 10 -> form.set("sort", "sometimes " + (random.nextBoolean() ? "asc" : "desc") + ", id asc");
+            case 10 -> form.set("rows", Plan.K_MAX + 1);
             default -> {
                 form.set("facet", "true");
                 form.add("facet.interval", "n");
                 form.set("facet.interval.set", "[0,7]");
             }
         }
-        form.set(Plan.FOLD, "false");
-        if (random.nextBoolean() && !form.get("sort", "").startsWith("sometimes")) {
-            form.remove(Plan.FOLD);
+        if (count / 12 % 2 == 1) {
+            form.set(Plan.FOLD, "false");
         }
         return form;
     }
@@ -449,13 +457,13 @@ final class SolrTest {
     void queries_that_are_not_folded_are_passed_on_and_the_answers_are_those_of_plain_solr() throws Exception {
         Random random = new Random(SEED + 7);
         for (int count = 0; count < QUERIES; count++) {
-            Form form = notFolded(random);
+            Form form = notFolded(random, count);
             String expected = ask(form, plain);
             assertEquals(sorted(form, expected), sorted(form, ask(form, numbered)),
                     () -> "seed " + SEED + ", query " + form.encode());
             assertTrue(expected.contains("\"status\":0"), () -> form.encode() + expected);
         }
-        for (String counted : new String[] {"group", "stats", "facet.range", "facet.pivot", "json.facet", "rq",
+        for (String counted : new String[] {"group", "stats", "facet.range", "facet.pivot", "json.facet", "rq", "rows",
             "collapse", "facet.interval", "local parameters of facets", "treefold.fold=false", "fields of its own documents"}) {
             assertTrue(counters().contains("passed on: " + counted + "\t"), counters());
         }
@@ -499,17 +507,8 @@ final class SolrTest {
     @Order(8)
     void relay_that_is_stopped_delays_a_query_and_no_more() throws Exception {
         List<Treefold> own = Treefold.relays(2, "other");
-        String[] addresses = {own.get(0).address(), own.get(1).address()};
         List<Agent> agents = new ArrayList<>();
-        Map<String, String> shards = new TreeMap<>();
-        for (String address : plain.split(",")) {
-            int number = agents.size();
-            agents.add(new Agent(new InetSocketAddress("127.0.0.1", 0), address, number,
-                    Worker.builder("other", number).at(addresses).spread()));
-            shards.put(address, "127.0.0.1:" + agents.get(number).port());
-        }
-        Stand.Settings settings = new Stand.Settings("other", "id", shards, Duration.ofSeconds(20));
-        try (Stand second = new Stand(new InetSocketAddress("127.0.0.1", 0), settings, Master.connect(addresses))) {
+        try (Stand second = second("other", own, agents, Map.of(), Duration.ofSeconds(20))) {
             Form form = query("q", "*:*", "rows", "100", "sort", "l desc");
             String expected = ask(form, plain);
             String stood = "127.0.0.1:" + second.port() + "/solr/docs";
@@ -521,6 +520,75 @@ final class SolrTest {
             agents.forEach(Agent::close);
             Treefold.killAll(own);
         }
+    }
+
+    @Test
+    @Order(8)
+    void relays_that_are_all_killed_cost_no_answer() throws Exception {
+        List<Treefold> own = Treefold.relays(2, "lost");
+        Random random = new Random(SEED + 9);
+        List<Agent> agents = new ArrayList<>();
+        try (Stand second = second("lost", own, agents, Map.of(), Duration.ofSeconds(20))) {
+            String[] stood = {"127.0.0.1:" + second.port() + "/solr/docs", second.shards("127.0.0.1")};
+            Treefold.killAll(own);
+            for (int count = 0; count < 30; count++) {
+                Form form = generated(random);
+                String expected = ask(form, plain);
+                for (String shards : stood) {
+                    assertEquals(expected, ask(form, shards), () -> "seed " + SEED + ", query " + form.encode());
+                }
+            }
+            assertTrue(counters(second).contains("folded without relays\t60\n"), counters(second));
+            String wrong = ask(query("q", "nofield:x"), stood[0]);
+            assertTrue(wrong.contains("undefined field nofield"), wrong);
+        } finally {
+            agents.forEach(Agent::close);
+        }
+    }
+
+    @Test
+    @Order(8)
+    void shard_that_hangs_is_an_error_or_a_partial_answer_at_the_deadline() throws Exception {
+        List<Treefold> own = Treefold.relays(1, "hang");
+        List<Agent> agents = new ArrayList<>();
+        try (ServerSocket silent = new ServerSocket(0)) {
+            String address = "127.0.0.1:" + silent.getLocalPort() + "/solr/docs";
+            try (Stand second = second("hang", own, agents, Map.of(address, ""), Duration.ofSeconds(2))) {
+                Form form = query("q", "*:*", "rows", "20", "sort", "n asc, id asc", "fl", "id");
+                String expected = found(ask(form, plain));
+                for (String shards : List.of("127.0.0.1:" + second.port() + "/solr/docs", second.shards("127.0.0.1"))) {
+                    form.remove("shards.tolerant");
+                    String strict = ask(form, shards);
+                    assertTrue(strict.contains("\"code\":503") && strict.contains(address), strict);
+                    form.set("shards.tolerant", "true");
+                    String tolerant = ask(form, shards);
+                    assertTrue(tolerant.contains("\"partialResults\":true"), tolerant);
+                    assertEquals(expected, found(tolerant));
+                }
+            }
+        } finally {
+            agents.forEach(Agent::close);
+            Treefold.killAll(own);
+        }
+    }
+
+    /** A stand of its own relays for the same shards, and others. It adds its agents to the list. */
+    private static Stand second(
+            String application, List<Treefold> relays, List<Agent> agents, Map<String, String> others, Duration deadline)
+            throws Exception {
+        String[] addresses = relays.stream().map(Treefold::address).toArray(String[]::new);
+        Map<String, String> shards = new TreeMap<>(others);
+        for (String address : plain.split(",")) {
+            shards.put(address, "");
+        }
+        for (Map.Entry<String, String> shard : shards.entrySet()) {
+            int number = agents.size();
+            agents.add(new Agent(new InetSocketAddress("127.0.0.1", 0), shard.getKey(), number,
+                    Worker.builder(application, number).at(addresses).spread()));
+            shard.setValue("127.0.0.1:" + agents.get(number).port());
+        }
+        return new Stand(new InetSocketAddress("127.0.0.1", 0), new Stand.Settings(application, "id", shards, deadline),
+                Master.connect(addresses));
     }
 
     @Test
@@ -555,6 +623,14 @@ final class SolrTest {
         assertFalse(tolerant.contains("\"numFound\":" + DOCUMENTS), tolerant);
         String expected = ask(form, plain);
         assertEquals(found(expected), found(tolerant));
+        String each = ask(form, numbered);
+        assertTrue(each.contains("\"partialResults\":true"), each);
+        assertEquals(found(expected), found(each));
+        form.set("group", "true");
+        form.set("group.field", "n");
+        assertEquals(ask(form, plain), ask(form, numbered), "passed on, with one shard missing");
+        form.remove("shards.tolerant");
+        assertTrue(ask(form, plain).contains("\"status\":500") && ask(form, numbered).contains("\"status\":500"));
     }
 
     private static String found(String answer) {
