@@ -26,6 +26,8 @@ import org.apache.solr.common.util.NamedList;
  *   q:QUERY      documents of a facet's query
  *   s:NN:NAME    0; the name of sort value NN
  * </pre>
+ *
+ * and those of {@link Buckets}.
  */
 final class Counts {
     private final TreeMap<String, Long> lines = new TreeMap<>();
@@ -57,6 +59,7 @@ final class Counts {
                 counts.lines.put("q:" + encode(query.getKey()), ((Number) query.getValue()).longValue());
             }
         }
+        Buckets.count(reply, counts);
         JsonFacets.count(reply, counts);
         return counts;
     }

@@ -169,12 +169,15 @@ final class FirstPhase {
         }
     }
 
-    private NamedList<Object> assemble(Form form, Plan plan, Map<String, Reply> replies) throws Failure {
+    private NamedList<Object> assemble(Form form, Plan plan, Map<String, Reply> replies)
+            throws Failure, InterruptedException {
         checkAnswered(replies.values());
         WorkerSet contributed = replies.get(Agent.COUNTS).contributed();
         for (Reply reply : replies.values()) {
             if (!reply.contributed().equals(contributed)) {
-                throw new Failure(Reason.RELAYS, 503, "the parts of the reply are of different shards; ask again");
+                // Some shards pushed one part in time, and not the other.
+                counters.add(Counters.WITHOUT_RELAYS);
+                return foldHere(form, plan);
             }
         }
         Counts counts = Counts.read(value(replies.get(Agent.COUNTS)));
@@ -213,7 +216,7 @@ final class FirstPhase {
             rows.stream().map(Rows.Row::highlights).filter(java.util.Objects::nonNull).forEach(highlighting::addAll);
             reply.add("highlighting", highlighting);
         }
-        if (!plan.facetFields().isEmpty() || !plan.facetQueries().isEmpty()) {
+        if (plan.wantsFacets()) {
             reply.add("facet_counts", Facets.of(form, plan, counts));
         }
         if (!plan.jsonFacets().isEmpty()) {

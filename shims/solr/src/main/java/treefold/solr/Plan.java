@@ -15,6 +15,8 @@ import java.util.stream.Stream;
  * @param wantsHighlights true if the first phase has snippets too
  * @param facetFields fields whose terms are counted
  * @param facetQueries queries whose documents are counted
+ * @param facetRanges fields whose documents are counted by range
+ * @param facetIntervals fields whose documents are counted by interval
  * @param jsonFacets facets of {@code json.facet}, by name
  */
 record Plan(
@@ -26,6 +28,8 @@ record Plan(
         boolean wantsHighlights,
         List<String> facetFields,
         List<String> facetQueries,
+        List<String> facetRanges,
+        List<String> facetIntervals,
         Map<String, Map<String, Object>> jsonFacets) {
     /** Documents that {@code top-k} keeps. */
     static final int K_MAX = 65_536;
@@ -44,7 +48,7 @@ record Plan(
     private static final List<String> NOT_FOLDED = List.of(
             "group", "json", "stats", "rq", "expand", "mlt", "spellcheck", "terms", "debug",
             "debugQuery",
-            "facet.exists", "facet.range", "facet.pivot", "facet.interval", "facet.heatmap", "facet.date", "shards", "analytics");
+            "facet.exists", "facet.pivot", "facet.heatmap", "facet.date", "shards", "analytics");
 
     /**
      * Reads a request.
@@ -79,7 +83,7 @@ record Plan(
             return first(form, (purpose & HIGHLIGHTS) != 0);
         }
         if (isFields) {
-            return new Plan(2, 0, List.of(), false, false, false, List.of(), List.of(), Map.of());
+            return new Plan(2, 0, List.of(), false, false, false, List.of(), List.of(), List.of(), List.of(), Map.of());
         }
         throw new Failure(Reason.PURPOSE, 400, "a shard's request of purpose " + purpose + " is not folded by Treefold's stand");
     }
@@ -91,7 +95,9 @@ record Plan(
         }
         List<String> fields = form.flag("facet") ? form.all("facet.field") : List.of();
         List<String> queries = form.flag("facet") ? form.all("facet.query") : List.of();
-        if (Stream.concat(fields.stream(), queries.stream()).anyMatch(facet -> facet.startsWith("{!"))) {
+        List<String> ranges = form.flag("facet") ? form.all("facet.range") : List.of();
+        List<String> intervals = form.flag("facet") ? form.all("facet.interval") : List.of();
+        if (Stream.of(fields, queries, ranges, intervals).flatMap(List::stream).anyMatch(facet -> facet.startsWith("{!"))) {
             throw new Failure(Reason.LOCAL_PARAMETERS, 400, "local parameters of facets are not folded by Treefold's stand");
         }
         List<SortKey.Clause> sort = SortKey.parse(form.get("sort"));
@@ -100,7 +106,7 @@ record Plan(
             throw new Failure(Reason.SORT, 400, "a sort by score without the score is not folded by Treefold's stand");
         }
         return new Plan(1, (int) rows, sort, wantsScore, form.flag("fsv"), wantsHighlights, fields,
-                queries, JsonFacets.read(form));
+                queries, ranges, intervals, JsonFacets.read(form));
     }
 
     /** The request for a shard: it counts all terms, because sums of cut lists would be wrong. */
@@ -113,10 +119,17 @@ record Plan(
             asked.set("f." + field + ".facet.limit", -1);
             asked.set("f." + field + ".facet.offset", 0);
         }
+        // All buckets, so that they have the same numbers at all shards.
+        facetRanges.forEach(field -> asked.set("f." + field + ".facet.mincount", 0));
         if (!jsonFacets.isEmpty()) {
             asked.set(JsonFacets.PARAM, JsonFacets.whole(jsonFacets));
         }
         return asked;
+    }
+
+    /** True if the reply has counts of facets. */
+    boolean wantsFacets() {
+        return Stream.of(facetFields, facetQueries, facetRanges, facetIntervals).anyMatch(list -> !list.isEmpty());
     }
 
     /** True if the highest score is that of the first document. */

@@ -14,7 +14,7 @@ import treefold.push.Worker;
  *
  * <pre>
  *   shard HOST HOME RELAYS NUMBER DOCUMENTS BYTES   a shard with generated documents, and its agent
- *   front HOST HOME RELAYS SHARDS                   a coordinator without documents, and a stand
+ *   front HOST HOME RELAYS SHARDS SECONDS           a coordinator without documents, and a stand with a deadline
  * </pre>
  *
  * <p>It prints {@code ready} when it serves, and ends with its standard input.
@@ -45,7 +45,7 @@ final class BedHost {
             for (String shard : args[4].split(",")) {
                 shards.put(shard + ":" + SOLR_PORT + "/solr/docs", shard + ":" + AGENT_PORT);
             }
-            Stand.Settings settings = new Stand.Settings("solr", "id", shards, Duration.ofSeconds(120));
+            Stand.Settings settings = new Stand.Settings("solr", "id", shards, Duration.ofSeconds(Integer.parseInt(args[5])));
             Stand stand = new Stand(new InetSocketAddress(host, STAND_PORT), settings, Master.connect(relays));
             System.out.println("shards=" + stand.shards(host));
         }
