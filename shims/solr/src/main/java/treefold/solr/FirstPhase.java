@@ -78,25 +78,35 @@ final class FirstPhase {
         double best = Double.NaN;
         int answered = 0;
         for (int number = 0; number < shards.size(); number++) {
+            NamedList<Object> reply;
             try {
-                NamedList<Object> reply = Shard.reply(replies.get(number).get());
-                counts.addAll(Counts.of(reply));
-                rows.addAll(Rows.of(reply, plan, number, missing));
-                Float own = ((SolrDocumentList) reply.get("response")).getMaxScore();
-                best = own == null || own < best ? best : own;
-                answered++;
-            } catch (ExecutionException error) {
-                Failure failure = Shard.failure(shards.get(number), error.getCause());
-                if (!form.flag("shards.tolerant")) {
+                reply = reply(shards.get(number), replies.get(number));
+            } catch (Failure failure) {
+                if (!form.flag("shards.tolerant") || failure.code() / 100 == 4) {
                     throw failure;
                 }
+                continue;
             }
+            counts.addAll(Counts.of(reply));
+            rows.addAll(Rows.of(reply, plan, number, missing));
+            Float own = ((SolrDocumentList) reply.get("response")).getMaxScore();
+            best = own == null || own < best ? best : own;
+            answered++;
         }
         if (answered == 0) {
             throw new Failure(Reason.SHARD_SILENT, 503, "no shard has answered");
         }
         boolean isPartial = answered < shards.size() || counts.get("partial") > 0;
         return assemble(form, plan, counts, Rows.best(rows, plan.k()), score(plan, best), isPartial);
+    }
+
+    private static NamedList<Object> reply(String shard, CompletableFuture<HttpResponse<byte[]>> reply)
+            throws Failure, InterruptedException {
+        try {
+            return Shard.reply(reply.get());
+        } catch (ExecutionException error) {
+            throw Shard.failure(shard, error.getCause());
+        }
     }
 
     private static Float score(Plan plan, double best) {
@@ -171,6 +181,10 @@ final class FirstPhase {
 
     private NamedList<Object> assemble(Form form, Plan plan, Map<String, Reply> replies)
             throws Failure, InterruptedException {
+        if (form.flag("shards.tolerant") && isSilent(replies.values())) {
+            counters.add(Counters.WITHOUT_RELAYS);
+            return foldHere(form, plan);
+        }
         checkAnswered(replies.values());
         WorkerSet contributed = replies.get(Agent.COUNTS).contributed();
         for (Reply reply : replies.values()) {
@@ -237,6 +251,12 @@ final class FirstPhase {
 
     private static byte[] value(Reply reply) {
         return reply.value().orElse(new byte[0]);
+    }
+
+    /** True if a part of the query came from no shard, though no shard has reported an error. */
+    private static boolean isSilent(Collection<Reply> replies) {
+        return replies.stream().anyMatch(reply -> reply.contributed().isEmpty())
+                && replies.stream().flatMap(reply -> reply.missing().stream()).allMatch(missing -> code(missing) == 0);
     }
 
     /** A shard's own error goes to the coordinator with its code. Errors of the query come first, then those of shards. */

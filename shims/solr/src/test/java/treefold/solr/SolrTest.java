@@ -576,7 +576,7 @@ final class SolrTest {
         List<Agent> agents = new ArrayList<>();
         try (ServerSocket silent = new ServerSocket(0)) {
             String address = "127.0.0.1:" + silent.getLocalPort() + "/solr/docs";
-            try (Stand second = second("hang", own, agents, Map.of(address, ""), Duration.ofSeconds(5))) {
+            try (Stand second = second("hang", own, agents, Map.of(address, ""), Duration.ofSeconds(8))) {
                 Form form = query("q", "*:*", "rows", "20", "sort", "n asc, id asc", "fl", "id");
                 String expected = found(ask(form, plain));
                 for (String shards : List.of("127.0.0.1:" + second.port() + "/solr/docs", second.shards("127.0.0.1"))) {
