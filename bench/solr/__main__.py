@@ -35,11 +35,12 @@ def arguments():
 
 
 def median(points):
-    """The median of each figure over the repeats; of texts, the last."""
+    """The median of each figure over the repeats, the sum of errors, and the last of the texts."""
     merged = dict(points[-1])
     for key, value in merged.items():
         if isinstance(value, (int, float)):
-            merged[key] = statistics.median(point[key] for point in points)
+            merged[key] = round(statistics.median(point[key] for point in points), 2)
+    merged["errors"] = sum(point["errors"] for point in points)
     return merged
 
 
@@ -54,13 +55,15 @@ def sweep(bed, options, runs):
                 report(point, experiment=options.experiment, repeat=repeat)
                 points.setdefault((run, series), []).append(point)
     print("| clients | rows | answers/s: plain | folded | folded ÷ plain | p50, ms: plain | folded | p99, ms: plain | folded "
-          "| fullest link: plain | folded | processors: plain | folded |")
-    print("|" + "---|" * 13)
+          "| errors: plain | folded | fullest link: plain "
+          "| folded | processors: plain | folded |")
+    print("|" + "---|" * 15)
     for run in runs:
         plain, folded = (median(points[run, series]) for series in SERIES)
         ratio = folded["per_second"] / plain["per_second"]
         row = [run[0], run[1], *both(plain, folded, "per_second"), f"{ratio:.1f}", *both(plain, folded, "p50_ms"),
                *both(plain, folded, "p99_ms"),
+               *both(plain, folded, "errors"),
                *(f"{point['fullest']} {point['fullest_percent']:.0f} %" for point in (plain, folded)),
                *both(plain, folded, "processors")]
         print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
@@ -72,6 +75,7 @@ def both(plain, folded, key):
 
 def failures(bed, options):
     """Ten clients, half of them tolerant, while a relay is stopped and killed, and a shard is killed."""
+    bed.warm(options.warm_seconds)
     shards = bed.shards["folded"]
     questions = [question(shards, 10), question(shards, 10, **{"shards.tolerant": "true"})]
     events = [("nothing", None, None), ("a relay is stopped", "relay1", signal.SIGSTOP),
@@ -101,7 +105,7 @@ def split(answers):
 
 
 def errors(answers):
-    kinds = [answer.kind for answer in answers if answer.kind not in ("whole", "partial")]
+    kinds = [answer.kind.split(":")[0] for answer in answers if answer.kind not in ("whole", "partial")]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or 0
 
 

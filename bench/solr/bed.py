@@ -139,16 +139,17 @@ class Bed:
         ended = time.monotonic()
         seconds, after = ended - began, self.network.carried()
         used = self._used() - used
-        answers = [answer for answer in running.end() if began <= answer.ended <= ended]
+        given = [answer for answer in running.end() if began <= answer.ended <= ended]
+        answers = [answer for answer in given if answer.kind == "whole"]
         latencies = [1000 * (answer.ended - answer.began) for answer in answers]
-        wrong = [answer.kind for answer in answers if answer.kind != "whole"]
+        wrong = [answer.kind for answer in given if answer.kind != "whole"]
         mbit = {name: max(self._mbit(carried, after, name, way, seconds) / link[2] for way in (0, 1))
                 for name, link in after.items() if name != "clients"}
         fullest = max(mbit, key=mbit.get)
         way = max((0, 1), key=lambda way: self._mbit(carried, after, fullest, way, seconds))
         inward = sum(self._mbit(carried, after, f"shard{at}", 1, seconds) for at in range(self.options.shards))
         return {
-            "series": series, "clients": clients, "rows": rows, "answers": len(answers), "wrong": len(wrong),
+            "series": series, "clients": clients, "rows": rows, "answers": len(answers), "errors": len(wrong), "error": max(wrong, key=wrong.count, default=""),
             "per_second": round(len(answers) / seconds, 2), "p50_ms": round(load.percentile(latencies, 0.5)),
             "p99_ms": round(load.percentile(latencies, 0.99)), "from_shards_mbit": round(inward, 2),
             "to_front_mbit": round(self._mbit(carried, after, "front", 0, seconds), 2),

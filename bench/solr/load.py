@@ -65,12 +65,14 @@ class Load:
 
 
 def kind_of(status, body):
+    """`whole`, `partial`, or the code and the end of the message."""
     try:
         answer = json.loads(body)
     except ValueError:
         return f"HTTP {status}"
     if status != 200:
-        return f"HTTP {status}"
+        message = answer.get("error", {}).get("msg") or answer.get("error", {}).get("trace", "")
+        return f"HTTP {status}: {message[-160:]}"
     header = answer.get("responseHeader", {})
     if header.get("partialResults"):
         return "partial"

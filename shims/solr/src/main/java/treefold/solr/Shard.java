@@ -13,8 +13,10 @@ import org.apache.solr.common.util.NamedList;
 
 /** Requests to a real shard over HTTP/1.1, and to an agent. */
 final class Shard {
+    /** On a full link the first packets of a connection may be lost; the system sends them again after 1, 3 and 7 seconds. */
+    private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(10);
     private static final HttpClient CLIENT = HttpClient.newBuilder()
-            .version(HttpClient.Version.HTTP_1_1).connectTimeout(Duration.ofSeconds(2)).build();
+            .version(HttpClient.Version.HTTP_1_1).connectTimeout(CONNECT_TIMEOUT).build();
 
     /** Longest reply of a shard, as much as an agent may push. */
     static final int REPLY_BYTES_MAX = 64 << 20;
