@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,30 @@ def test_example_with_workers_runs(tmp_path: Path) -> None:
     (tmp_path / "primes.py").write_text(programs("docs/python.md")["primes.py"])
     run = subprocess.run([sys.executable, tmp_path / "primes.py"], capture_output=True, text=True, timeout=60)
     assert (run.stdout, run.stderr) == ("168\n", "")
+
+
+def test_page_of_sql_as_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("sqlglot")
+    if not hasattr(treefold._native, "run_command"):
+        pytest.skip("built without the command")
+    page = blocks("docs/sql.md")
+    script = "".join(code for language, code in page if language == "sh")
+    for written in ("127.0.0.1:7765", "127.0.0.1:7766"):
+        script = script.replace(written, free_addr())
+    # What the nodes print belongs to no example.
+    script = script.replace("/4' &", "/4' >/dev/null 2>&1 &")
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+    )
+    wanted = "".join(code for language, code in page[1:] if language == "text")
+    pattern = re.escape(wanted).replace("…", ".*")
+    assert re.fullmatch(pattern, run.stdout), run.stdout
+    (code,) = (code for language, code in page if language == "python")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/sql.md", "exec"), {"__name__": "example"})
 
 
 def test_everything_public_is_documented() -> None:

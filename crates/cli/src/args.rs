@@ -15,6 +15,7 @@ use crate::commands::replay::Replay;
 use crate::commands::shares::SharesArgs;
 #[cfg(feature = "sim")]
 use crate::commands::sim::Sim;
+use crate::commands::sql::Sql;
 use crate::commands::status::Status;
 use crate::commands::stream::StreamArgs;
 use crate::commands::top::Top;
@@ -92,7 +93,7 @@ pub enum Output {
     Text,
     /// For scripts.
     Json,
-    /// For spreadsheets and plots; only for `treefold sim run`.
+    /// For spreadsheets and plots; only for `treefold sim run` and `treefold sql`.
     #[value(hide = true)]
     Csv,
 }
@@ -126,6 +127,7 @@ pub(crate) enum Command {
     Node(NodeArgs),
     Up(Up),
     Call(Call),
+    Sql(Sql),
     Status(Status),
     Stream(StreamArgs),
     Top(Top),

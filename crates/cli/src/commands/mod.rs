@@ -15,6 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod shares;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
+pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod stream;
 pub(crate) mod top;

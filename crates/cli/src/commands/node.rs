@@ -157,6 +157,9 @@ Services:
       commands print: sum-lines, sum-counts, count, merge-sorted, unique, top-k (with k=N),
       concatenate or append; or, with reduce-command=LINE instead, a command. Further keys:
       dir=DIR, order=ORDER, empty=CODES, output=BYTES, memory=BYTES. See docs/exec.md.
+  sql=DIR:partitions=IDS/TOTAL[:name=NAME][:memory=SIZE][:threads=N]
+      SQL over the Parquet and CSV files in DIR, which `treefold sql` asks. Needs the command of the
+      Python package: pip install 'treefold[sql]'. See docs/sql.md.
   daemon:endpoints=IDS/TOTAL
       Emulated daemons of a parallel tool, as endpoints of streams: `treefold bench tool` starts them.
 
