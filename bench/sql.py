@@ -166,7 +166,7 @@ def main() -> None:
         {
             "contender": name,
             **{query: statistics.median(took[name, query]) for query in QUERIES},
-            **{f"{query}, 90th percentile": statistics.quantiles(took[name, query], n=10)[8] for query in QUERIES},
+            **{f"{query}, deciles": statistics.quantiles(took[name, query], n=10)[::8] for query in QUERIES},
             "Q6 per second": statistics.median(rates[name]),
         }
         for name in contenders
@@ -174,9 +174,9 @@ def main() -> None:
     if options.o == "json":
         json.dump(figures, sys.stdout, indent=1)
         return
-    print(f"scale factor {options.scale:g}, {os.cpu_count()} processors; medians in ms with 90th percentiles, and Q6 per second")
+    print(f"scale factor {options.scale:g}, {os.cpu_count()} processors; medians in ms with the 10th and the 90th percentile, and Q6 per second")
     for figure in figures:
-        cells = [f"{query} {figure[query]:.1f} ({figure[f'{query}, 90th percentile']:.1f})" for query in QUERIES]
+        cells = [f"{query} {figure[query]:.0f} ({'–'.join(f'{p:.0f}' for p in figure[f'{query}, deciles'])})" for query in QUERIES]
         print(f"{figure['contender']:14} {'  '.join(cells)}  {figure['Q6 per second']:.1f}/s")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import re
@@ -105,7 +106,9 @@ def test_page_of_sql_as_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_everything_public_is_documented() -> None:
-    modules = (treefold, treefold.aio, treefold.mirrors, treefold.push)
+    modules = [treefold, treefold.aio, treefold.mirrors, treefold.push]
+    if importlib.util.find_spec("duckdb") and importlib.util.find_spec("sqlglot"):
+        modules.append(importlib.import_module("treefold.sql"))
     for module, name in ((module, name) for module in modules for name in module.__all__):
         thing: Any = getattr(module, name)
         assert thing.__doc__ or name == "Update", name

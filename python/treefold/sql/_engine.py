@@ -32,7 +32,7 @@ DIVISIONS_MAX = 1024
 _DENIED = {
     "repeat", "lpad", "rpad", "range", "generate_series", "list_resize", "array_resize", "bar", "format", "printf",
     "json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "parse_duckdb_log_message",
-    "combine", "finalize", "to_aggregate_state", "invoke", "version",
+    "combine", "finalize", "to_aggregate_state", "invoke", "version", "current_setting", "getvariable",
 }
 #: Macros of DuckDB that are functions of their arguments.
 _MACROS = {"if", "nullif", "split_part", "date_add", "days_in_month", "fdiv", "array_to_string"}
