@@ -3,13 +3,15 @@
     pip install './python[sql]' tpchgen-cli
     python bench/sql.py [--scale 1] [--nodes 4] [--rounds 15] [--callers 4] [-o json]
 
-The table `lineitem` is generated in 16 files, which are dealt out to the partitions. Partitions are spread over nodes in processes of
-their own, each with one thread of DuckDB; with fewer partitions than nodes, there are as many nodes as partitions. All clusters run from the
-beginning to the end. In each round, every contender answers every query once, in a random order, so that other work on the machine
-meets all of them. Then `--callers` clients ask as fast as they can for a second each time, again in turns.
+The table `lineitem` is generated in 16 files, which are dealt out to the partitions. Partitions are spread over nodes
+in processes of their own, each with one thread of DuckDB; with fewer partitions than nodes, there are as many nodes as
+partitions. All clusters run from the beginning to the end. In each round, every contender answers every query once, in
+a random order, so that other work on the machine meets all of them. Then `--callers` clients ask as fast as they can
+for a second each time, again in turns.
 
 - `DuckDB`: one process that has all files, with as many threads as the machine has processors.
-- `1 partition` … `16 partitions`: latency of a query, with the schema kept by the client, and queries per second of all callers.
+- `1 partition` … `16 partitions`: latency of a query, with the schema kept by the client, and queries per second of all
+  callers.
 
 The answers are compared with DuckDB's: equal, floating-point numbers up to 1e-9 of their size.
 """
@@ -59,7 +61,15 @@ Ask = Callable[[str], Any]
 
 def generate(folder: str, scale: float) -> None:
     """Writes the table."""
-    command = [SCRIPTS / "tpchgen-cli", "parquet", "-s", f"{scale:g}", f"--parts={FILES}", "--tables=lineitem", f"--output-dir={folder}"]
+    command = [
+        SCRIPTS / "tpchgen-cli",
+        "parquet",
+        "-s",
+        f"{scale:g}",
+        f"--parts={FILES}",
+        "--tables=lineitem",
+        f"--output-dir={folder}",
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -78,7 +88,9 @@ def start(folder: str, partitions: int, nodes: int, stack: ExitStack) -> list[st
         ids = ",".join(str(id) for id in range(partitions) if id % nodes == node)
         serve = f"sql={folder}:partitions={ids}/{partitions}:threads=1"
         command = [SCRIPTS / "treefold", "node", "--listen", "127.0.0.1:0", "--serve", serve]
-        process = subprocess.Popen([*command, "--join", addrs[0]] if addrs else command, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*command, "--join", addrs[0]] if addrs else command, stdout=subprocess.PIPE, text=True
+        )
         stack.callback(process.wait)
         stack.callback(process.kill)
         assert process.stdout is not None
@@ -144,7 +156,10 @@ def main() -> None:
         for partitions in PARTITIONS:
             addrs = start(folder, partitions, options.nodes, stack)
             ask = asking(addrs)
-            contenders[f"{partitions} partition{'s' if partitions > 1 else ''}"] = (ask, lambda addrs=addrs: asking(addrs))
+            contenders[f"{partitions} partition{'s' if partitions > 1 else ''}"] = (
+                ask,
+                lambda addrs=addrs: asking(addrs),
+            )
         time.sleep(2)
         wanted = {query: one_process(sql) for query, sql in QUERIES.items()}
         for name, (ask, _) in contenders.items():
@@ -174,9 +189,14 @@ def main() -> None:
     if options.o == "json":
         json.dump(figures, sys.stdout, indent=1)
         return
-    print(f"scale factor {options.scale:g}, {os.cpu_count()} processors; medians in ms with the 10th and the 90th percentile, and Q6 per second")
+    print(
+        f"scale factor {options.scale:g}, {os.cpu_count()} processors; medians in ms (10th–90th percentile), and Q6 per second"
+    )
     for figure in figures:
-        cells = [f"{query} {figure[query]:.0f} ({'–'.join(f'{p:.0f}' for p in figure[f'{query}, deciles'])})" for query in QUERIES]
+        cells = [
+            f"{query} {figure[query]:.0f} ({'–'.join(f'{p:.0f}' for p in figure[f'{query}, deciles'])})"
+            for query in QUERIES
+        ]
         print(f"{figure['contender']:14} {'  '.join(cells)}  {figure['Q6 per second']:.1f}/s")
 
 

@@ -14,8 +14,8 @@ use treefold_cli::sql::{Host, Query, Tables};
 /// The exit code of a failure.
 const FAILED: u8 = 1;
 
-/// Runs the command line `words`, the program's name first, and returns its exit code. `program` is the file that starts it, `serve`
-/// makes the service of `--serve sql=…`, and `ask` asks the query of `treefold sql`.
+/// Runs the command line `words`, the program's name first, and returns its exit code. `program` is the file that starts
+/// it, `serve` makes the service of `--serve sql=…`, and `ask` asks the query of `treefold sql`.
 #[pyfunction]
 pub(crate) fn run_command(
     py: Python<'_>,

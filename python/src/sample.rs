@@ -3,8 +3,8 @@
 //! Both give the values that the endpoints of a stream would send to the filter of that name. The reduce folds a value by
 //! itself before it folds it with others; so an average, for instance, becomes a sum and a count.
 //!
-//! The reduce's parameters are fixed with the service, or are a field of each call's parameters. The field is read here, so that a
-//! fold needs no interpreter.
+//! The reduce's parameters are fixed with the service, or are a field of each call's parameters. The field is read here,
+//! so that a fold needs no interpreter.
 
 use crate::error::raise;
 use crate::payload;

@@ -60,8 +60,8 @@ class Client(ClientBase):
         `params` is passed to every local and reduce. Dicts, lists, texts and numbers travel as MessagePack,
         bytes as they are, tables of pyarrow as Arrow.
 
-        `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions that makes a
-        reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
+        `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions
+        that makes a reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
         ones to ask; by default, all.
 
         `explain` asks for the tree with times. `hedge` asks a second replica if the first takes unusually
@@ -101,9 +101,9 @@ class Client(ClientBase):
         The node that this client talks to must accept the application (`treefold.push.application`).
         """
         options = call_options(deadline, min_coverage, None, shape, policy, waiting, hedge, slices, explain)
-        asked = ids_of("workers", workers)
+        asked, number = ids_of("workers", workers), whole("request", request, 64)
         pending = self._open().announce(
-            aggregation_of(aggregation), params, whole("request", request, 64), asked, seconds("patience", patience), options
+            aggregation_of(aggregation), params, number, asked, seconds("patience", patience), options
         )
         return reply_of(aggregation, pending.wait(), decode)
 

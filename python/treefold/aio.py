@@ -74,9 +74,9 @@ class Client(ClientBase):
     ) -> Reply[Any]:
         """Announces a request, with the parameters of `treefold.Client.announce`."""
         options = call_options(deadline, min_coverage, None, shape, policy, waiting, hedge, slices, explain)
-        asked = ids_of("workers", workers)
+        asked, number = ids_of("workers", workers), whole("request", request, 64)
         pending = self._open().announce(
-            aggregation_of(aggregation), params, whole("request", request, 64), asked, seconds("patience", patience), options
+            aggregation_of(aggregation), params, number, asked, seconds("patience", patience), options
         )
         return reply_of(aggregation, await settled(pending), decode)
 

@@ -1,8 +1,8 @@
 //! SQL, which another program's engine answers.
 //!
-//! The engine is DuckDB. It has a module for Python and no small one for Rust, so the Python package runs this program in its process
-//! and lends it a [`Host`]: one function makes a service of a folder of tables, and one asks a query. The program has the grammar of
-//! both and everything else of a node. Without a host, it says how to install one.
+//! The engine is DuckDB. It has a module for Python and no small one for Rust, so the Python package runs this program
+//! in its process and lends it a [`Host`]: one function makes a service of a folder of tables, and one asks a query.
+//! The program has the grammar of both and everything else of a node. Without a host, it says how to install one.
 
 use crate::exit::{Failure, Verdict};
 use std::path::PathBuf;
@@ -57,8 +57,8 @@ pub(crate) fn lend(host: Host) {
 
 fn missing(what: &str) -> String {
     format!(
-        "{what} needs DuckDB, which this program is built without; `pip install 'treefold[sql]'` installs a command `treefold` that \
-         has it and takes the same arguments"
+        "{what} needs DuckDB, which this program is built without; `pip install 'treefold[sql]'` installs a command \
+         `treefold` that has it and takes the same arguments"
     )
 }
 

@@ -134,7 +134,10 @@ def as_text(table: Any) -> str:
     numeric = [str(field.type).startswith(("int", "uint", "double", "float", "decimal")) for field in table.schema]
 
     def line(cells: Any) -> str:
-        padded = (cell.rjust(width) if is_number else cell.ljust(width) for cell, width, is_number in zip(cells, widths, numeric))
+        padded = (
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(cells, widths, numeric)
+        )
         return "  ".join(padded).rstrip() + "\n"
 
     return line(table.column_names) + "".join(line(row) for row in zip(*columns))

@@ -34,7 +34,7 @@ _CLAUSE_NAMES = {
     "sample": "a sample would differ at each partition",
 }
 
-#: The name under which the rows of the partition are found, if no other is given.
+#: The names of a table's columns, by their names in small letters.
 Columns = Mapping[str, str]
 
 
@@ -93,9 +93,10 @@ class Division:
             same = " and ".join(f"b.{key} is not distinct from s{layer.number}.{key}" for key in keys) or "true"
             source += f" left join ({estimate_of(layer, keys)}) as s{layer.number} on {same}"
         outer = self.outer.copy()
-        outer.set("expressions", [
-            exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(outer.expressions, names)
-        ])
+        outer.set(
+            "expressions",
+            [exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(outer.expressions, names)],
+        )
         whole: exp.Select = outer.from_("computed")
         return f"with computed as ({source} where b.layer = 0) {whole.sql('duckdb')}"
 

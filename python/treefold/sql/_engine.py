@@ -30,9 +30,27 @@ DIVISIONS_MAX = 1024
 
 #: Functions that could occupy any amount of memory, or that see more than their arguments.
 _DENIED = {
-    "repeat", "lpad", "rpad", "range", "generate_series", "list_resize", "array_resize", "bar", "format", "printf",
-    "json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "parse_duckdb_log_message",
-    "combine", "finalize", "to_aggregate_state", "invoke", "version", "current_setting", "getvariable",
+    "repeat",
+    "lpad",
+    "rpad",
+    "range",
+    "generate_series",
+    "list_resize",
+    "array_resize",
+    "bar",
+    "format",
+    "printf",
+    "json_serialize_plan",
+    "json_serialize_sql",
+    "json_deserialize_sql",
+    "parse_duckdb_log_message",
+    "combine",
+    "finalize",
+    "to_aggregate_state",
+    "invoke",
+    "version",
+    "current_setting",
+    "getvariable",
 }
 #: Macros of DuckDB that are functions of their arguments.
 _MACROS = {"if", "nullif", "split_part", "date_add", "days_in_month", "fdiv", "array_to_string"}
@@ -43,9 +61,14 @@ _PARTIAL = {"count", "count_star", "sum", "min", "max", "avg", "var_pop"}
 @functools.cache
 def _catalogue() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """The names of aggregates, of functions that always give the same, and of those that do not."""
-    rows = duckdb.connect(":memory:").execute(
-        "select lower(function_name), function_type, stability from duckdb_functions() where schema_name = 'main' or internal"
-    ).fetchall()
+    rows = (
+        duckdb.connect(":memory:")
+        .execute(
+            "select lower(function_name), function_type, stability from duckdb_functions() "
+            "where schema_name = 'main' or internal"
+        )
+        .fetchall()
+    )
     aggregates = {name for name, kind, _ in rows if kind == "aggregate"}
     scalar = {name for name, kind, stability in rows if kind == "scalar" and stability == "CONSISTENT"}
     moody = {name for name, kind, stability in rows if kind == "scalar" and stability != "CONSISTENT"}
@@ -120,7 +143,9 @@ class Engine:
             tables = tables_in(folder_of(folder, partition)) if whole is None else whole
             files.update(self._open(partition, total, folder_of(folder, partition), tables, whole is not None))
         if not any(self._columns.values()):
-            raise InvalidOption(f"{folder} has no table: files NAME.parquet or NAME.csv, or folders NAME with such files")
+            raise InvalidOption(
+                f"{folder} has no table: files NAME.parquet or NAME.csv, or folders NAME with such files"
+            )
         self._database.execute("set allowed_paths = $paths", {"paths": sorted(files)})
         self._database.execute("set enable_external_access = false")
         self._database.execute("set lock_configuration = true")
@@ -152,7 +177,14 @@ class Engine:
             fingerprint = files.fingerprint if files is not None and dealt else ""
             self._columns[partition][name] = {column[0].lower(): column[0] for column in columns}
             self._schemas[partition] += [
-                {"table": name, "position": at, "column": column[0], "type": column[1], "files": fingerprint, "partition": partition}
+                {
+                    "table": name,
+                    "position": at,
+                    "column": column[0],
+                    "type": column[1],
+                    "files": fingerprint,
+                    "partition": partition,
+                }
                 for at, column in enumerate(columns)
             ]
         return opened
@@ -243,7 +275,8 @@ def _declared(path: Any) -> dict[str, list[tuple[str, str]]]:
     try:
         scratch.execute(path.read_text(encoding="utf-8"))
         rows = scratch.execute(
-            "select lower(table_name), column_name, data_type from duckdb_columns() where not internal order by table_name, column_index"
+            "select lower(table_name), column_name, data_type from duckdb_columns() where not internal "
+            "order by table_name, column_index"
         ).fetchall()
     except (duckdb.Error, OSError, UnicodeError) as error:
         raise InvalidOption(f"{path}: {str(error).splitlines()[0]}") from None

@@ -25,9 +25,7 @@ SCHEMA = "schema.sql"
 PARTITION = "{partition}"
 
 #: How files with these endings are read.
-_READERS = {
-    ".parquet": "parquet", ".csv": "csv", ".csv.gz": "csv", ".csv.zst": "csv", ".tsv": "csv", ".tsv.gz": "csv",
-}
+_READERS = {".parquet": "parquet", ".csv": "csv", ".csv.gz": "csv", ".csv.zst": "csv", ".tsv": "csv", ".tsv.gz": "csv"}
 
 
 @dataclass

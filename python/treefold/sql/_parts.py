@@ -38,8 +38,24 @@ INFINITE, NAN = 400_000, 400_001
 
 #: The aggregates that can be divided.
 DIVIDED = {
-    "count", "count_star", "count_if", "sum", "min", "max", "bool_and", "bool_or", "avg", "mean", "stddev", "stddev_samp",
-    "stddev_pop", "variance", "var_samp", "var_pop", "approx_count_distinct", "approx_quantile",
+    "count",
+    "count_star",
+    "count_if",
+    "sum",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "avg",
+    "mean",
+    "stddev",
+    "stddev_samp",
+    "stddev_pop",
+    "variance",
+    "var_samp",
+    "var_pop",
+    "approx_count_distinct",
+    "approx_quantile",
 }
 
 #: Why other aggregates can't be divided.
@@ -90,13 +106,17 @@ class Measures:
             condition = call.expression.this.sql("duckdb")
             call = call.this
         if call.find(exp.Distinct):
-            raise refuse(f"{name}(distinct …) needs all different values in one place; approx_count_distinct can be divided")
+            raise refuse(
+                f"{name}(distinct …) needs all different values in one place; approx_count_distinct can be divided"
+            )
         if call.find(exp.Order, exp.WithinGroup):
             raise refuse(f"an order within {name} needs all values in one place")
         return self._value(call, name, condition)
 
     def _value(self, call: Node, name: str, condition: str) -> str:
-        if name in ("count", "count_star") and (not isinstance(call.this, exp.Expression) or isinstance(call.this, exp.Star)):
+        if name in ("count", "count_star") and (
+            not isinstance(call.this, exp.Expression) or isinstance(call.this, exp.Star)
+        ):
             return self._one("count", "*", condition)
         if name not in DIVIDED:
             raise refuse(f"{name} {REASONS.get(name, 'cannot be divided over partitions')}")
@@ -216,15 +236,16 @@ def estimate_of(layer: Layer, keys: list[str]) -> str:
     grouped = ", ".join(keys) or "()"
     if layer.kind == "distinct":
         empty = f"({REGISTERS} - count(*))"
-        raw = f"{0.7213 / (1 + 1.079 / REGISTERS) * REGISTERS**2!r} / ({empty} + sum(power(2.0, -\"{layer.column}\")))"
-        estimate = (
-            f"case when {raw} <= {2.5 * REGISTERS} and {empty} > 0 then {REGISTERS} * ln({REGISTERS} / {empty}) else {raw} end"
+        raw = f'{0.7213 / (1 + 1.079 / REGISTERS) * REGISTERS**2!r} / ({empty} + sum(power(2.0, -"{layer.column}")))'
+        linear = f"{REGISTERS} * ln({REGISTERS} / {empty})"
+        estimate = f"case when {raw} <= {2.5 * REGISTERS} and {empty} > 0 then {linear} else {raw} end"
+        return (
+            f"select {given}round({estimate}) as estimate from folded where layer = {layer.number} group by {grouped}"
         )
-        return f"select {given}round({estimate}) as estimate from folded where layer = {layer.number} group by {grouped}"
     power = f"{2 / (GAMMA + 1)!r} * power({GAMMA!r}, abs(slot) - {MIDDLE})"
     value = (
-        f"case slot when {NAN} then 'nan'::double when {INFINITE} then 'inf'::double when -{INFINITE} then '-inf'::double "
-        f"when 0 then 0.0 else sign(slot) * {power} end"
+        f"case slot when {NAN} then 'nan'::double when {INFINITE} then 'inf'::double "
+        f"when -{INFINITE} then '-inf'::double when 0 then 0.0 else sign(slot) * {power} end"
     )
     parted = f"partition by {', '.join(keys)}" if keys else ""
     counts = f'cast("{layer.column}" as bigint)'

@@ -65,9 +65,7 @@ def query(
     until = time.monotonic() + (DEADLINE if given is None else given)
     bound = _bound(client, sql, service, until)
     left = max(until - time.monotonic(), LEFT_MIN)
-    reply = client.call(
-        f"{service}/query", _params(bound), deadline=left, min_coverage=min_coverage, **options
-    )
+    reply = client.call(f"{service}/query", _params(bound), deadline=left, min_coverage=min_coverage, **options)
     return Answer(bound.answer(reply.value), reply)
 
 

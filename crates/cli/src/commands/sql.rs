@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Ask one SQL query over the tables of all partitions
 ///
 /// The query is a select over one table with aggregates or groups: count, sum, min, max, avg, stddev, variance,
-/// approx_count_distinct, approx_quantile, with where, group by, having, order by and limit. Each partition aggregates its own rows,
-/// nodes fold the groups on their way up, and this process computes the rest of the query. A query that can't be
-/// divided is refused with the reason.
+/// approx_count_distinct, approx_quantile, with where, group by, having, order by and limit. Each partition
+/// aggregates its own rows, nodes fold the groups on their way up, and this process computes the rest of the query. A
+/// query that can't be divided is refused with the reason.
 ///
 /// The table goes to standard output, and the coverage to standard error.
 #[derive(Debug, Args)]
