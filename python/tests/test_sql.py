@@ -431,6 +431,12 @@ def test_query_is_interrupted_when_nobody_waits_any_longer(folder: Path, tmp_pat
         assert rows_of(treefold.sql.query(node.client(), "select count(*) from many").table) == [(3000000,)]
 
 
+def test_partition_that_the_service_was_not_made_for_is_named(folder: Path) -> None:
+    with treefold.sql.service(folder, [0], 2).start(partitions=[0, 1]) as node:
+        with pytest.raises(treefold.InsufficientCoverage, match="was made for partitions 0, and not for 1"):
+            treefold.sql.query(node.client(), "select count(*) from orders")
+
+
 def test_too_many_groups_and_failures_are_named(folder: Path, tmp_path: Path) -> None:
     database = duckdb.connect()
     database.execute(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import json
 import threading
-from concurrent.futures import Future, TimeoutError
+import time
+from concurrent.futures import Future, wait
 from typing import Any, Iterable, Optional
 
 import duckdb
@@ -193,7 +194,8 @@ class Engine:
         """The columns of a partition's tables, as rows; `None` if it has no table."""
         import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
-        return pyarrow.Table.from_pylist(self._schemas[partition.id]) if self._schemas[partition.id] else None
+        rows = self._held(self._schemas, partition.id)
+        return pyarrow.Table.from_pylist(rows) if rows else None
 
     def query(self, partition: Any, params: Any) -> Any:
         """The partial result of a partition; `None` if it has no file of the table."""
@@ -211,13 +213,19 @@ class Engine:
 
     def _prepare(self, sql: str, partition: int) -> Optional[tuple[Division, str]]:
         """Divides a query and checks its part for a partition; `None` if the partition has no file of the table."""
-        columns = self._columns[partition]
+        columns = self._held(self._columns, partition)
         if table_of(parsed(sql)).name.lower() not in columns:
             return None
         division = divide(sql, columns, aggregate_functions())
         partial = division.partial(f'p{partition}."{division.table}"')
         check_partial(partial, f"p{partition}", division.table, self._database.cursor())
         return division, partial
+
+    def _held(self, by_partition: dict[int, Any], partition: int) -> Any:
+        if partition not in by_partition:
+            held = ", ".join(map(str, by_partition))
+            raise Failed(f"the node's service was made for partitions {held}, and not for {partition}")
+        return by_partition[partition]
 
     def _warm_up(self) -> None:
         """Asks for no rows of a table. Otherwise the first query would take long, and calls are judged by that."""
@@ -243,14 +251,15 @@ class Engine:
         # `cancelled` is about the thread that a local runs on, so the query runs on another one.
         threading.Thread(target=run, name=f"treefold-sql-{partition}", daemon=True).start()
         try:
-            while True:
-                try:
-                    return done.result(LOOK_EVERY)
-                except TimeoutError:
-                    if not done.done() and _native.cancelled():
-                        cursor.interrupt()
-                        done.exception(INTERRUPT_GRACE)
-                        raise Interrupted("nobody waits for the query any longer") from None
+            while not _native.cancelled():
+                if wait([done], LOOK_EVERY).done:
+                    return done.result()
+            # The query may only be about to begin, so once may be too early.
+            until = time.monotonic() + INTERRUPT_GRACE
+            while not done.done() and time.monotonic() < until:
+                cursor.interrupt()
+                time.sleep(LOOK_EVERY)
+            raise Interrupted("nobody waits for the query any longer")
         except duckdb.Error as error:
             raise Failed(str(error).splitlines()[0]) from None
 
