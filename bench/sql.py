@@ -10,8 +10,8 @@ a random order, so that other work on the machine meets all of them. Then `--cal
 for a second each time, again in turns.
 
 - `DuckDB`: one process that has all files, with as many threads as the machine has processors.
-- `1 partition` … `16 partitions`: latency of a query, with the schema kept by the client, and queries per second of all
-  callers.
+- `1 partition` … `16 partitions`: latency of a query, with the schema kept by the client, the processor time of the
+  client and all nodes for it, and queries per second of all callers.
 
 The answers are compared with DuckDB's: equal, floating-point numbers up to 1e-9 of their size.
 """
@@ -30,6 +30,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
@@ -80,22 +81,43 @@ def whole(folder: str) -> Ask:
     return lambda sql: rows(database.cursor().sql(sql).to_arrow_table())
 
 
-def start(folder: str, partitions: int, nodes: int, stack: ExitStack) -> list[str]:
-    """Starts the nodes of a cluster, and returns their addresses."""
+@dataclass
+class Contender:
+    """A system that answers queries: a client, a way to make further ones, and its processes besides this one."""
+
+    name: str
+    ask: Ask
+    make: Callable[[], Ask]
+    processes: list[int]
+
+
+def start(folder: str, partitions: int, nodes: int, stack: ExitStack) -> Contender:
+    """Starts the nodes of a cluster."""
     addrs: list[str] = []
+    processes: list[int] = []
     nodes = min(nodes, partitions)
     for node in range(nodes):
         ids = ",".join(str(id) for id in range(partitions) if id % nodes == node)
         serve = f"sql={folder}:partitions={ids}/{partitions}:threads=1"
         command = [SCRIPTS / "treefold", "node", "--listen", "127.0.0.1:0", "--serve", serve]
-        process = subprocess.Popen(
-            [*command, "--join", addrs[0]] if addrs else command, stdout=subprocess.PIPE, text=True
-        )
+        joining = ["--join", addrs[0]] if addrs else []
+        process = subprocess.Popen([*command, *joining], stdout=subprocess.PIPE, text=True)
         stack.callback(process.wait)
         stack.callback(process.kill)
         assert process.stdout is not None
         addrs.append(process.stdout.readline().rsplit(" ", 1)[1].strip())
-    return addrs
+        processes.append(process.pid)
+    name = f"{partitions} partition{'s' if partitions > 1 else ''}"
+    return Contender(name, asking(addrs), lambda: asking(addrs), processes)
+
+
+def processor_ms(processes: list[int]) -> float:
+    """The processor time that this process and others have used, in ms."""
+    ticks = 0
+    for process in ["self", *processes]:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return 1000 * ticks / os.sysconf("SC_CLK_TCK")
 
 
 def asking(addrs: list[str]) -> Ask:
@@ -151,53 +173,52 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         generate(folder, options.scale)
-        one_process = whole(folder)
-        contenders: dict[str, tuple[Ask, Callable[[], Ask]]] = {"DuckDB": (one_process, lambda: one_process)}
-        for partitions in PARTITIONS:
-            addrs = start(folder, partitions, options.nodes, stack)
-            ask = asking(addrs)
-            contenders[f"{partitions} partition{'s' if partitions > 1 else ''}"] = (
-                ask,
-                lambda addrs=addrs: asking(addrs),
-            )
+        one = whole(folder)
+        contenders = [Contender("DuckDB", one, lambda: one, [])]
+        contenders += [start(folder, partitions, options.nodes, stack) for partitions in PARTITIONS]
         time.sleep(2)
-        wanted = {query: one_process(sql) for query, sql in QUERIES.items()}
-        for name, (ask, _) in contenders.items():
+        wanted = {query: one(sql) for query, sql in QUERIES.items()}
+        for contender in contenders:
             for query, sql in QUERIES.items():
-                assert equal(ask(sql), wanted[query]), f"{name} answers {query} otherwise than DuckDB over the whole"
-        took: dict[tuple[str, str], list[float]] = {(name, query): [] for name in contenders for query in QUERIES}
-        turns = [(name, query) for name in contenders for query in QUERIES]
-        for _ in range(options.rounds):
-            random.shuffle(turns)
-            for name, query in turns:
-                began = time.perf_counter()
-                contenders[name][0](QUERIES[query])
-                took[name, query].append(1000 * (time.perf_counter() - began))
-        rates: dict[str, list[float]] = {name: [] for name in contenders}
-        for _ in range(5):
-            for name in random.sample(list(contenders), len(contenders)):
-                rates[name].append(throughput(contenders[name][1], QUERIES["Q6"], options.callers, 1.0))
-    figures = [
+                assert equal(contender.ask(sql), wanted[query]), f"{contender.name} answers {query} otherwise than DuckDB"
+        figures = measured(contenders, options.rounds, options.callers)
+    if options.o == "json":
+        json.dump(figures, sys.stdout, indent=1)
+        return
+    print(f"scale factor {options.scale:g}, {os.cpu_count()} processors; medians in ms (10th–90th percentile)")
+    for figure in figures:
+        cells = []
+        for query in QUERIES:
+            low, high = figure[f"{query}, deciles"]
+            cells.append(f"{query} {figure[query]:.0f} ({low:.0f}–{high:.0f}), {figure[f'{query}, processor']:.0f} of processor")
+        print(f"{figure['contender']:14} {'; '.join(cells)}; {figure['Q6 per second']:.1f} Q6/s")
+
+
+def measured(contenders: list[Contender], rounds: int, callers: int) -> list[dict[str, Any]]:
+    """The figures of each contender."""
+    turns = [(contender, query) for contender in contenders for query in QUERIES]
+    took: dict[tuple[str, str], list[float]] = {(contender.name, query): [] for contender, query in turns}
+    used: dict[tuple[str, str], float] = {key: 0.0 for key in took}
+    for _ in range(rounds):
+        for contender, query in random.sample(turns, len(turns)):
+            before, began = processor_ms(contender.processes), time.perf_counter()
+            contender.ask(QUERIES[query])
+            took[contender.name, query].append(1000 * (time.perf_counter() - began))
+            used[contender.name, query] += processor_ms(contender.processes) - before
+    rates: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    for _ in range(5):
+        for contender in random.sample(contenders, len(contenders)):
+            rates[contender.name].append(throughput(contender.make, QUERIES["Q6"], callers, 1.0))
+    return [
         {
             "contender": name,
             **{query: statistics.median(took[name, query]) for query in QUERIES},
             **{f"{query}, deciles": statistics.quantiles(took[name, query], n=10)[::8] for query in QUERIES},
+            **{f"{query}, processor": used[name, query] / rounds for query in QUERIES},
             "Q6 per second": statistics.median(rates[name]),
         }
-        for name in contenders
+        for name in rates
     ]
-    if options.o == "json":
-        json.dump(figures, sys.stdout, indent=1)
-        return
-    print(
-        f"scale factor {options.scale:g}, {os.cpu_count()} processors; medians in ms (10th–90th percentile), and Q6 per second"
-    )
-    for figure in figures:
-        cells = [
-            f"{query} {figure[query]:.0f} ({'–'.join(f'{p:.0f}' for p in figure[f'{query}, deciles'])})"
-            for query in QUERIES
-        ]
-        print(f"{figure['contender']:14} {'  '.join(cells)}  {figure['Q6 per second']:.1f}/s")
 
 
 if __name__ == "__main__":
