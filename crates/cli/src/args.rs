@@ -4,6 +4,8 @@ use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
+#[cfg(feature = "vectors")]
+use crate::commands::faces::FacesArgs;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::keys::KeysArgs;
 use crate::commands::mirror::MirrorArgs;
@@ -21,6 +23,8 @@ use crate::commands::top::Top;
 use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
 use crate::commands::up::Up;
+#[cfg(feature = "vectors")]
+use crate::commands::vectors::VectorsArgs;
 use crate::exit::Failure;
 use crate::output::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -137,6 +141,10 @@ pub(crate) enum Command {
     Operator(OperatorArgs),
     Push(PushArgs),
     Mirror(MirrorArgs),
+    #[cfg(feature = "vectors")]
+    Vectors(VectorsArgs),
+    #[cfg(feature = "vectors")]
+    Faces(FacesArgs),
     Replay(Replay),
     Bench(Bench),
     #[cfg(feature = "sim")]

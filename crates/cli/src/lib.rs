@@ -111,6 +111,10 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Completions(completions) => completions.run(),
         Command::Mirror(mirror) => mirror.run(format),
         Command::Replay(replay) => replay.run(format),
+        #[cfg(feature = "vectors")]
+        Command::Vectors(vectors) => on_runtime(vectors.run(format)),
+        #[cfg(feature = "vectors")]
+        Command::Faces(faces) => on_runtime(faces.run(format)),
         Command::Demo(demo) => on_runtime(demo.run(format)),
         Command::Node(node) => on_runtime(node.run(format)),
         Command::Call(call) => on_runtime(call.run(format)),

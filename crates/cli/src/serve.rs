@@ -14,6 +14,8 @@
 //! mirror=flights:partitions=0/4:http=127.0.0.1:7780   the same with a listener for readers over HTTP
 //! mirror=flights:partitions=0/4:promises=/var/m0      the same, for a feed that a standby may take over
 //! mirror=flights:partitions=0/4:deletes=departed:retention=6h    events of these types, and age, remove keys
+//! vectors=v.npy:partitions=0-3/16:metric=cosine  nearest neighbours among the rows of a file
+//! faces=DIR:model=FILE:partitions=0-3/16        recognition of the people in a folder of pictures
 //! exec=errors:command=grep -c -- {query} part-{partition}:reduce=sum-lines:partitions=0-3/12   a command-line tool
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
@@ -27,6 +29,8 @@ pub mod pulse;
 
 mod exec;
 mod hosts;
+#[cfg(feature = "vectors")]
+mod vectors;
 
 pub mod daemon;
 
@@ -81,6 +85,9 @@ enum What {
     Mirror(String, MirrorWish),
     /// A command-line tool.
     Exec(exec::Tool),
+    /// Vectors or faces.
+    #[cfg(feature = "vectors")]
+    Near(vectors::Near),
 }
 
 /// Options of a mirror besides its feed.
@@ -149,7 +156,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 impl Serve {
     /// True if opening it may take long.
     pub fn may_block(&self) -> bool {
-        matches!(self.what, What::Search(_) | What::Hosts(_))
+        match &self.what {
+            What::Search(_) | What::Hosts(_) => true,
+            #[cfg(feature = "vectors")]
+            What::Near(_) => true,
+            _ => false,
+        }
     }
 
     /// Returns a message about the assumed total, if none was given.
@@ -174,6 +186,8 @@ impl Serve {
             What::Daemon => treefold_daemon::SERVICE,
             What::Mirror(feed, ..) => feed,
             What::Exec(tool) => &tool.name,
+            #[cfg(feature = "vectors")]
+            What::Near(near) => near.name(),
         }
     }
 
@@ -192,6 +206,8 @@ impl Serve {
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
             What::Exec(tool) => tool.service(&self.partitions, self.total)?,
+            #[cfg(feature = "vectors")]
+            What::Near(near) => near.service(&self.partitions, self.total)?,
             What::Mirror(feed, MirrorWish { http, promises, state }) => {
                 let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
                 let mut options = MirrorOptions::new(feed, number, self.total);
@@ -246,8 +262,12 @@ fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
 }
 
 /// Returns the services that this program knows, without partitions: only their operators and filters.
-pub fn known_services() -> [Service; 4] {
-    [search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)]
+pub fn known_services() -> Vec<Service> {
+    #[cfg_attr(not(feature = "vectors"), expect(unused_mut, reason = "a feature adds to it"))]
+    let mut known = vec![search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)];
+    #[cfg(feature = "vectors")]
+    known.extend(vectors::known());
+    known
 }
 
 fn search() -> Service {
@@ -266,22 +286,34 @@ fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operat
 ///
 /// A relay given it folds for a service of that name.
 pub fn known_as(text: &str) -> Result<(String, String), CallError> {
-    let given = text.split_once('=').filter(|(name, service)| {
-        is_service_name(name) && [treefold_micro::SERVICE, treefold_search::SERVICE].contains(service)
-    });
+    let given = text
+        .split_once('=')
+        .filter(|(name, service)| is_service_name(name) && operators_of(service).is_some());
+    let allowed = match cfg!(feature = "vectors") {
+        true => "a name, and micro, search, vectors or faces, as in batch=micro",
+        false => "a name, and micro or search, as in batch=micro",
+    };
     given
         .map(|(name, service)| (name.to_owned(), service.to_owned()))
-        .ok_or_else(|| CallError::bad_field("knows", text, "a name, and micro or search, as in batch=micro"))
+        .ok_or_else(|| CallError::bad_field("knows", text, allowed))
 }
 
 /// Makes the service that [`known_as`] parsed.
 pub fn known_service((name, service): &(String, String)) -> Service {
-    let operators = if service == treefold_search::SERVICE {
-        treefold_search::aggregations()
-    } else {
-        treefold_micro::aggregations()
-    };
-    with_operators(Service::new(name.as_str()), operators)
+    with_operators(Service::new(name.as_str()), operators_of(service).unwrap_or_default())
+}
+
+/// The operators of a built-in service that may have another name.
+fn operators_of(service: &str) -> Option<Vec<(&'static str, Arc<dyn Operator>)>> {
+    match service {
+        treefold_search::SERVICE => Some(treefold_search::aggregations()),
+        treefold_micro::SERVICE => Some(treefold_micro::aggregations()),
+        #[cfg(feature = "vectors")]
+        treefold_vectors::SERVICE => Some(treefold_vectors::aggregations()),
+        #[cfg(feature = "vectors")]
+        treefold_vectors::faces::SERVICE => Some(treefold_vectors::faces::aggregations()),
+        _ => None,
+    }
 }
 
 fn is_service_name(name: &str) -> bool {
@@ -296,6 +328,15 @@ impl FromStr for Serve {
             return exec::parse(text, tool);
         }
         let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
+        if ["vectors", "faces"]
+            .iter()
+            .any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', '='])))
+        {
+            #[cfg(feature = "vectors")]
+            return vectors::parse(text);
+            #[cfg(not(feature = "vectors"))]
+            return Err(refuse("vectors and faces in a build with the feature vectors; this one has none"));
+        }
         let (head, options) = split_options(text, &KEYS);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
@@ -370,6 +411,7 @@ impl FromStr for Serve {
                 return Err(refuse(
                     "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL, \
                      hosts:partitions=ID/TOTAL, mirror=FEED:partitions=ID/TOTAL, \
+                     vectors=FILE:partitions=IDS/TOTAL:metric=METRIC, faces=DIR:model=FILE:partitions=IDS/TOTAL, \
                      exec=NAME:command=LINE:reduce=REDUCE:partitions=IDS/TOTAL or daemon:endpoints=IDS/TOTAL",
                 ));
             }

@@ -4,6 +4,8 @@ pub mod bench;
 pub mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+#[cfg(feature = "vectors")]
+pub(crate) mod faces;
 pub(crate) mod gateway;
 pub(crate) mod keys;
 pub(crate) mod mirror;
@@ -21,6 +23,8 @@ pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod tree;
 pub(crate) mod up;
+#[cfg(feature = "vectors")]
+pub(crate) mod vectors;
 
 use crate::exit::Failure;
 use crate::serve::known_services;
