@@ -1,5 +1,6 @@
 //! Clients.
 
+use crate::detached::Detached;
 use crate::error;
 use crate::inbox::seconds;
 use crate::mirror::{self, ReaderOptions};
@@ -17,7 +18,7 @@ use treefold::{CallError, Error};
 /// Makes calls.
 #[pyclass(frozen, module = "treefold._native")]
 pub(crate) struct Client {
-    client: treefold::Client,
+    client: Detached<treefold::Client>,
     /// True if it runs a node's loop, or has that of a node, so that it can be the root of a stream's tree.
     has_loop: bool,
 }
@@ -25,7 +26,7 @@ pub(crate) struct Client {
 impl Client {
     /// A client of a node.
     pub(crate) fn of_node(client: treefold::Client) -> Self {
-        Self { client, has_loop: true }
+        Self { client: Detached::new(client), has_loop: true }
     }
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyR
     Ok(Pending::new(async move {
         let connected = builder.connect().await;
         let finish: Finish = Box::new(move |py| {
-            let client = connected.map_err(error::of_call)?;
+            let client = Detached::new(connected.map_err(error::of_call)?);
             Ok(Py::new(py, Client { client, has_loop: direct })?.into_any())
         });
         finish
@@ -85,7 +86,7 @@ impl Client {
 
     /// Opens a stream with this client as the front-end. Its result is a `Stream`.
     fn stream(&self, py: Python<'_>, service: &str, options: StreamOptions) -> PyResult<Pending> {
-        stream::open(options.apply(py, self.client.stream(service))?, self.client.clone())
+        stream::open(options.apply(py, self.client.stream(service))?, (*self.client).clone())
     }
 
     /// Starts a reader of a feed. Its result is a `Reader`.
@@ -98,7 +99,7 @@ impl Client {
 
     /// Asks the node for the members in sight, itself first. Its result is a list of (address, {service: partitions}).
     fn members(&self) -> PyResult<Pending> {
-        let client = self.client.clone();
+        let client = (*self.client).clone();
         Ok(Pending::new(async move {
             let status = client.status().await;
             let finish: Finish = Box::new(|py| {

@@ -7,7 +7,8 @@ use crate::pending::{Finish, Pending};
 use crate::row::Form;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use treefold::endpoint::{EndpointSender, EndpointStream, Packet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use treefold::endpoint::{Arrival, EndpointSender, EndpointStream, Packet};
 
 /// Gives the streams that are opened to the endpoints of a node, or of the nodes of an embedded cluster.
 #[pyclass(frozen, module = "treefold._native")]
@@ -29,17 +30,31 @@ impl Acceptor {
     }
 }
 
-struct Packets(EndpointStream);
+/// A stream's packets, and how many of them were missed so far.
+struct Packets {
+    stream: EndpointStream,
+    missed: Arc<AtomicU64>,
+}
 
 impl Source for Packets {
     type Item = Option<Packet>;
 
     async fn next(&mut self) -> Option<Packet> {
-        self.0.recv().await
+        loop {
+            let arrival = self.stream.next().await;
+            self.missed.store(self.stream.missed(), Ordering::Relaxed);
+            match arrival? {
+                Arrival::Packet(packet) => return Some(packet),
+                // The wait for the next packet goes on.
+                Arrival::Missed(_) => {}
+            }
+        }
     }
 
     fn now(&mut self) -> Option<Option<Packet>> {
-        self.0.try_recv().ok().map(Some)
+        let packet = self.stream.try_recv();
+        self.missed.store(self.stream.missed(), Ordering::Relaxed);
+        packet.ok().map(Some)
     }
 }
 
@@ -58,11 +73,12 @@ pub(crate) struct Endpoint {
     #[pyo3(get)]
     up_filter: String,
     params: bytes::Bytes,
+    missed: Arc<AtomicU64>,
 }
 
 impl Endpoint {
     fn new(stream: EndpointStream) -> Self {
-        let opening = stream.opening();
+        let (opening, missed) = (stream.opening(), Arc::new(AtomicU64::new(0)));
         Self {
             form: Form::of_filter(&opening.spec.up_filter),
             number: opening.endpoint,
@@ -71,7 +87,8 @@ impl Endpoint {
             up_filter: opening.spec.up_filter.to_string(),
             params: opening.spec.params.clone(),
             sender: stream.sender(),
-            inbox: Inbox::new(Packets(stream)),
+            missed: Arc::clone(&missed),
+            inbox: Inbox::new(Packets { stream, missed }),
         }
     }
 }
@@ -101,8 +118,8 @@ impl Endpoint {
     }
 
     /// Packets that passed over this endpoint, because it lagged.
-    fn missed(&self) -> Option<u64> {
-        self.inbox.peek(|packets| packets.0.missed())
+    fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// Sends a packet up.
@@ -131,6 +148,6 @@ impl Endpoint {
 
     /// Takes the endpoint out of the stream; waves list it as missing with the reason `why`.
     fn leave(&self, why: String) -> PyResult<()> {
-        self.inbox.close(move |packets| packets.0.leave(why))
+        self.inbox.close(move |packets| packets.stream.leave(why))
     }
 }

@@ -17,7 +17,7 @@
 //! - `payload`: values as MessagePack and back. `row`: values as typed packets and back. `sample`: values as partials of
 //!   ready reduces.
 //! - `reply`: outcomes as tuples. `error`: errors as exceptions of the package.
-//! - `ending`: the end of the interpreter. `command`: the command line, if built with it.
+//! - `detached`: values whose end may wait for threads. `ending`: the end of the interpreter. `command`: the command line, if built with it.
 //!
 //! No thread waits for anything else while it is attached to the interpreter, so neither the interpreter's lock nor a node
 //! can hold up the other for ever.
@@ -25,6 +25,7 @@
 mod client;
 #[cfg(feature = "command")]
 mod command;
+mod detached;
 mod ending;
 mod endpoint;
 mod error;

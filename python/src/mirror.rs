@@ -1,5 +1,6 @@
 //! Readers of feeds.
 
+use crate::detached::Detached;
 use crate::error::{self, raise};
 use crate::inbox::{Inbox, Source, ready, seconds};
 use crate::payload;
@@ -54,7 +55,7 @@ pub(crate) fn start(builder: ReaderBuilder) -> PyResult<Pending> {
             let reader = started.map_err(|error| of_reader(&error))?;
             let given = Arc::new(Mutex::new(reader.time().cloned()));
             let followed = Followed { reader, given: Arc::clone(&given) };
-            Ok(Py::new(py, Reader { inbox: Inbox::new(followed), given })?.into_any())
+            Ok(Py::new(py, Reader { inbox: Detached::new(Inbox::new(followed)), given })?.into_any())
         });
         finish
     }))
@@ -98,7 +99,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A reader of a feed.
 #[pyclass(frozen, module = "treefold._native")]
 pub(crate) struct Reader {
-    inbox: Arc<Inbox<Followed>>,
+    inbox: Detached<Arc<Inbox<Followed>>>,
     given: Arc<Mutex<Option<VectorTime>>>,
 }
 

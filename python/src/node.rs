@@ -1,6 +1,7 @@
 //! Nodes, and clusters of nodes in this process.
 
 use crate::client::Client;
+use crate::detached::Detached;
 use crate::endpoint::Acceptor;
 use crate::error;
 use crate::operator::{AggregationSpec, Data};
@@ -95,6 +96,13 @@ impl Plan {
     }
 }
 
+/// A service without endpoints of streams, for a node that another part starts.
+#[cfg(feature = "command")]
+pub(crate) fn service_of(py: Python<'_>, spec: ServiceSpec) -> PyResult<treefold::Service> {
+    let (plan, _) = Plan::of(py, spec)?;
+    Ok(plan.service(|_| true))
+}
+
 /// Starts a node.
 #[pyfunction]
 pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
@@ -122,7 +130,16 @@ pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
             let node = started.map_err(|error| error::of_start(&error))?;
             let (addr, client) = (node.addr().to_string(), node.client());
             let acceptor = acceptor.map(|acceptor| Py::new(py, acceptor)).transpose()?;
-            Ok(Py::new(py, Node { addr, acceptor, client, node: Mutex::new(Some(node)) })?.into_any())
+            Ok(Py::new(
+                py,
+                Node {
+                    addr,
+                    acceptor,
+                    client: Detached::new(client),
+                    node: Detached::new(Mutex::new(Some(node))),
+                },
+            )?
+            .into_any())
         });
         finish
     }))
@@ -142,8 +159,8 @@ pub(crate) struct Node {
     addr: String,
     #[pyo3(get)]
     acceptor: Option<Py<Acceptor>>,
-    client: treefold::Client,
-    node: Mutex<Option<treefold::Node>>,
+    client: Detached<treefold::Client>,
+    node: Detached<Mutex<Option<treefold::Node>>>,
 }
 
 impl Node {
@@ -156,7 +173,7 @@ impl Node {
 impl Node {
     /// A client of the node, without a socket.
     fn client(&self) -> Client {
-        Client::of_node(self.client.clone())
+        Client::of_node((*self.client).clone())
     }
 
     /// True until the node has ended.
@@ -208,8 +225,16 @@ pub(crate) fn start_cluster(
             let addrs = cluster.nodes().iter().map(|node| node.addr().to_string()).collect();
             let client = cluster.client(0);
             let acceptor = acceptor.map(|acceptor| Py::new(py, acceptor)).transpose()?;
-            Ok(Py::new(py, Cluster { addrs, acceptor, client, cluster: Mutex::new(Some(cluster)) })?
-                .into_any())
+            Ok(Py::new(
+                py,
+                Cluster {
+                    addrs,
+                    acceptor,
+                    client: Detached::new(client),
+                    cluster: Detached::new(Mutex::new(Some(cluster))),
+                },
+            )?
+            .into_any())
         });
         finish
     }))
@@ -222,8 +247,8 @@ pub(crate) struct Cluster {
     addrs: Vec<String>,
     #[pyo3(get)]
     acceptor: Option<Py<Acceptor>>,
-    client: treefold::Client,
-    cluster: Mutex<Option<treefold::Cluster>>,
+    client: Detached<treefold::Client>,
+    cluster: Detached<Mutex<Option<treefold::Cluster>>>,
 }
 
 impl Cluster {
@@ -258,7 +283,7 @@ impl Cluster {
 impl Cluster {
     /// A client of the first node, without a socket.
     fn client(&self) -> Client {
-        Client::of_node(self.client.clone())
+        Client::of_node((*self.client).clone())
     }
 
     /// Ends a node as `kill -9` would.

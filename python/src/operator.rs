@@ -7,7 +7,7 @@
 use crate::ending;
 use crate::error::raise;
 use crate::payload;
-use crate::sample::Samples;
+use crate::sample::{Params, Samples};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyTracebackMethods;
@@ -67,6 +67,8 @@ pub(crate) struct AggregationSpec {
     reduce: Option<Py<PyAny>>,
     ready: Option<String>,
     ready_params: Py<PyAny>,
+    /// The field of each call's parameters that has the ready reduce's parameters.
+    ready_field: Option<String>,
     /// True if the functions take and give bytes, because a worker process runs them.
     raw: bool,
     /// How parameters and partials are read.
@@ -89,7 +91,11 @@ impl AggregationSpec {
                 .ok_or_else(|| raise("InvalidOption", format!("no ready reduce is named {ready:?}")))?;
             return Ok((self.name, reduce));
         }
-        let samples = Samples::of_reduce(&ready, self.ready_params.bind(py))?;
+        let params = match self.ready_field {
+            Some(field) => Params::Field(field),
+            None => Params::fixed(self.ready_params.bind(py))?,
+        };
+        let samples = Samples::of_reduce(&ready, params)?;
         Ok((self.name, Arc::new(Sampling { functions, samples })))
     }
 }
@@ -103,11 +109,11 @@ struct Sampling {
 impl Operator for Sampling {
     fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
         let sample = self.functions.sample(partition, params, |value| self.samples.sample(value));
-        Outcome::Now(sample.and_then(|sample| self.samples.partial(sample)))
+        Outcome::Now(sample.and_then(|sample| self.samples.partial(partition.id, sample, params)))
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
-        self.samples.reduce().reduce(a, b, params)
+        self.samples.folded(a, b, params)
     }
 
     fn finish(&self, partial: Bytes, _: &Bytes) -> treefold::operators::Result<Bytes> {
@@ -115,7 +121,7 @@ impl Operator for Sampling {
     }
 
     fn placement(&self) -> Placement {
-        self.samples.reduce().placement()
+        self.samples.reduce().reduce().placement()
     }
 
     fn holds_processor(&self) -> bool {
@@ -123,7 +129,7 @@ impl Operator for Sampling {
     }
 
     fn codecs(&self) -> (Codec, Codec) {
-        self.samples.reduce().codecs()
+        self.samples.reduce().reduce().codecs()
     }
 }
 

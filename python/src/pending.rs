@@ -6,6 +6,7 @@
 //! the future to the runtime, which calls back when the result is there. A `Pending` that is dropped or cancelled drops its
 //! future, and with it the call throughout the tree.
 
+use crate::detached::drop_detached;
 use crate::ending;
 use crate::error::raise;
 use crate::runtime;
@@ -214,6 +215,10 @@ impl Drop for Pending {
         if let Work::Started(task) = &*self.work() {
             task.abort();
         }
+        // The future or its result may be the last that keeps a client.
+        let work = std::mem::replace(&mut *self.work(), Work::Away);
+        let state = std::mem::replace(&mut *self.shared.lock(), State::Taken);
+        drop_detached((work, state));
     }
 }
 
@@ -282,7 +287,7 @@ impl Pending {
             task.abort();
         }
         if let Work::Here(job) = self.take_work() {
-            drop(job);
+            drop_detached(job);
             drop(Ending(Arc::clone(&self.shared)));
         }
     }

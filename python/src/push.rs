@@ -2,12 +2,13 @@
 //!
 //! A worker of an application with a ready reduce pushes what a local of that reduce returns.
 
+use crate::detached::{Detached, drop_detached};
 use crate::error::{self, raise};
 use crate::inbox::{seconds, within};
 use crate::options::Secrets;
 use crate::payload;
 use crate::pending::{Finish, Pending};
-use crate::sample::Samples;
+use crate::sample::{Params, Samples};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -51,7 +52,11 @@ pub(crate) fn attach(py: Python<'_>, spec: WorkerSpec) -> PyResult<Pending> {
             let worker = attached.map_err(error::of_push)?;
             Ok(Py::new(
                 py,
-                Worker { worker: Mutex::new(Some(worker)), closed: watch::Sender::new(false), pieces },
+                Worker {
+                    worker: Detached::new(Mutex::new(Some(worker))),
+                    closed: watch::Sender::new(false),
+                    pieces,
+                },
             )?
             .into_any())
         });
@@ -65,13 +70,14 @@ struct Pieces(Option<Samples>);
 impl Pieces {
     fn of(py: Python<'_>, reduce: Option<&str>, reduce_params: &Py<PyAny>) -> PyResult<Self> {
         let ready = reduce.filter(|name| ready::reduces().any(|(ready, _)| ready == *name));
-        Ok(Self(ready.map(|name| Samples::of_reduce(name, reduce_params.bind(py))).transpose()?))
+        let samples = |name| Samples::of_reduce(name, Params::fixed(reduce_params.bind(py))?);
+        Ok(Self(ready.map(samples).transpose()?))
     }
 
     fn write(&self, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
         match &self.0 {
             Some(samples) => samples
-                .partial(samples.sample(value)?)
+                .partial(0, samples.sample(value)?, &Bytes::new())
                 .map_err(|error| raise("InvalidValue", error.to_string())),
             None if value.is_none() => Ok(Bytes::new()),
             None => payload::value(value),
@@ -109,7 +115,7 @@ fn closed_worker() -> PyErr {
 /// A worker that is attached to a node.
 #[pyclass(frozen, module = "treefold._native")]
 pub(crate) struct Worker {
-    worker: Mutex<Option<treefold::push::Worker>>,
+    worker: Detached<Mutex<Option<treefold::push::Worker>>>,
     closed: watch::Sender<bool>,
     pieces: Pieces,
 }
@@ -156,6 +162,7 @@ impl Worker {
     /// Detaches the worker at once. Everything that waits for it ends.
     fn close(&self) {
         self.closed.send_replace(true);
-        drop(self.worker.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop_detached(worker);
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! Both give the values that the endpoints of a stream would send to the filter of that name. The reduce folds a value by
 //! itself before it folds it with others; so an average, for instance, becomes a sum and a count.
+//!
+//! The reduce's parameters are fixed with the service, or are a field of each call's parameters. The field is read here,
+//! so that a fold needs no interpreter.
 
 use crate::error::raise;
 use crate::payload;
 use crate::row::Form;
 use bytes::Bytes;
 use pyo3::prelude::*;
-use std::sync::Arc;
-use treefold::operators::ready;
-use treefold::{Operator, OperatorError, Partition, Raw};
+use treefold::OperatorError;
+use treefold::operators::erased::Outcome;
+use treefold::operators::ready::Ready;
 
 /// The reduce to which nothing is a sample too.
 const COUNTS_NOTHING: &str = "count";
@@ -19,9 +22,34 @@ const COUNTS_NOTHING: &str = "count";
 pub(crate) struct Samples {
     form: Form,
     counts_nothing: bool,
-    /// Folds one sample, which it gets as the call's parameters.
-    fold: Arc<dyn Operator>,
-    partition: Partition,
+    reduce: Ready,
+    params: Params,
+}
+
+/// The parameters of the reduce.
+pub(crate) enum Params {
+    Fixed(Bytes),
+    /// They are this field of the call's parameters.
+    Field(String),
+}
+
+impl Params {
+    /// Parameters as Python gives them; `None` for none.
+    ///
+    /// # Errors
+    /// If they cannot travel.
+    pub(crate) fn fixed(params: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let params = if params.is_none() { Bytes::new() } else { payload::value(params)? };
+        Ok(Self::Fixed(params))
+    }
+
+    fn of_call(&self, call: &Bytes) -> Result<Bytes, OperatorError> {
+        match self {
+            Self::Fixed(params) => Ok(params.clone()),
+            Self::Field(name) => payload::field(call, name)
+                .map_err(|error| OperatorError::new(format!("the call's parameters: {error}"))),
+        }
+    }
 }
 
 impl Samples {
@@ -29,18 +57,26 @@ impl Samples {
     ///
     /// # Errors
     /// If there is none, or it rejects its parameters.
-    pub(crate) fn of_reduce(name: &str, params: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let params = if params.is_none() { Bytes::new() } else { payload::value(params)? };
-        let sample = |_: &Partition, sample: &Raw| Ok::<_, OperatorError>(sample.clone());
-        let fold = ready::sampled::<Raw, Raw>(name, &Raw(params), sample)
-            .map_err(|error| raise("InvalidOption", format!("reduce {name:?}: {error}")))?;
-        let partition = Partition::new("".into(), 0, 1, Arc::new(()));
-        Ok(Self { form: Form::of_reduce(name), counts_nothing: name == COUNTS_NOTHING, fold, partition })
+    pub(crate) fn of_reduce(name: &str, params: Params) -> PyResult<Self> {
+        let refused = |error| raise("InvalidOption", format!("reduce {name:?}: {error}"));
+        let reduce = Ready::of(name).map_err(refused)?;
+        if let Params::Fixed(params) = &params {
+            reduce.check(params).map_err(refused)?;
+        }
+        Ok(Self { form: Form::of_reduce(name), counts_nothing: name == COUNTS_NOTHING, reduce, params })
     }
 
     /// The reduce.
-    pub(crate) fn reduce(&self) -> &dyn Operator {
-        &*self.fold
+    pub(crate) fn reduce(&self) -> &Ready {
+        &self.reduce
+    }
+
+    /// Folds two partials of a call.
+    pub(crate) fn folded(&self, a: Bytes, b: Bytes, call: &Bytes) -> Outcome {
+        match self.params.of_call(call) {
+            Ok(params) => self.reduce.reduce().reduce(a, b, &params),
+            Err(error) => Outcome::Now(Err(error)),
+        }
     }
 
     /// The sample of a value, and none for `None`.
@@ -51,15 +87,19 @@ impl Samples {
         self.form.write(value)
     }
 
-    /// The partial of a sample. No bytes are no sample, and add nothing.
+    /// The partial of a partition's sample in a call with these parameters. No bytes are no sample, and add nothing.
     ///
     /// # Errors
-    /// If the reduce cannot fold it.
-    pub(crate) fn partial(&self, sample: Bytes) -> Result<Bytes, OperatorError> {
+    /// If the reduce cannot fold it, or rejects the call's parameters.
+    pub(crate) fn partial(
+        &self,
+        partition: u32,
+        sample: Bytes,
+        call: &Bytes,
+    ) -> Result<Bytes, OperatorError> {
         if sample.is_empty() && !self.counts_nothing {
             return Ok(sample);
         }
-        let partial = self.fold.local(&self.partition, &sample).now();
-        partial.expect("invariant: a ready reduce never waits")
+        self.reduce.partial(partition, sample, &self.params.of_call(call)?)
     }
 }

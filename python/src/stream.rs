@@ -1,5 +1,6 @@
 //! Streams, from the front-end's side.
 
+use crate::detached::Detached;
 use crate::error;
 use crate::inbox::{Inbox, Source, ready, seconds, within};
 use crate::payload;
@@ -98,8 +99,14 @@ pub(crate) fn open(builder: StreamBuilder, client: treefold::Client) -> PyResult
             let (id, sender) = (stream.id().to_string(), stream.sender());
             let endpoints = stream.endpoints().iter().collect::<Vec<_>>().into_pyobject(py)?.unbind();
             let missing = reply::losses(py, stream.missing())?.into_any().unbind();
-            let opened =
-                Stream { id, endpoints, missing, sender, inbox: Inbox::new(stream), _client: client };
+            let opened = Stream {
+                id,
+                endpoints,
+                missing,
+                sender,
+                inbox: Detached::new(Inbox::new(stream)),
+                _client: Detached::new(client),
+            };
             Ok(Py::new(py, opened)?.into_any())
         });
         finish
@@ -130,8 +137,8 @@ pub(crate) struct Stream {
     #[pyo3(get)]
     missing: Py<PyAny>,
     sender: StreamSender,
-    inbox: Arc<Inbox<treefold::Stream>>,
-    _client: treefold::Client,
+    inbox: Detached<Arc<Inbox<treefold::Stream>>>,
+    _client: Detached<treefold::Client>,
 }
 
 #[pymethods]

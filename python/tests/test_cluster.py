@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import threading
+import time
 from html.parser import HTMLParser
 from typing import Any, Iterator
 
@@ -103,11 +106,11 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
         ("logs/nope", None, {}, treefold.InvalidCall, 'the aggregation "logs/nope"'),
         ("logs/ready", "e", {"min_coverage": 3}, ValueError, "min_coverage is 3; allowed: 0 to 1"),
         ("logs/ready", "e", {"deadline": 0}, treefold.InvalidCall, "deadline is 0; allowed: seconds above 0"),
-        ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidCall, "deadline is NaN"),
+        ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidOption, "deadline must be seconds from 0, not nan"),
         ("logs/ready", "e", {"shape": "round"}, treefold.InvalidCall, "shape is round; allowed: auto"),
-        ("logs/ready", "e", {"deadline": "0.5"}, treefold.InvalidOption, "deadline must be seconds, not '0.5'"),
+        ("logs/ready", "e", {"deadline": "0.5"}, treefold.InvalidOption, "deadline must be seconds from 0, not '0.5'"),
         ("logs/ready", "e", {"min_coverage": "all"}, ValueError, "a share from 0 to 1, not 'all'"),
-        ("logs/ready", "e", {"partitions": ["a"]}, treefold.InvalidOption, "whole numbers from 0, not 'a'"),
+        ("logs/ready", "e", {"partitions": ["a"]}, treefold.InvalidOption, "partitions must be a whole number from 0 below 2^32, not 'a'"),
         ("logs/ready", "e", {"partitions": [9]}, treefold.InvalidCall, "allowed: 0-3"),
         ("logs", "e", {}, treefold.InvalidCall, "allowed: service/aggregation"),
         (None, "e", {}, treefold.InvalidOption, "an aggregation is a text"),
@@ -134,9 +137,17 @@ def test_wrong_services_are_refused_when_they_are_made() -> None:
         (lambda: service.reduce("x")(lambda a, b: 1), "must take (a, b, params)"),
         (lambda: service.aggregation("x", local=3, reduce="sum"), "must be a function"),  # type: ignore[arg-type]
         (lambda: service.aggregation("x", local=lambda p, q: 1, reduce="som"), "no ready reduce is named 'som'; there are"),
+        (
+            lambda: service.aggregation(
+                "x", local=lambda p, q: 1, reduce="top-k", reduce_params={"k": 1}, reduce_params_field="top"
+            ),
+            "not both",
+        ),
+        (lambda: service.aggregation("x", local=lambda p, q: 1, reduce="top-k", reduce_params_field=3), "the name of a field"),  # type: ignore[arg-type]
         (lambda: service.start(), "has no aggregation"),
         (lambda: service.start(join="127.0.0.1:1"), "join must be a list"),
-        (lambda: service.start(partitions=[-1]), "partitions must be whole numbers from 0"),
+        (lambda: service.start(partitions=[-1]), "each of partitions must be a whole number from 0"),
+        (lambda: service.start(partitions=[0], processors=-1), "processors is -1; allowed: from 1"),
         (lambda: treefold.Cluster.embedded(0, service), "allowed: from 1"),
         (lambda: treefold.connect("127.0.0.1"), "host:port"),
         (lambda: treefold.connect(["127.0.0.1:1"]), "one by one"),  # type: ignore[arg-type]
@@ -170,6 +181,61 @@ def test_closed_things_say_so() -> None:
     client.close()
     with pytest.raises(treefold.Closed, match="the client is closed"):
         client.call("logs/ready", "error")
+
+
+def test_times_can_be_timedeltas(cluster: treefold.Cluster) -> None:
+    assert cluster.call("logs/ready", "error", deadline=datetime.timedelta(seconds=2)).value == 10
+    with logs(1).start(partitions=lines(1)) as node:
+        with pytest.raises(treefold.InvalidOption, match="grace must be seconds from 0, not -1"):
+            node.stop(-1)
+        assert node.is_running
+        node.stop(datetime.timedelta(milliseconds=100))
+        assert not node.is_running
+
+
+def test_parameters_of_a_ready_reduce_come_from_each_call() -> None:
+    service = treefold.Service("best", total=3)
+    service.aggregation(
+        "best",
+        local=lambda partition, params: ([float(partition.id), params["add"]], [f"id {partition.id}", "added"]),
+        reduce="top-k",
+        reduce_params_field="top",
+    )
+    with treefold.Cluster.embedded(3, service) as cluster:
+        params = {3: "a key that is no text", "add": -1.0, "top": {"k": 1}, "more": [1, {"top": {"k": 9}}]}
+        assert cluster.call("best/best", params).value == ([2.0], ["id 2"])
+        assert cluster.call("best/best", {**params, "top": {"k": 2}}).value == ([2.0, 1.0], ["id 2", "id 1"])
+        for given, text in [
+            ({"add": 1.0}, 'expected a map with the field "top", found a map without it'),
+            ({"add": 1.0, "top": {"k": 0}}, "parameter `k`: 0 is not within"),
+            ({"add": 1.0, "top": {"q": 1}}, "unknown field `q`"),
+        ]:
+            with pytest.raises(treefold.InsufficientCoverage) as raised:
+                cluster.call("best/best", given)
+            assert text in str(raised.value)
+
+
+def test_clients_and_nodes_that_are_dropped_do_not_hold_up_other_threads() -> None:
+    turns, over = [0], threading.Event()
+
+    def count() -> None:
+        while not over.is_set():
+            turns[0] += 1
+            time.sleep(0.0005)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    cluster = treefold.Cluster.embedded(60, logs(60))
+    clients = [treefold.connect(cluster.addrs[0], direct=True) for _ in range(60)]
+    # Each has a thread that is waited for, meanwhile other threads get their turns.
+    before = turns[0]
+    del clients
+    between = turns[0]
+    del cluster
+    after = turns[0]
+    over.set()
+    counter.join()
+    assert between - before >= 3 and after - between >= 3
 
 
 def test_calls_from_many_threads(cluster: treefold.Cluster) -> None:

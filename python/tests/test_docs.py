@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
@@ -79,8 +81,34 @@ def test_example_with_workers_runs(tmp_path: Path) -> None:
     assert (run.stdout, run.stderr) == ("168\n", "")
 
 
+def test_page_of_sql_as_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("sqlglot")
+    if not hasattr(treefold._native, "run_command"):
+        pytest.skip("built without the command")
+    page = blocks("docs/sql.md")
+    script = "".join(code for language, code in page if language == "sh")
+    for written in ("127.0.0.1:7765", "127.0.0.1:7766"):
+        script = script.replace(written, free_addr())
+    # What the nodes print belongs to no example.
+    script = script.replace("/4' &", "/4' >/dev/null 2>&1 &")
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+    )
+    wanted = "".join(code for language, code in page[1:] if language == "text")
+    pattern = re.escape(wanted).replace("…", ".*")
+    assert re.fullmatch(pattern, run.stdout), run.stdout
+    (code,) = (code for language, code in page if language == "python")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/sql.md", "exec"), {"__name__": "example"})
+
+
 def test_everything_public_is_documented() -> None:
-    modules = (treefold, treefold.aio, treefold.mirrors, treefold.push)
+    modules = [treefold, treefold.aio, treefold.mirrors, treefold.push]
+    if importlib.util.find_spec("duckdb") and importlib.util.find_spec("sqlglot"):
+        modules.append(importlib.import_module("treefold.sql"))
     for module, name in ((module, name) for module in modules for name in module.__all__):
         thing: Any = getattr(module, name)
         assert thing.__doc__ or name == "Update", name

@@ -124,7 +124,13 @@ def test_wrong_pushes_are_named(relay: treefold.Node) -> None:
     worker = treefold.push.attach("words/top-k", 0, relay.addr, reduce_params={"k": 2})
     for make, error, text in [
         (lambda: worker.push(1, [1]), treefold.InvalidValue, "expected (scores, payloads)"),
-        (lambda: worker.idle(timeout=-1), treefold.InvalidOption, "seconds from 0"),
+        (lambda: worker.idle(timeout=-1), treefold.InvalidOption, "timeout must be seconds from 0, not -1"),
+        (lambda: worker.push(-1, ([1], ["a"])), treefold.InvalidOption, "request must be a whole number from 0 below 2^64"),
+        (lambda: worker.fail(2**64, "x"), treefold.InvalidOption, "request must be a whole number"),
+        (lambda: relay.client().announce("words/sum", -1, [0]), treefold.InvalidOption, "request must be a whole number"),
+        (lambda: relay.client().announce("words/sum", 1, [0], patience="2"), treefold.InvalidOption, "patience must be seconds"),
+        (lambda: treefold.push.attach("words", 0, relay.addr, timeout="1"), treefold.InvalidOption, "timeout must be seconds"),
+        (lambda: treefold.push.attach("words", 0, relay.addr, kept_bytes_max=-1), treefold.InvalidOption, "kept_bytes_max"),
         (lambda: treefold.push.attach("a/b/c", 0, relay.addr), treefold.InvalidOption, "application/reduce"),
         (lambda: treefold.push.attach("words", -1, relay.addr), treefold.InvalidOption, "worker's number"),
         (lambda: treefold.push.attach("words", 0, "x"), treefold.InvalidOption, "host:port"),

@@ -240,6 +240,66 @@ def test_service_answers_calls_and_streams() -> None:
             assert sorted(stream.wave(5).packets) == [[5, b"7"], [7, b"7"]]
 
 
+def test_endpoint_without_a_thread_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = treefold.Service("s", total=2)
+
+    @service.endpoint
+    def echo(stream: treefold.EndpointStream) -> None:
+        for packet in stream:
+            stream.send(packet.value)
+
+    begin = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "treefold-endpoint-1":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with treefold.Cluster.embedded(1, service) as cluster:
+        for _ in range(2):
+            with cluster.client().stream("s", sync=0.2) as stream:
+                until = time.monotonic() + 10
+                while stream.endpoints != [0] and time.monotonic() < until:
+                    stream.send(7)
+                    stream.wave(timeout=10)
+                (loss,) = stream.missing
+                assert loss.partitions == (1,) and "can't start new thread; use `async def`" in str(loss.detail)
+
+
+def test_missed_packets_are_counted_while_the_endpoint_waits() -> None:
+    slow: list[treefold.EndpointStream] = []
+    behind, go_on = threading.Event(), threading.Event()
+    service = treefold.Service("s", total=2)
+
+    @service.endpoint
+    def reading(stream: treefold.EndpointStream) -> None:
+        stream.recv()
+        if stream.partition.id == 0:
+            slow.append(stream)
+            behind.set()
+            go_on.wait(20)
+        for _ in stream:
+            pass
+
+    with treefold.Cluster.embedded(2, service) as cluster:
+        with cluster.client().stream("s", lag_bytes_max=16384, window_bytes=65536) as stream:
+            stream.send(b"x" * 1000)
+            assert behind.wait(10)
+            until = time.monotonic() + 10
+            began = time.monotonic()
+            while time.monotonic() < began + 0.5:  # it lags after 50 ms
+                stream.send(b"x" * 1000, timeout=10)
+                time.sleep(0.001)
+            go_on.set()
+            while slow[0].missed == 0 and time.monotonic() < until:
+                stream.send(b"x" * 1000, timeout=10)
+                time.sleep(0.01)
+            # By now the endpoint waits for its next packet.
+            time.sleep(0.3)
+            assert slow[0].missed > 0
+
+
 def test_wrong_streams_are_named(clock: treefold.Cluster) -> None:
     client = clock.client()
     front = treefold.connect(*clock.addrs)
@@ -250,9 +310,13 @@ def test_wrong_streams_are_named(clock: treefold.Cluster) -> None:
         (lambda: client.stream("clock", up_filter="top-k", filter_params={"k": 0}), treefold.InvalidCall, "not within"),
         (lambda: client.stream("clock", sync="later"), treefold.InvalidCall, "wait-for-all"),
         (lambda: client.stream("clock", sync=0), treefold.InvalidCall, "above 0"),
-        (lambda: client.stream("clock", sync=-1), treefold.InvalidOption, "seconds from 0"),
+        (lambda: client.stream("clock", sync=-1), treefold.InvalidOption, "sync must be seconds from 0, not -1"),
+        (lambda: client.stream("clock", window_bytes=-1), treefold.InvalidOption, "window_bytes must be a whole number"),
+        (lambda: client.stream("clock", params=0).send(1, tag=-1), treefold.InvalidOption, "tag must be a whole number"),
+        (lambda: client.stream("clock", params=0).send(1, timeout="1"), treefold.InvalidOption, "timeout must be seconds"),
+        (lambda: client.stream("clock", params=0).wave(timeout="1"), treefold.InvalidOption, "timeout must be seconds"),
         (lambda: client.stream("clock", shape="round"), treefold.InvalidCall, "shape is round; allowed: auto"),
-        (lambda: client.stream("clock", endpoints=[-1]), treefold.InvalidOption, "endpoints must be whole numbers"),
+        (lambda: client.stream("clock", endpoints=[-1]), treefold.InvalidOption, "each of endpoints must be a whole number"),
         (lambda: client.stream("clock", params={1}), treefold.InvalidValue, "a set can't travel"),
         (lambda: client.stream("clock", params=0).send(1, to=[0]), treefold.InvalidOption, "needs a tag"),
         (lambda: treefold.Service("s").endpoint(3), treefold.InvalidOption, "must be a function"),  # type: ignore[call-overload]

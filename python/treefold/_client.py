@@ -6,29 +6,45 @@ from types import TracebackType
 from typing import Any, Iterable, Optional, Union
 
 from . import _native
-from ._options import Path, addresses, aggregation_of, call_options, ids_of, secrets, seconds
+from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, secrets, seconds, whole
 from ._reply import Reply, reply_of
 from ._streams import Stream, stream_options
 from .errors import Closed
 from .mirrors import Reader, reader_options
 
 
-class Client:
+class ClientBase:
+    """What the blocking client and that of asyncio have in common."""
+
+    def __init__(self, native: _native.Client) -> None:
+        self._native: Optional[_native.Client] = native
+
+    def close(self) -> None:
+        """Closes the client. Calls that are open go on."""
+        self._native = None
+
+    def _open(self) -> _native.Client:
+        if self._native is None:
+            raise Closed("the client is closed")
+        return self._native
+
+    def __repr__(self) -> str:
+        return f"Client({'closed' if self._native is None else 'open'})"
+
+
+class Client(ClientBase):
     """Makes calls, opens streams, and reads feeds. `treefold.connect` makes one.
 
     A client may be used by many threads at a time. If its connection breaks, the next call makes a new one. A
     process that was forked needs a client of its own.
     """
 
-    def __init__(self, native: _native.Client) -> None:
-        self._native: Optional[_native.Client] = native
-
     def call(
         self,
         aggregation: str,
         params: Any = None,
         *,
-        deadline: Optional[float] = None,
+        deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
         partitions: Optional[Iterable[int]] = None,
         explain: bool = False,
@@ -44,8 +60,8 @@ class Client:
         `params` is passed to every local and reduce. Dicts, lists, texts and numbers travel as MessagePack,
         bytes as they are, tables of pyarrow as Arrow.
 
-        `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions that makes a
-        reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
+        `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions
+        that makes a reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
         ones to ask; by default, all.
 
         `explain` asks for the tree with times. `hedge` asks a second replica if the first takes unusually
@@ -64,9 +80,9 @@ class Client:
         workers: Iterable[int],
         params: Any = None,
         *,
-        deadline: Optional[float] = None,
+        deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
-        patience: Optional[float] = None,
+        patience: Optional[Time] = None,
         explain: bool = False,
         hedge: bool = False,
         shape: Optional[str] = None,
@@ -85,9 +101,9 @@ class Client:
         The node that this client talks to must accept the application (`treefold.push.application`).
         """
         options = call_options(deadline, min_coverage, None, shape, policy, waiting, hedge, slices, explain)
-        asked = ids_of("workers", workers)
+        asked, number = ids_of("workers", workers), whole("request", request, 64)
         pending = self._open().announce(
-            aggregation_of(aggregation), params, request, asked, seconds("patience", patience), options
+            aggregation_of(aggregation), params, number, asked, seconds("patience", patience), options
         )
         return reply_of(aggregation, pending.wait(), decode)
 
@@ -99,7 +115,7 @@ class Client:
         down_filter: Optional[str] = None,
         filter_params: Any = None,
         params: Any = None,
-        sync: Union[str, float] = "wait-for-all",
+        sync: Union[str, Time] = "wait-for-all",
         endpoints: Optional[Iterable[int]] = None,
         shape: Optional[str] = None,
         window_bytes: Optional[int] = None,
@@ -136,7 +152,7 @@ class Client:
         prefixes: Iterable[str] = (),
         types: Iterable[str] = (),
         after: Optional[str] = None,
-        patience: Optional[float] = None,
+        patience: Optional[Time] = None,
         window_bytes: Optional[int] = None,
     ) -> Reader:
         """Starts a reader of a feed at one of its mirrors.
@@ -158,18 +174,6 @@ class Client:
         service."""
         found: list[tuple[str, dict[str, list[int]]]] = self._open().members().wait()
         return found
-
-    def __repr__(self) -> str:
-        return f"Client({'closed' if self._native is None else 'open'})"
-
-    def close(self) -> None:
-        """Closes the client. Calls that are open go on."""
-        self._native = None
-
-    def _open(self) -> _native.Client:
-        if self._native is None:
-            raise Closed("the client is closed")
-        return self._native
 
     def __enter__(self) -> "Client":
         return self

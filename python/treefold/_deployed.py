@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 
 from ._client import Client, connect
 from ._reply import Reply
-from ._service import Node, Partitions, Service, held_of
+from ._service import Node, Partitions, Service
 from .errors import InvalidOption
 
 #: Bytes of entropy of a token that is made for one deployment.
@@ -61,11 +61,7 @@ class Deployment:
 
 def deal(service: Service, partitions: Optional[Partitions], nodes: int) -> list[dict[int, Any]]:
     """Deals the partitions out to the nodes in turn; by default, they are all of the service's total."""
-    if partitions is None:
-        if service.total is None:
-            raise InvalidOption("give the partitions, or declare the service's total")
-        partitions = range(service.total)
-    held = held_of(partitions)
+    held = service._held(partitions)
     if not held:
         raise InvalidOption("there are no partitions; give one or more")
     shares: list[dict[int, Any]] = [{} for _ in range(nodes)]

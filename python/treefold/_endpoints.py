@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional
 
 from . import _native
+from ._options import Time, seconds, whole
 from ._pending import Taking, settled
 from ._reply import error_text
 from .errors import Closed, TreefoldError
@@ -55,7 +56,7 @@ class EndpointBase:
     def missed(self) -> int:
         """The number of packets that this endpoint missed because it lagged; above 0 only in a stream with
         `lag_bytes_max`."""
-        return self._native.missed() or 0
+        return self._native.missed()
 
     @property
     def is_over(self) -> bool:
@@ -65,6 +66,10 @@ class EndpointBase:
     def leave(self, why: str) -> None:
         """Takes this endpoint out of the stream. Waves list it as missing, with `why` as the reason."""
         self._native.leave(why)
+
+    def _sending(self, value: Any, tag: Optional[int], timeout: Optional[Time]) -> _native.Pending:
+        chosen = None if tag is None else whole("tag", tag, 64)
+        return self._native.send(value, chosen, seconds("timeout", timeout))
 
     def _packet(self, item: Any) -> Optional[Packet]:
         if item is None or item is False:
@@ -84,7 +89,7 @@ class EndpointStream(EndpointBase):
     front-end opened the stream with. Iterating gives the front-end's packets, and ends with the stream.
     """
 
-    def recv(self, timeout: Optional[float] = None) -> Packet:
+    def recv(self, timeout: Optional[Time] = None) -> Packet:
         """Blocks until a packet is there, for at most `timeout` seconds, and returns it.
 
         Raises `TimedOut`, or `Closed` if the stream is over.
@@ -94,7 +99,7 @@ class EndpointStream(EndpointBase):
             raise Closed("the stream is over")
         return packet
 
-    def send(self, value: Any, *, tag: Optional[int] = None, timeout: Optional[float] = None) -> None:
+    def send(self, value: Any, *, tag: Optional[int] = None, timeout: Optional[Time] = None) -> None:
         """Sends a packet up: into the wave `tag`, or into the wave after this endpoint's last one.
 
         If the stream's filter is one of those that every node has, `value` is what a local gives to the ready
@@ -103,7 +108,7 @@ class EndpointStream(EndpointBase):
         Raises `TimedOut`, `Closed` if the stream is over, or `InvalidValue`.
         """
         try:
-            self._native.send(value, tag, timeout).wait()
+            self._sending(value, tag, timeout).wait()
         except Closed:
             self._is_over = True
             raise
@@ -116,18 +121,18 @@ class EndpointStream(EndpointBase):
 class AsyncEndpointStream(EndpointBase):
     """As `EndpointStream`, for a function declared with `async def`."""
 
-    async def recv(self, timeout: Optional[float] = None) -> Packet:
+    async def recv(self, timeout: Optional[Time] = None) -> Packet:
         """Waits for a packet, for at most `timeout` seconds. Raises `TimedOut` or `Closed`."""
         packet = self._packet(await self._taking.take_async(timeout))
         if packet is None:
             raise Closed("the stream is over")
         return packet
 
-    async def send(self, value: Any, *, tag: Optional[int] = None, timeout: Optional[float] = None) -> None:
+    async def send(self, value: Any, *, tag: Optional[int] = None, timeout: Optional[Time] = None) -> None:
         """Sends a packet up, as `EndpointStream.send` does."""
         await self._taking.turn()
         try:
-            await settled(self._native.send(value, tag, timeout))
+            await settled(self._sending(value, tag, timeout))
         except Closed:
             self._is_over = True
             raise
@@ -167,7 +172,11 @@ class Endpoints:
                 native.leave(f"the node runs {THREADS_MAX} endpoints on threads, as many as it may; use `async def`")
                 continue
             name = f"treefold-endpoint-{native.number}"
-            threading.Thread(target=self._run, args=(native,), name=name, daemon=True).start()
+            try:
+                threading.Thread(target=self._run, args=(native,), name=name, daemon=True).start()
+            except RuntimeError as error:
+                self._threads.release()
+                native.leave(f"the node can't start a thread for it: {error}; use `async def`")
 
     def _run(self, native: _native.Endpoint) -> None:
         stream: Optional[EndpointStream] = None

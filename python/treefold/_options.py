@@ -11,6 +11,8 @@ from typing import Any, Optional, Union
 from .errors import InvalidOption
 
 Path = Union[str, "os.PathLike[str]"]
+#: A time: seconds, or a `timedelta`.
+Time = Union[float, datetime.timedelta]
 
 #: How much of a file with a token is read: a byte more than the longest token and a line end.
 TOKEN_FILE_BYTES_MAX = 1027
@@ -62,12 +64,24 @@ def addresses(first: Any, more: tuple[Any, ...]) -> list[str]:
 
 
 def seconds(name: str, time: Any) -> Optional[float]:
-    """Checks a time: seconds, or a `datetime.timedelta`."""
-    if isinstance(time, datetime.timedelta):
-        return time.total_seconds()
-    if time is None or isinstance(time, numbers.Real):
-        return None if time is None else float(time)
-    raise InvalidOption(f"{name} must be seconds, not {time!r}")
+    """Checks a time, seconds or a `timedelta`, and returns it in seconds."""
+    if time is None:
+        return None
+    given = time.total_seconds() if isinstance(time, datetime.timedelta) else time
+    if isinstance(given, bool) or not isinstance(given, numbers.Real) or not 0 <= float(given) < float("inf"):
+        raise InvalidOption(f"{name} must be seconds from 0, not {time!r}")
+    return float(given)
+
+
+def whole(name: str, number: Any, bits: int) -> int:
+    """Checks a whole number from 0 with at most that many bits."""
+    try:
+        found = operator.index(number)
+    except TypeError:
+        found = -1
+    if isinstance(number, bool) or not 0 <= found < 2**bits:
+        raise InvalidOption(f"{name} must be a whole number from 0 below 2^{bits}, not {number!r}")
+    return found
 
 
 def aggregation_of(name: Any) -> str:
@@ -79,20 +93,11 @@ def aggregation_of(name: Any) -> str:
 
 def ids_of(name: str, ids: Any) -> list[int]:
     """Checks numbers of partitions, endpoints or workers."""
-    found = []
-    for id in [ids] if isinstance(ids, int) else ids:
-        try:
-            number = operator.index(id)
-        except TypeError:
-            number = -1
-        if not 0 <= number < 2**32:
-            raise InvalidOption(f"{name} must be whole numbers from 0, not {id!r}")
-        found.append(number)
-    return found
+    return [whole(f"each of {name}", id, 32) for id in ([ids] if isinstance(ids, int) else ids)]
 
 
 def call_options(
-    deadline: Optional[float],
+    deadline: Optional[Time],
     min_coverage: Optional[float],
     partitions: Any,
     shape: Optional[str],

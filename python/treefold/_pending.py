@@ -7,6 +7,7 @@ import time
 from typing import Any, Optional, Protocol
 
 from . import _native
+from ._options import Time, seconds
 
 #: Items that an asynchronous iterator gives before other tasks get a turn.
 ITEMS_PER_TURN = 64
@@ -53,7 +54,7 @@ class Taking:
         self._inbox = inbox
         self._in_turn = 0
 
-    def take(self, timeout: Optional[float] = None) -> Any:
+    def take(self, timeout: Optional[Time] = None) -> Any:
         """Blocks until an item is there, and returns it; `None` if the inbox is closed. Raises `TimedOut`."""
         left = _Left(timeout)
         while not self._inbox.is_closed():
@@ -63,7 +64,7 @@ class Taking:
             self._inbox.fill(left.seconds()).wait()
         return None
 
-    async def take_async(self, timeout: Optional[float] = None) -> Any:
+    async def take_async(self, timeout: Optional[Time] = None) -> Any:
         """As `take`, for asyncio."""
         left = _Left(timeout)
         await self.turn()
@@ -85,8 +86,9 @@ class Taking:
 class _Left:
     """The time that is left of a timeout."""
 
-    def __init__(self, timeout: Optional[float]) -> None:
-        self._until = None if timeout is None else time.monotonic() + timeout
+    def __init__(self, timeout: Optional[Time]) -> None:
+        given = seconds("timeout", timeout)
+        self._until = None if given is None else time.monotonic() + given
 
     def seconds(self) -> Optional[float]:
         return None if self._until is None else max(0.0, self._until - time.monotonic())

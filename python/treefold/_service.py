@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union, o
 from . import _native
 from ._client import Client
 from ._endpoints import Endpoints
-from ._options import Path, ids_of, secrets
+from ._options import Path, Time, ids_of, seconds, secrets
 from ._reply import Reply
 from ._workers import Pool, Task
 from .errors import InvalidOption
@@ -24,6 +24,9 @@ Partitions = Union[int, Iterable[int], Mapping[int, Any]]
 
 #: Time between two looks at whether a node that serves still runs, in seconds.
 LOOK_EVERY = 0.5
+
+#: The arguments of a service's functions.
+ARGUMENTS = {"local": "partition, params", "reduce": "a, b, params"}
 
 #: What still runs, to be ended before the interpreter is.
 _running: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -37,6 +40,7 @@ class Aggregation:
     reduce: Optional[Callable[..., Any]] = None
     ready: Optional[str] = None
     ready_params: Any = None
+    ready_field: Optional[str] = None
     decode: str = "auto"
 
 
@@ -85,7 +89,7 @@ class Service:
         self._check_name(aggregation, "local")
 
         def register(function: F) -> F:
-            self._check(aggregation, "local", function, 2)
+            self._check(aggregation, "local", function)
             entry = self.aggregations.setdefault(aggregation, Aggregation())
             entry.local, entry.decode = function, decode
             return function
@@ -102,7 +106,7 @@ class Service:
         self._check_name(aggregation, "reduce")
 
         def register(function: F) -> F:
-            self._check(aggregation, "reduce", function, 3)
+            self._check(aggregation, "reduce", function)
             self.aggregations.setdefault(aggregation, Aggregation()).reduce = function
             return function
 
@@ -115,6 +119,7 @@ class Service:
         local: Optional[Callable[..., Any]] = None,
         reduce: Union[str, Callable[..., Any]],
         reduce_params: Any = None,
+        reduce_params_field: Optional[str] = None,
         decode: str = "auto",
     ) -> None:
         """Adds an aggregation. `reduce` is a function, or the name of a ready reduce, which folds without
@@ -125,22 +130,32 @@ class Service:
 
             service.aggregation("best", local=best, reduce="top-k", reduce_params={"k": 10})
 
+        If each call has parameters of its own for the ready reduce, `reduce_params_field` is the field of the call's
+        parameters, a dict, that has them. The fold reads it without Python:
+
+            service.aggregation("best", local=best, reduce="top-k", reduce_params_field="top")
+            client.call("vectors/best", {"query": query, "top": {"k": 10}})
+
         Only an application whose workers push has no `local`; its master announces the parameters.
         """
         if local is not None or not self.pushed:
-            self._check(name, "local", local, 2)
-        elif reduce_params is not None:
+            self._check(name, "local", local)
+        elif reduce_params is not None or reduce_params_field is not None:
             raise InvalidOption("the master announces the parameters of an application's reduces")
+        if reduce_params is not None and reduce_params_field is not None:
+            raise InvalidOption("give reduce_params, or the field of each call's parameters that has them, not both")
+        if reduce_params_field is not None and not isinstance(reduce_params_field, str):
+            raise InvalidOption(f"reduce_params_field must be the name of a field, not {reduce_params_field!r}")
         if isinstance(reduce, str):
             if reduce not in _native.reduces():
                 known = ", ".join(_native.reduces())
                 raise InvalidOption(f"no ready reduce is named {reduce!r}; there are {known}")
-            self.aggregations[name] = Aggregation(local, None, reduce, reduce_params, decode)
+            self.aggregations[name] = Aggregation(local, None, reduce, reduce_params, reduce_params_field, decode)
             return
-        if reduce_params is not None:
+        if reduce_params is not None or reduce_params_field is not None:
             raise InvalidOption("reduce_params are for ready reduces; a function gets the call's parameters")
-        self._check(name, "reduce", reduce, 3)
-        self.aggregations[name] = Aggregation(local, reduce, None, None, decode)
+        self._check(name, "reduce", reduce)
+        self.aggregations[name] = Aggregation(local, reduce, decode=decode)
 
     @overload
     def endpoint(self, function: F) -> F: ...
@@ -163,14 +178,7 @@ class Service:
         """
 
         def register(function: F) -> F:
-            if not callable(function):
-                raise InvalidOption(f"the endpoint must be a function, not {function!r}")
-            try:
-                inspect.signature(function).bind(None)
-            except TypeError:
-                raise InvalidOption("the endpoint must take (stream)") from None
-            except ValueError:
-                pass  # A function of C has no signature to check.
+            _check_takes("the endpoint", function, "stream")
             self._endpoint, self._endpoint_decode = function, decode
             return function
 
@@ -183,7 +191,7 @@ class Service:
         partitions: Partitions = (),
         *,
         ready: "Optional[Callable[[Node], Any]]" = None,
-        grace: float = 5.0,
+        grace: Time = 5.0,
         workers: Optional[int] = None,
         processors: Optional[int] = None,
         advertise: Optional[str] = None,
@@ -260,8 +268,9 @@ class Service:
         Raises `StartFailed` if the node cannot start.
         """
         held = held_of(partitions)
-        if workers is not None and workers < 1:
-            raise InvalidOption(f"workers is {workers}; allowed: from 1")
+        for name, number in (("workers", workers), ("processors", processors)):
+            if number is not None and (not isinstance(number, int) or not 1 <= number < 2**32):
+                raise InvalidOption(f"{name} is {number}; allowed: from 1")
         pool = self._pool(workers, held) if workers else None
         try:
             spec = {
@@ -290,17 +299,9 @@ class Service:
         if not isinstance(aggregation, str) or not aggregation or "/" in aggregation:
             raise InvalidOption(f"an aggregation's name must be a text, not empty and without '/', not {aggregation!r}")
 
-    def _check(self, aggregation: str, role: str, function: Any, arguments: int) -> None:
+    def _check(self, aggregation: str, role: str, function: Any) -> None:
         self._check_name(aggregation, role)
-        if not callable(function):
-            raise InvalidOption(f"the {role} of {aggregation!r} must be a function, not {function!r}")
-        wanted = "partition, params" if arguments == 2 else "a, b, params"
-        try:
-            inspect.signature(function).bind(*[None] * arguments)
-        except TypeError:
-            raise InvalidOption(f"the {role} of {aggregation!r} must take ({wanted})") from None
-        except ValueError:
-            pass  # A function of C has no signature to check.
+        _check_takes(f"the {role} of {aggregation!r}", function, ARGUMENTS[role])
 
     def _accept(self, acceptor: Optional[_native.Acceptor], held: Mapping[int, Any]) -> None:
         """Runs the endpoint function for the streams that are opened."""
@@ -316,6 +317,14 @@ class Service:
             if entry.reduce is None and entry.ready is None:
                 raise InvalidOption(f"aggregation {name!r} has no reduce")
         return self.aggregations
+
+    def _held(self, partitions: Optional[Partitions]) -> dict[int, Any]:
+        """The data of the given partitions; by default, of all of the service's total."""
+        if partitions is None:
+            if self.total is None:
+                raise InvalidOption("give the partitions, or declare the service's total")
+            partitions = range(self.total)
+        return held_of(partitions)
 
     def _pool(self, workers: int, held: dict[int, Any]) -> Pool:
         aggregations = self._complete()
@@ -337,6 +346,7 @@ class Service:
                 "reduce": reduce,
                 "ready": entry.ready,
                 "ready_params": b"" if entry.ready_params is None else entry.ready_params,
+                "ready_field": entry.ready_field,
                 "raw": pool is not None,
                 "decode": entry.decode,
             })
@@ -356,6 +366,18 @@ class Service:
 def ready_reduces() -> list[str]:
     """The names of the ready reduces, which every node has; docs/filters.md describes them."""
     return _native.reduces()
+
+
+def _check_takes(what: str, function: Any, arguments: str) -> None:
+    """Checks that a function takes these arguments."""
+    if not callable(function):
+        raise InvalidOption(f"{what} must be a function, not {function!r}")
+    try:
+        inspect.signature(function).bind(*[None] * len(arguments.split(",")))
+    except TypeError:
+        raise InvalidOption(f"{what} must take ({arguments})") from None
+    except ValueError:
+        pass  # A function of C has no signature to check.
 
 
 def held_of(partitions: Partitions) -> dict[int, Any]:
@@ -396,10 +418,11 @@ class Node:
         """Calls `service/aggregation` by this node, with the parameters of `Client.call`."""
         return self.client().call(aggregation, params, **options)
 
-    def stop(self, grace: float = 5.0) -> None:
+    def stop(self, grace: Time = 5.0) -> None:
         """Leaves the cluster, finishes open work within `grace` seconds, and ends."""
+        within = seconds("grace", grace)
         try:
-            self._native.stop(grace).wait()
+            self._native.stop(0.0 if within is None else within).wait()
         finally:
             self.abort()
 
@@ -448,11 +471,7 @@ class Cluster:
         """
         if not isinstance(nodes, int) or nodes < 1:
             raise InvalidOption(f"nodes is {nodes!r}; allowed: from 1")
-        if partitions is None:
-            if service.total is None:
-                raise InvalidOption("give the partitions, or declare the service's total")
-            partitions = range(service.total)
-        held = held_of(partitions)
+        held = service._held(partitions)
         cluster = cls(_native.start_cluster(nodes, service._spec(held), processors).wait())
         service._accept(cluster._native.acceptor, held)
         return cluster

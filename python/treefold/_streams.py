@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import _native
-from ._options import ids_of
+from ._options import Time, ids_of, seconds, whole
 from ._pending import Taking
 from ._reply import Missing, losses_of
 from .errors import Closed, InvalidOption, InvalidReply
@@ -99,13 +99,14 @@ class StreamBase:
         return Changed(self.endpoints, self.missing)
 
     def _sending(
-        self, packet: Any, to: Optional[Iterable[int]], tag: Optional[int], timeout: Optional[float]
+        self, packet: Any, to: Optional[Iterable[int]], tag: Optional[int], timeout: Optional[Time]
     ) -> _native.Pending:
         if self.is_closed:
             raise Closed("the stream is closed")
         if to is not None and tag is None:
             raise InvalidOption("a packet to some endpoints needs a tag of your choice")
-        return self._native.send(packet, None if to is None else ids_of("to", to), tag, timeout)
+        chosen = None if tag is None else whole("tag", tag, 64)
+        return self._native.send(packet, None if to is None else ids_of("to", to), chosen, seconds("timeout", timeout))
 
     def __repr__(self) -> str:
         return f"Stream({self.id!r}, {len(self._endpoints)} endpoints{', closed' if self.is_closed else ''})"
@@ -132,7 +133,7 @@ class Stream(StreamBase):
         *,
         to: Optional[Iterable[int]] = None,
         tag: Optional[int] = None,
-        timeout: Optional[float] = None,
+        timeout: Optional[Time] = None,
     ) -> int:
         """Sends a packet down to all endpoints, and returns its tag.
 
@@ -144,7 +145,7 @@ class Stream(StreamBase):
         sent: int = self._sending(packet, to, tag, timeout).wait()
         return sent
 
-    def wave(self, timeout: Optional[float] = None) -> Wave:
+    def wave(self, timeout: Optional[Time] = None) -> Wave:
         """Blocks until the next wave is there, for at most `timeout` seconds, and returns it.
 
         Raises `TimedOut`, or `Closed` if the stream is over.
@@ -184,7 +185,7 @@ def stream_options(
     down_filter: Optional[str],
     filter_params: Any,
     params: Any,
-    sync: Union[str, float],
+    sync: Union[str, Time],
     endpoints: Optional[Iterable[int]],
     shape: Optional[str],
     window_bytes: Optional[int],
@@ -196,9 +197,9 @@ def stream_options(
         "down_filter": down_filter,
         "filter_params": filter_params,
         "params": params,
-        "sync": sync,
+        "sync": sync if isinstance(sync, str) else seconds("sync", sync),
         "endpoints": None if endpoints is None else ids_of("endpoints", endpoints),
         "shape": shape,
-        "window_bytes": window_bytes,
-        "lag_bytes_max": lag_bytes_max,
+        "window_bytes": None if window_bytes is None else whole("window_bytes", window_bytes, 63),
+        "lag_bytes_max": None if lag_bytes_max is None else whole("lag_bytes_max", lag_bytes_max, 63),
     }

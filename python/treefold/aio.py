@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Iterable, Optional, Union
 
 from . import _native
-from ._options import Path, addresses, aggregation_of, call_options, ids_of, secrets, seconds
+from ._client import ClientBase
+from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, secrets, seconds, whole
 from ._pending import settled
 from ._reply import Reply, reply_of
 from ._streams import Event, StreamBase, Wave, stream_options
@@ -29,18 +30,15 @@ from .push import TIMEOUT, WorkerBase, worker_spec
 __all__ = ["Client", "Reader", "Stream", "Worker", "attach", "connect"]
 
 
-class Client:
+class Client(ClientBase):
     """Makes calls from asyncio. `treefold.aio.connect` makes one."""
-
-    def __init__(self, native: _native.Client) -> None:
-        self._native: Optional[_native.Client] = native
 
     async def call(
         self,
         aggregation: str,
         params: Any = None,
         *,
-        deadline: Optional[float] = None,
+        deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
         partitions: Optional[Iterable[int]] = None,
         explain: bool = False,
@@ -63,9 +61,9 @@ class Client:
         workers: Iterable[int],
         params: Any = None,
         *,
-        deadline: Optional[float] = None,
+        deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
-        patience: Optional[float] = None,
+        patience: Optional[Time] = None,
         explain: bool = False,
         hedge: bool = False,
         shape: Optional[str] = None,
@@ -76,9 +74,9 @@ class Client:
     ) -> Reply[Any]:
         """Announces a request, with the parameters of `treefold.Client.announce`."""
         options = call_options(deadline, min_coverage, None, shape, policy, waiting, hedge, slices, explain)
-        asked = ids_of("workers", workers)
+        asked, number = ids_of("workers", workers), whole("request", request, 64)
         pending = self._open().announce(
-            aggregation_of(aggregation), params, request, asked, seconds("patience", patience), options
+            aggregation_of(aggregation), params, number, asked, seconds("patience", patience), options
         )
         return reply_of(aggregation, await settled(pending), decode)
 
@@ -90,7 +88,7 @@ class Client:
         down_filter: Optional[str] = None,
         filter_params: Any = None,
         params: Any = None,
-        sync: Union[str, float] = "wait-for-all",
+        sync: Union[str, Time] = "wait-for-all",
         endpoints: Optional[Iterable[int]] = None,
         shape: Optional[str] = None,
         window_bytes: Optional[int] = None,
@@ -112,7 +110,7 @@ class Client:
         prefixes: Iterable[str] = (),
         types: Iterable[str] = (),
         after: Optional[str] = None,
-        patience: Optional[float] = None,
+        patience: Optional[Time] = None,
         window_bytes: Optional[int] = None,
     ) -> Reader:
         """Starts a reader of a feed, with the parameters of `treefold.Client.reader`."""
@@ -124,18 +122,6 @@ class Client:
         service."""
         found: list[tuple[str, dict[str, list[int]]]] = await settled(self._open().members())
         return found
-
-    def __repr__(self) -> str:
-        return f"Client({'closed' if self._native is None else 'open'})"
-
-    def close(self) -> None:
-        """Closes the client. Calls that are open go on."""
-        self._native = None
-
-    def _open(self) -> _native.Client:
-        if self._native is None:
-            raise Closed("the client is closed")
-        return self._native
 
     async def __aenter__(self) -> "Client":
         return self
@@ -167,14 +153,14 @@ class Stream(StreamBase):
         *,
         to: Optional[Iterable[int]] = None,
         tag: Optional[int] = None,
-        timeout: Optional[float] = None,
+        timeout: Optional[Time] = None,
     ) -> int:
         """Sends a packet down and returns its tag, as `treefold.Stream.send` does."""
         await self._taking.turn()
         sent: int = await settled(self._sending(packet, to, tag, timeout))
         return sent
 
-    async def wave(self, timeout: Optional[float] = None) -> Wave:
+    async def wave(self, timeout: Optional[Time] = None) -> Wave:
         """Waits for the next wave, for at most `timeout` seconds. Raises `TimedOut` or `Closed`."""
         while True:
             event = self._event(await self._taking.take_async(timeout))
@@ -209,7 +195,7 @@ class Stream(StreamBase):
 class Reader(ReaderBase):
     """A reader of a feed. `Client.reader` starts one; `treefold.mirrors.Reader` is the same, blocking."""
 
-    async def update(self, timeout: Optional[float] = None) -> Update:
+    async def update(self, timeout: Optional[Time] = None) -> Update:
         """Waits for the next update, for at most `timeout` seconds. Raises `TimedOut`, `Unreachable` or
         `Closed`."""
         item = await self._taking.take_async(timeout)
@@ -240,19 +226,19 @@ class Worker(WorkerBase):
 
     async def push(self, request: int, piece: Any) -> None:
         """Pushes a piece of the result of a request, as `treefold.push.Worker.push` does."""
-        await settled(self._native.push(request, piece, False))
+        await settled(self._pushing(request, piece, False))
 
     async def push_last(self, request: int, piece: Any = None) -> None:
         """Pushes the last piece of the result, or all of it."""
-        await settled(self._native.push(request, piece, True))
+        await settled(self._pushing(request, piece, True))
 
     async def fail(self, request: int, why: str) -> None:
         """Reports that the result of a request will not come, with the reason."""
-        await settled(self._native.fail(request, why))
+        await settled(self._failing(request, why))
 
-    async def idle(self, timeout: Optional[float] = None) -> None:
+    async def idle(self, timeout: Optional[Time] = None) -> None:
         """Waits until every request with pushes or a failure has ended, for at most `timeout` seconds."""
-        await settled(self._native.idle(timeout))
+        await settled(self._native.idle(seconds("timeout", timeout)))
 
     async def __aenter__(self) -> "Worker":
         return self
@@ -270,7 +256,7 @@ async def attach(
     *more: str,
     reduce_params: Any = None,
     spread: bool = False,
-    timeout: float = TIMEOUT,
+    timeout: Time = TIMEOUT,
     kept_bytes_max: Optional[int] = None,
     cluster: Optional[str] = None,
     token: Optional[str] = None,

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import _native
+from ._options import Time, seconds, whole
 from ._pending import Taking
 from .errors import Closed, InvalidOption
 
@@ -150,7 +151,7 @@ class Reader(ReaderBase):
     again, or start another reader with `after=reader.time`.
     """
 
-    def update(self, timeout: Optional[float] = None) -> Update:
+    def update(self, timeout: Optional[Time] = None) -> Update:
         """Blocks until the next update is there, for at most `timeout` seconds, and returns it.
 
         Raises `TimedOut`, `Unreachable`, or `Closed` if the reader was closed.
@@ -203,7 +204,7 @@ def reader_options(
     prefixes: Iterable[str],
     types: Iterable[str],
     after: Optional[str],
-    patience: Optional[float],
+    patience: Optional[Time],
     window_bytes: Optional[int],
 ) -> dict[str, Any]:
     """The options of a reader, as the extension takes them."""
@@ -215,6 +216,6 @@ def reader_options(
         "prefixes": list(prefixes),
         "types": list(types),
         "after": after,
-        "patience": patience,
-        "window_bytes": window_bytes,
+        "patience": seconds("patience", patience),
+        "window_bytes": None if window_bytes is None else whole("window_bytes", window_bytes, 63),
     }

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _native
-from ._options import Path, addresses, secrets
+from ._options import Path, Time, addresses, secrets, seconds, whole
 from ._service import Service
 from .errors import InvalidOption
 
@@ -56,6 +56,12 @@ class WorkerBase:
         """Detaches the worker at once. Pushes that no node has folded are lost: wait with `idle` first."""
         self._native.close()
 
+    def _pushing(self, request: int, piece: Any, last: bool) -> _native.Pending:
+        return self._native.push(whole("request", request, 64), piece, last)
+
+    def _failing(self, request: int, why: str) -> _native.Pending:
+        return self._native.fail(whole("request", request, 64), why)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r}, {self.number})"
 
@@ -73,26 +79,26 @@ class Worker(WorkerBase):
         Blocks while the worker keeps as many bytes as it may. Raises `RequestOver` if the request has ended,
         `Closed` if the worker is detached for good, or `InvalidValue` if the reduce does not take the piece.
         """
-        self._native.push(request, piece, False).wait()
+        self._pushing(request, piece, False).wait()
 
     def push_last(self, request: int, piece: Any = None) -> None:
         """Pushes the last piece of the result, or all of it. Only with this has the worker contributed.
 
         `None` adds nothing to the result. Raises as `push` does.
         """
-        self._native.push(request, piece, True).wait()
+        self._pushing(request, piece, True).wait()
 
     def fail(self, request: int, why: str) -> None:
         """Reports that the result of a request will not come, so that nobody waits for it. `why` is the reason
         that the master reads."""
-        self._native.fail(request, why).wait()
+        self._failing(request, why).wait()
 
-    def idle(self, timeout: Optional[float] = None) -> None:
+    def idle(self, timeout: Optional[Time] = None) -> None:
         """Blocks until every request with pushes or a failure has ended, for at most `timeout` seconds.
 
         Raises `TimedOut`, or `Closed` if the worker is detached for good before.
         """
-        self._native.idle(timeout).wait()
+        self._native.idle(seconds("timeout", timeout)).wait()
 
     def __enter__(self) -> "Worker":
         return self
@@ -110,7 +116,7 @@ def attach(
     *more: str,
     reduce_params: Any = None,
     spread: bool = False,
-    timeout: float = TIMEOUT,
+    timeout: Time = TIMEOUT,
     kept_bytes_max: Optional[int] = None,
     cluster: Optional[str] = None,
     token: Optional[str] = None,
@@ -141,24 +147,22 @@ def worker_spec(
     addrs: list[str],
     reduce_params: Any,
     spread: bool,
-    timeout: float,
+    timeout: Time,
     kept_bytes_max: Optional[int],
     secrets: dict[str, Any],
 ) -> dict[str, Any]:
     """The settings of a worker, as the extension takes them."""
     if not isinstance(name, str) or name.count("/") > 1 or not name:
         raise InvalidOption(f"name must be 'application/reduce' or 'application', not {name!r}")
-    if not isinstance(number, int) or not 0 <= number < 2**32:
-        raise InvalidOption(f"a worker's number must be a whole number from 0, not {number!r}")
     application, _, reduce = name.partition("/")
     return {
         "application": application,
-        "number": number,
+        "number": whole("a worker's number", number, 32),
         "addrs": addrs,
         "reduce": reduce or None,
         "reduce_params": reduce_params,
         "spread": spread,
-        "timeout": timeout,
-        "kept_bytes_max": kept_bytes_max,
+        "timeout": seconds("timeout", timeout),
+        "kept_bytes_max": None if kept_bytes_max is None else whole("kept_bytes_max", kept_bytes_max, 63),
         "secrets": secrets,
     }

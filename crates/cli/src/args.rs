@@ -4,6 +4,8 @@ use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
+#[cfg(feature = "vectors")]
+use crate::commands::faces::FacesArgs;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::keys::KeysArgs;
 use crate::commands::mirror::MirrorArgs;
@@ -15,12 +17,15 @@ use crate::commands::replay::Replay;
 use crate::commands::shares::SharesArgs;
 #[cfg(feature = "sim")]
 use crate::commands::sim::Sim;
+use crate::commands::sql::Sql;
 use crate::commands::status::Status;
 use crate::commands::stream::StreamArgs;
 use crate::commands::top::Top;
 use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
 use crate::commands::up::Up;
+#[cfg(feature = "vectors")]
+use crate::commands::vectors::VectorsArgs;
 use crate::exit::Failure;
 use crate::output::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -92,7 +97,7 @@ pub enum Output {
     Text,
     /// For scripts.
     Json,
-    /// For spreadsheets and plots; only for `treefold sim run`.
+    /// For spreadsheets and plots; only for `treefold sim run` and `treefold sql`.
     #[value(hide = true)]
     Csv,
 }
@@ -126,6 +131,7 @@ pub(crate) enum Command {
     Node(NodeArgs),
     Up(Up),
     Call(Call),
+    Sql(Sql),
     Status(Status),
     Stream(StreamArgs),
     Top(Top),
@@ -137,6 +143,10 @@ pub(crate) enum Command {
     Operator(OperatorArgs),
     Push(PushArgs),
     Mirror(MirrorArgs),
+    #[cfg(feature = "vectors")]
+    Vectors(VectorsArgs),
+    #[cfg(feature = "vectors")]
+    Faces(FacesArgs),
     Replay(Replay),
     Bench(Bench),
     #[cfg(feature = "sim")]

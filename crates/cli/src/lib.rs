@@ -5,7 +5,7 @@
 //!
 //! - [`args`]: the command line; [`parse`]: reads the values; `config`: the same settings from a file.
 //! - [`commands`]: one file for each command, with its flags, help texts and implementation.
-//! - [`serve`]: the services that `--serve` can name.
+//! - [`serve`]: the services that `--serve` can name. [`sql`]: what a program with an SQL engine lends to this one.
 //! - `foreign`: operators in WebAssembly; absent if built without the feature `wasm`.
 //! - [`output`]: answers as JSON, as tables, as trees.
 //! - [`exit`]: how a command ends, and its exit code.
@@ -27,6 +27,7 @@ pub mod foreign;
 pub mod output;
 mod screen;
 pub mod serve;
+pub mod sql;
 mod text;
 mod trust;
 
@@ -57,8 +58,9 @@ pub fn treefold() -> ExitCode {
 }
 
 /// As [`treefold()`], for a program whose process is another program's, such as a script of an interpreter. The first of `words` is the
-/// program's name, and `program` is the file that starts it again.
-pub fn treefold_of(program: PathBuf, words: &[OsString]) -> ExitCode {
+/// program's name, `program` is the file that starts it again, and `engine` is the other program's SQL engine.
+pub fn treefold_of(program: PathBuf, words: &[OsString], engine: sql::Host) -> ExitCode {
+    sql::lend(engine);
     // The first one stays. A process runs one command line.
     let _ = PROGRAM.set(program);
     answer_to(words, Cli::read(words), |cli| cli.output.output, run)
@@ -98,10 +100,14 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
     if let Command::Sim(sim) = cli.command {
         return sim.run(cli.output.output);
     }
+    if let Command::Sql(sql) = cli.command {
+        return sql.run(cli.output.output);
+    }
     let format = cli.output.output.for_answers()?;
     match cli.command {
         #[cfg(feature = "sim")]
         Command::Sim(_) => unreachable!("invariant: it has returned"),
+        Command::Sql(_) => unreachable!("invariant: it has returned"),
         // These need no runtime.
         Command::New(new) => new.run(format),
         Command::Tree(tree) => tree.run(format),
@@ -111,6 +117,10 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Completions(completions) => completions.run(),
         Command::Mirror(mirror) => mirror.run(format),
         Command::Replay(replay) => replay.run(format),
+        #[cfg(feature = "vectors")]
+        Command::Vectors(vectors) => on_runtime(vectors.run(format)),
+        #[cfg(feature = "vectors")]
+        Command::Faces(faces) => on_runtime(faces.run(format)),
         Command::Demo(demo) => on_runtime(demo.run(format)),
         Command::Node(node) => on_runtime(node.run(format)),
         Command::Call(call) => on_runtime(call.run(format)),

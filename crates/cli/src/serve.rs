@@ -14,7 +14,11 @@
 //! mirror=flights:partitions=0/4:http=127.0.0.1:7780   the same with a listener for readers over HTTP
 //! mirror=flights:partitions=0/4:promises=/var/m0      the same, for a feed that a standby may take over
 //! mirror=flights:partitions=0/4:deletes=departed:retention=6h    events of these types, and age, remove keys
+//! vectors=v.npy:partitions=0-3/16:metric=cosine  nearest neighbours among the rows of a file
+//! faces=DIR:model=FILE:partitions=0-3/16        recognition of the people in a folder of pictures
 //! exec=errors:command=grep -c -- {query} part-{partition}:reduce=sum-lines:partitions=0-3/12   a command-line tool
+//! sql=/srv/tables:partitions=0-3/16             Parquet and CSV files, if the program that runs this one has an SQL engine
+//! sql=/srv/{partition}:partitions=0-3/16:name=sales:memory=4GB:threads=2   the same with a folder for each partition
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
@@ -27,10 +31,13 @@ pub mod pulse;
 
 mod exec;
 mod hosts;
+#[cfg(feature = "vectors")]
+mod vectors;
 
 pub mod daemon;
 
 use crate::parse::{self, partitions_of_total};
+use crate::sql::{self, Tables};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,7 +51,7 @@ use treefold_mirror::rules::file::StateOptions;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// Keys that may follow a colon.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "partitions",
     "endpoints",
     "data",
@@ -55,6 +62,8 @@ const KEYS: [&str; 10] = [
     "promises",
     "deletes",
     "retention",
+    "memory",
+    "threads",
 ];
 
 /// One argument of `--serve`.
@@ -81,6 +90,11 @@ enum What {
     Mirror(String, MirrorWish),
     /// A command-line tool.
     Exec(exec::Tool),
+    /// Tables, by the engine of the program that runs this one.
+    Sql(Tables),
+    /// Vectors or faces.
+    #[cfg(feature = "vectors")]
+    Near(vectors::Near),
 }
 
 /// Options of a mirror besides its feed.
@@ -149,7 +163,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 impl Serve {
     /// True if opening it may take long.
     pub fn may_block(&self) -> bool {
-        matches!(self.what, What::Search(_) | What::Hosts(_))
+        match &self.what {
+            What::Search(_) | What::Hosts(_) | What::Sql(_) => true,
+            #[cfg(feature = "vectors")]
+            What::Near(_) => true,
+            _ => false,
+        }
     }
 
     /// Returns a message about the assumed total, if none was given.
@@ -174,6 +193,9 @@ impl Serve {
             What::Daemon => treefold_daemon::SERVICE,
             What::Mirror(feed, ..) => feed,
             What::Exec(tool) => &tool.name,
+            What::Sql(tables) => &tables.name,
+            #[cfg(feature = "vectors")]
+            What::Near(near) => near.name(),
         }
     }
 
@@ -192,6 +214,9 @@ impl Serve {
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
             What::Daemon => daemon::run(&self.partitions, self.total),
             What::Exec(tool) => tool.service(&self.partitions, self.total)?,
+            What::Sql(tables) => tables.service(&self.partitions, self.total)?,
+            #[cfg(feature = "vectors")]
+            What::Near(near) => near.service(&self.partitions, self.total)?,
             What::Mirror(feed, MirrorWish { http, promises, state }) => {
                 let number = self.partitions.iter().next().expect("invariant: a mirror has one partition");
                 let mut options = MirrorOptions::new(feed, number, self.total);
@@ -246,8 +271,12 @@ fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
 }
 
 /// Returns the services that this program knows, without partitions: only their operators and filters.
-pub fn known_services() -> [Service; 4] {
-    [search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)]
+pub fn known_services() -> Vec<Service> {
+    #[cfg_attr(not(feature = "vectors"), expect(unused_mut, reason = "a feature adds to it"))]
+    let mut known = vec![search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)];
+    #[cfg(feature = "vectors")]
+    known.extend(vectors::known());
+    known
 }
 
 fn search() -> Service {
@@ -266,22 +295,34 @@ fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operat
 ///
 /// A relay given it folds for a service of that name.
 pub fn known_as(text: &str) -> Result<(String, String), CallError> {
-    let given = text.split_once('=').filter(|(name, service)| {
-        is_service_name(name) && [treefold_micro::SERVICE, treefold_search::SERVICE].contains(service)
-    });
+    let given = text
+        .split_once('=')
+        .filter(|(name, service)| is_service_name(name) && operators_of(service).is_some());
+    let allowed = match cfg!(feature = "vectors") {
+        true => "a name, and micro, search, vectors or faces, as in batch=micro",
+        false => "a name, and micro or search, as in batch=micro",
+    };
     given
         .map(|(name, service)| (name.to_owned(), service.to_owned()))
-        .ok_or_else(|| CallError::bad_field("knows", text, "a name, and micro or search, as in batch=micro"))
+        .ok_or_else(|| CallError::bad_field("knows", text, allowed))
 }
 
 /// Makes the service that [`known_as`] parsed.
 pub fn known_service((name, service): &(String, String)) -> Service {
-    let operators = if service == treefold_search::SERVICE {
-        treefold_search::aggregations()
-    } else {
-        treefold_micro::aggregations()
-    };
-    with_operators(Service::new(name.as_str()), operators)
+    with_operators(Service::new(name.as_str()), operators_of(service).unwrap_or_default())
+}
+
+/// The operators of a built-in service that may have another name.
+fn operators_of(service: &str) -> Option<Vec<(&'static str, Arc<dyn Operator>)>> {
+    match service {
+        treefold_search::SERVICE => Some(treefold_search::aggregations()),
+        treefold_micro::SERVICE => Some(treefold_micro::aggregations()),
+        #[cfg(feature = "vectors")]
+        treefold_vectors::SERVICE => Some(treefold_vectors::aggregations()),
+        #[cfg(feature = "vectors")]
+        treefold_vectors::faces::SERVICE => Some(treefold_vectors::faces::aggregations()),
+        _ => None,
+    }
 }
 
 fn is_service_name(name: &str) -> bool {
@@ -296,10 +337,20 @@ impl FromStr for Serve {
             return exec::parse(text, tool);
         }
         let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
+        if ["vectors", "faces"]
+            .iter()
+            .any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', '='])))
+        {
+            #[cfg(feature = "vectors")]
+            return vectors::parse(text);
+            #[cfg(not(feature = "vectors"))]
+            return Err(refuse("vectors and faces in a build with the feature vectors; this one has none"));
+        }
         let (head, options) = split_options(text, &KEYS);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
         let (mut of_streams, mut wish) = (false, MirrorWish::default());
+        let (mut memory, mut threads) = (None, None);
         for (key, value) in options {
             match key {
                 "partitions" | "endpoints" => {
@@ -313,6 +364,8 @@ impl FromStr for Serve {
                 "promises" => wish.promises = Some(PathBuf::from(value)),
                 "deletes" => wish.state.deletes = types(value)?,
                 "retention" => wish.state.retention_ms = Some(retention_ms(value)?),
+                "memory" => memory = Some(value.to_owned()),
+                "threads" => threads = Some(parse::named("threads", value, "a number of threads")?),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
             }
         }
@@ -322,6 +375,9 @@ impl FromStr for Serve {
         let of_a_folder = data.is_some() || files_max.is_some();
         if wish != MirrorWish::default() && name != "mirror" {
             return Err(refuse("http, promises, deletes and retention for mirrors only"));
+        }
+        if name != "sql" && (memory.is_some() || threads.is_some()) {
+            return Err(refuse("memory and threads for sql only"));
         }
         let what = match (name, folder) {
             ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
@@ -345,6 +401,19 @@ impl FromStr for Serve {
                 ));
             }
             ("echo", None) if !of_a_folder && host.is_none() => What::Echo,
+            ("sql", Some(folder)) if !folder.is_empty() && !of_a_folder && threads != Some(0) => {
+                let name = host.unwrap_or_else(|| sql::SERVICE.to_owned());
+                if !is_service_name(&name) {
+                    return Err(refuse("a name of letters, digits and -_."));
+                }
+                What::Sql(Tables { folder: folder.into(), name, memory, threads })
+            }
+            ("sql", _) => {
+                return Err(refuse(
+                    "sql with a folder and partitions, and optionally a name, memory and threads, as in \
+                     sql=DIR:partitions=0-3/16:memory=4GB:threads=2",
+                ));
+            }
             ("mirror", Some(feed))
                 if declared
                     && !of_a_folder
@@ -370,7 +439,9 @@ impl FromStr for Serve {
                 return Err(refuse(
                     "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL, \
                      hosts:partitions=ID/TOTAL, mirror=FEED:partitions=ID/TOTAL, \
-                     exec=NAME:command=LINE:reduce=REDUCE:partitions=IDS/TOTAL or daemon:endpoints=IDS/TOTAL",
+                     vectors=FILE:partitions=IDS/TOTAL:metric=METRIC, faces=DIR:model=FILE:partitions=IDS/TOTAL, \
+                     exec=NAME:command=LINE:reduce=REDUCE:partitions=IDS/TOTAL, sql=DIR:partitions=IDS/TOTAL or \
+                     daemon:endpoints=IDS/TOTAL",
                 ));
             }
         };
@@ -450,6 +521,13 @@ mod tests {
         let search = serve("search=/srv/docs:partitions=0-3/12");
         assert_eq!((search.partitions.to_string().as_str(), search.total), ("0-3", 12));
         assert_eq!(corpus("search=/srv/docs:partitions=0-3/12").folder, Path::new("/srv/docs"));
+        let tables =
+            Tables { folder: "/srv/{partition}".into(), name: "sql".to_owned(), memory: None, threads: None };
+        assert_eq!(serve("sql=/srv/{partition}:partitions=0-3/16").what, What::Sql(tables.clone()));
+        let bounded =
+            Tables { memory: Some("4GB".to_owned()), threads: Some(2), name: "sales".to_owned(), ..tables };
+        let text = "sql=/srv/{partition}:partitions=0/1:memory=4GB:threads=2:name=sales";
+        assert_eq!(serve(text).what, What::Sql(bounded));
         assert_eq!(serve("micro:partitions=0,8/16").what, What::Micro(None));
         assert_eq!(serve("micro:partitions=0/1:name=batch").what, What::Micro(Some("batch".to_owned())));
         assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));

@@ -18,6 +18,7 @@ use crate::error::{OperatorError, Result};
 use crate::filter::Wave;
 use crate::fold::{Piece, Source};
 use bytes::Bytes;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -58,15 +59,59 @@ pub fn sampled<P: Body + Sync, S: Body>(
     params: &impl Body,
     sample: impl Fn(&Partition, &P) -> Result<S> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Operator>> {
-    let fold = builtins().iter().find(|entry| entry.name == name).and_then(Builtin::both_uses);
-    let fold = fold.ok_or_else(|| OperatorError::new(format!("no built-in reduce is named `{name}`")))?;
-    let params = params.encode()?;
-    fold.0.open(&params)?;
+    let (fold, params) = (Ready::of(name)?, params.encode()?);
+    fold.check(&params)?;
     Ok(Arc::new(Sampled { fold, params, sample, types: PhantomData }))
 }
 
+/// A ready reduce, and how samples become its partials. Its parameters are given each time, so they may be a part of
+/// the parameters of each call.
+#[derive(Clone)]
+pub struct Ready(Stateless);
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ready")
+    }
+}
+
+impl Ready {
+    /// The ready reduce with this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of(name: &str) -> Result<Self> {
+        let fold = builtins().iter().find(|entry| entry.name == name).and_then(Builtin::both_uses);
+        fold.map(Self).ok_or_else(|| OperatorError::new(format!("no built-in reduce is named `{name}`")))
+    }
+
+    /// Checks its parameters.
+    ///
+    /// # Errors
+    /// If the reduce rejects them.
+    pub fn check(&self, params: &Bytes) -> Result<()> {
+        self.0.0.open(params).map(drop)
+    }
+
+    /// Makes a partition's sample a partial.
+    ///
+    /// # Errors
+    /// If the reduce rejects its parameters, or cannot fold the sample.
+    pub fn partial(&self, partition: u32, sample: Bytes, params: &Bytes) -> Result<Bytes> {
+        let pieces = [Piece { source: Source::Endpoint(partition), payload: sample }];
+        let mut out = Vec::with_capacity(1);
+        self.0.0.open(params)?.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
+        Ok(out.pop().expect("invariant: a fold gives one packet"))
+    }
+
+    /// The reduce as an operator, to fold partials.
+    pub fn reduce(&self) -> &Arc<dyn Operator> {
+        &self.0.1
+    }
+}
+
 struct Sampled<F, P, S> {
-    fold: Stateless,
+    fold: Ready,
     params: Bytes,
     sample: F,
     types: PhantomData<fn(&P) -> S>,
@@ -80,17 +125,14 @@ where
 {
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
         let partial = || {
-            let payload = (self.sample)(partition, &params_of(params)?)?.encode()?;
-            let pieces = [Piece { source: Source::Endpoint(partition.id), payload }];
-            let mut out = Vec::with_capacity(1);
-            self.fold.0.open(&self.params)?.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
-            Ok(out.pop().expect("invariant: a fold gives one packet"))
+            let sample = (self.sample)(partition, &params_of(params)?)?.encode()?;
+            self.fold.partial(partition.id, sample, &self.params)
         };
         Outcome::Now(partial())
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, _: &Bytes) -> Outcome {
-        self.fold.1.reduce(a, b, &self.params)
+        self.fold.reduce().reduce(a, b, &self.params)
     }
 
     fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
@@ -98,7 +140,7 @@ where
     }
 
     fn placement(&self) -> Placement {
-        self.fold.1.placement()
+        self.fold.reduce().placement()
     }
 
     fn holds_processor(&self) -> bool {
@@ -106,7 +148,7 @@ where
     }
 
     fn codecs(&self) -> (Codec, Codec) {
-        (P::CODEC, self.fold.1.codecs().1)
+        (P::CODEC, self.fold.reduce().codecs().1)
     }
 }
 
@@ -114,6 +156,7 @@ where
 mod tests {
     use super::*;
     use crate::packet::{Packet, Row};
+    use std::collections::BTreeMap;
 
     fn reduced(name: &str, a: &Bytes, b: &Bytes, params: &Bytes) -> Result<Bytes> {
         let (_, reduce) = reduces().find(|(known, _)| *known == name).expect("a reduce of that name");
@@ -138,6 +181,20 @@ mod tests {
             assert_eq!(reduced(name, &some, &Bytes::new(), &Bytes::new()).unwrap(), some, "{name}");
             assert_eq!(reduced(name, &Bytes::new(), &some, &Bytes::new()).unwrap(), some, "{name}");
         }
+    }
+
+    #[test]
+    fn parameters_of_each_call_are_those_of_the_samples_fold() {
+        let top = Ready::of("top-k").unwrap();
+        let params = |k: u32| BTreeMap::from([("k".to_string(), k)]).encode().unwrap();
+        let sample = Row::new().f64s(&[1.0, 3.0, 2.0]).strs(&["a", "c", "b"]).packet().into_bytes();
+        for k in [1, 2] {
+            let partial = top.partial(0, sample.clone(), &params(k)).unwrap();
+            assert_eq!(Packet::read(&partial).unwrap().f64s(0).unwrap().iter().count(), k as usize);
+        }
+        assert!(top.check(&params(0)).unwrap_err().to_string().contains("not within"));
+        assert!(top.partial(0, sample, &params(0)).is_err());
+        assert!(Ready::of("identity").is_err());
     }
 
     #[test]

@@ -4,6 +4,8 @@ pub mod bench;
 pub mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+#[cfg(feature = "vectors")]
+pub(crate) mod faces;
 pub(crate) mod gateway;
 pub(crate) mod keys;
 pub(crate) mod mirror;
@@ -15,12 +17,15 @@ pub(crate) mod replay;
 pub(crate) mod shares;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
+pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod stream;
 pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod tree;
 pub(crate) mod up;
+#[cfg(feature = "vectors")]
+pub(crate) mod vectors;
 
 use crate::exit::Failure;
 use crate::serve::known_services;

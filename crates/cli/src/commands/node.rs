@@ -147,6 +147,13 @@ Services:
   hosts:partitions=ID/TOTAL[:name=NAME]
       This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
       hosts/now, which `treefold top` shows.
+  vectors=FILE:partitions=IDS/TOTAL:metric=cosine|ip|l2[:index=exact|hnsw][:attributes=FILE][:KEY=VALUE]...
+      Nearest neighbours among the rows of a .npy or .fvecs file. Aggregations: vectors/nearest,
+      vectors/get, vectors/count. With {partition} in FILE, each partition has a file of its own.
+      Further keys: name=NAME, data=DIR, memory=BYTES, links=N, breadth=N. See docs/vectors.md.
+  faces=DIR:model=FILE:partitions=IDS/TOTAL[:name=NAME]
+      Recognition of the people in DIR/PERSON/PICTURE.pgm or .png, with a model of
+      `treefold faces train`. Aggregation: faces/recognise.
   mirror=FEED:partitions=ID/TOTAL[:http=ADDR]
       A mirror of a feed, which `treefold mirror feed` feeds. Aggregations: FEED/get, FEED/status.
       With http, readers follow it over HTTP at an address of this machine, or with http-public at any.
@@ -157,6 +164,9 @@ Services:
       commands print: sum-lines, sum-counts, count, merge-sorted, unique, top-k (with k=N),
       concatenate or append; or, with reduce-command=LINE instead, a command. Further keys:
       dir=DIR, order=ORDER, empty=CODES, output=BYTES, memory=BYTES. See docs/exec.md.
+  sql=DIR:partitions=IDS/TOTAL[:name=NAME][:memory=SIZE][:threads=N]
+      SQL over the Parquet and CSV files in DIR, which `treefold sql` asks. Needs the command of the
+      Python package: pip install 'treefold[sql]'. See docs/sql.md.
   daemon:endpoints=IDS/TOTAL
       Emulated daemons of a parallel tool, as endpoints of streams: `treefold bench tool` starts them.
 

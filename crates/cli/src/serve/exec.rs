@@ -137,7 +137,7 @@ fn limits(given: &Given<'_>) -> Result<Limits, CallError> {
 }
 
 /// Parses a number of bytes: `4096`, `64K`, `16M`, `2G`.
-fn bytes_of(text: &str) -> Option<u64> {
+pub(super) fn bytes_of(text: &str) -> Option<u64> {
     let unit = [('K', 10), ('M', 20), ('G', 30)];
     let unit = unit.iter().find_map(|&(unit, bits)| text.strip_suffix(unit).map(|digits| (digits, bits)));
     let (digits, bits) = unit.unwrap_or((text, 0));

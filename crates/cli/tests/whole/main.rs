@@ -35,4 +35,6 @@ mod topology;
 mod totals;
 mod up;
 mod usage;
+#[cfg(feature = "vectors")]
+mod vectors;
 mod watch;

@@ -1,5 +1,7 @@
 //! The folds of each group, a column at a time.
 
+use super::extremes::{Ordered, is_ordered};
+use super::moments::{self, Moments, is_moments};
 use super::{Function, column, unsupported};
 use crate::error::{OperatorError, Result};
 use crate::fold::{Extremes, MergeError};
@@ -32,13 +34,16 @@ type OfTwo<T> = fn(T, T) -> T;
 /// One figure per group, by the group's number; `None` for a group without values.
 pub(super) enum Fold {
     Count(Vec<u64>),
-    /// A sum of whole numbers.
-    Whole(Vec<Option<i128>>),
+    /// A sum of whole numbers, or of decimals with this many digits after the point.
+    Whole(Vec<Option<i128>>, i8),
     /// A sum of floating-point numbers.
     Float(Vec<Option<f64>>),
     Int64(Vec<Option<i64>>, OfTwo<i64>),
     UInt64(Vec<Option<u64>>, OfTwo<u64>),
     Float64(Vec<Option<f64>>, OfTwo<f64>),
+    /// The least or greatest value of any other type.
+    Ordered(Ordered),
+    Moments(Vec<Option<Moments>>),
 }
 
 impl Fold {
@@ -48,8 +53,8 @@ impl Fold {
         Ok(match (measure.function, column) {
             (Function::Count, DataType::UInt64) if partial => Self::Count(Vec::new()),
             (Function::Count, _) if !partial => Self::Count(Vec::new()),
-            (Function::Sum, DataType::Int64 | DataType::UInt64) if !partial => Self::Whole(Vec::new()),
-            (Function::Sum, DataType::Decimal128(_, 0)) if partial => Self::Whole(Vec::new()),
+            (Function::Sum, DataType::Int64 | DataType::UInt64) if !partial => Self::Whole(Vec::new(), 0),
+            (Function::Sum, DataType::Decimal128(_, scale)) => Self::Whole(Vec::new(), *scale),
             (Function::Sum, DataType::Float64) => Self::Float(Vec::new()),
             (Function::Min | Function::Max, DataType::Int64) => {
                 Self::Int64(Vec::new(), if least { i64::least } else { i64::greatest })
@@ -60,6 +65,13 @@ impl Fold {
             (Function::Min | Function::Max, DataType::Float64) => {
                 Self::Float64(Vec::new(), if least { least_in_order } else { greatest_in_order })
             }
+            (Function::Min | Function::Max, other) if is_ordered(other) => {
+                Self::Ordered(Ordered::new(other, least)?)
+            }
+            (Function::Variance, DataType::Int64 | DataType::UInt64 | DataType::Float64) if !partial => {
+                Self::Moments(Vec::new())
+            }
+            (Function::Variance, other) if partial && is_moments(other) => Self::Moments(Vec::new()),
             (_, other) => {
                 return Err(unsupported(if partial { &measure.name } else { &measure.column }, other));
             }
@@ -70,10 +82,12 @@ impl Fold {
     pub(super) fn grow(&mut self, groups: usize) {
         match self {
             Self::Count(counts) => counts.resize(groups, 0),
-            Self::Whole(sums) => sums.resize(groups, None),
+            Self::Whole(sums, _) => sums.resize(groups, None),
             Self::Float(figures) | Self::Float64(figures, _) => figures.resize(groups, None),
             Self::Int64(figures, _) => figures.resize(groups, None),
             Self::UInt64(figures, _) => figures.resize(groups, None),
+            Self::Ordered(ordered) => ordered.grow(groups),
+            Self::Moments(moments) => moments.resize(groups, None),
         }
     }
 
@@ -105,24 +119,24 @@ impl Fold {
                 values.for_each(|(_, group)| counts[*group as usize] += 1);
                 Ok(())
             }
-            Self::Whole(sums) => {
+            Self::Whole(sums, scale) => {
                 let mut add = |group: usize, value: i128| {
                     let sum = sums[group].unwrap_or(0).checked_add(value).ok_or_else(overflow)?;
                     sums[group] = Some(sum);
                     Ok(())
                 };
                 match column.data_type() {
-                    DataType::Int64 if !partial => {
+                    DataType::Int64 if !partial && *scale == 0 => {
                         each(column.as_primitive::<Int64Type>(), groups, |group, value| {
                             add(group, value.into())
                         })
                     }
-                    DataType::UInt64 if !partial => {
+                    DataType::UInt64 if !partial && *scale == 0 => {
                         each(column.as_primitive::<UInt64Type>(), groups, |group, value| {
                             add(group, value.into())
                         })
                     }
-                    DataType::Decimal128(_, 0) if partial => {
+                    DataType::Decimal128(_, theirs) if theirs == scale => {
                         each(column.as_primitive::<Decimal128Type>(), groups, add)
                     }
                     _ => Err(mismatch()),
@@ -144,6 +158,39 @@ impl Fold {
             Self::Float64(best, of_two) => {
                 keep(best, *of_two, column.as_primitive_opt::<Float64Type>().ok_or_else(mismatch)?, groups)
             }
+            Self::Ordered(ordered) => {
+                if ordered.take(column, groups)? {
+                    Ok(())
+                } else {
+                    Err(mismatch())
+                }
+            }
+            Self::Moments(all) => {
+                let mut add = |group: usize, more: Moments| {
+                    let merged = all[group].map_or(Some(more), |moments| moments.merged(more));
+                    all[group] = Some(merged.ok_or_else(overflow)?);
+                    Ok(())
+                };
+                if partial {
+                    let rows = moments::read(column).ok_or_else(mismatch)?;
+                    let rows = rows.zip(groups).filter_map(|(moments, group)| Some((moments?, group)));
+                    return rows.into_iter().try_for_each(|(moments, group)| add(*group as usize, moments));
+                }
+                match column.data_type() {
+                    DataType::Int64 => each(column.as_primitive::<Int64Type>(), groups, |group, value| {
+                        add(group, Moments::of(value as f64))
+                    }),
+                    DataType::UInt64 => each(column.as_primitive::<UInt64Type>(), groups, |group, value| {
+                        add(group, Moments::of(value as f64))
+                    }),
+                    DataType::Float64 => {
+                        each(column.as_primitive::<Float64Type>(), groups, |group, value| {
+                            add(group, Moments::of(value))
+                        })
+                    }
+                    _ => Err(mismatch()),
+                }
+            }
         }
     }
 
@@ -153,20 +200,22 @@ impl Fold {
             Self::Count(counts) => {
                 Arc::new(UInt64Array::from_iter_values(order.iter().map(|g| counts[*g as usize])))
             }
-            Self::Whole(sums) => {
+            Self::Whole(sums, scale) => {
                 let sums = Decimal128Array::from_iter(order.iter().map(|g| sums[*g as usize]));
-                Arc::new(sums.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)
+                Arc::new(sums.with_precision_and_scale(DECIMAL128_MAX_PRECISION, scale)?)
             }
             Self::Float(figures) | Self::Float64(figures, _) => ordered::<Float64Type>(&figures, order),
             Self::Int64(figures, _) => ordered::<Int64Type>(&figures, order),
             Self::UInt64(figures, _) => ordered::<UInt64Type>(&figures, order),
+            Self::Ordered(best) => best.finish(order)?,
+            Self::Moments(all) => moments::write(order.iter().map(|group| all[*group as usize]))?,
         })
     }
 }
 
 impl Function {
     fn figure(self) -> &'static str {
-        if self == Self::Count { "count" } else { "sum" }
+        if matches!(self, Self::Count | Self::Variance) { "count" } else { "sum" }
     }
 }
 

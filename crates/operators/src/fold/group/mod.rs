@@ -3,11 +3,13 @@
 //!
 //! Endpoints send batches of raw rows. A partial is a batch with one row per group, in ascending order of the
 //! keys. It has the key columns unchanged, and then the columns that each function needs to continue (for an
-//! average, the sum and the count). So a partial is folded column by column, as raw rows are, and:
+//! average, the sum and the count). So a partial is folded column by column, as raw rows are. An endpoint may
+//! also send rows that it has aggregated already, such as the groups of a query engine: a batch that has all
+//! columns of a partial is taken as one. And:
 //!
-//! - **The same rows give the same batch in every tree.** Sums of whole numbers are kept in 128 bits,
-//!   `Decimal128(38, 0)`, so that no intermediate sum overflows in one tree and not in another. Sums of
-//!   floating-point numbers agree except for rounding.
+//! - **The same rows give the same batch in every tree.** Sums of whole numbers and of decimals are kept in 128
+//!   bits, `Decimal128(38, scale)`, so that no intermediate sum overflows in one tree and not in another. Sums
+//!   and variances of floating-point numbers agree except for rounding.
 //! - Nulls are not values: functions ignore them, and a function of no values is null (a count is 0). A null
 //!   key is a key like any other.
 //! - Floating-point keys are compared as numbers: −0 is 0, and all NaNs are one key. Least and greatest of
@@ -17,7 +19,9 @@
 //! [`GroupParams::finish`] turns the last partial into the requested columns: averages instead of sums and
 //! counts.
 
+mod extremes;
 mod fold;
+mod moments;
 mod table;
 
 use super::params::{read, within};
@@ -40,7 +44,7 @@ use table::Table;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupParams {
-    /// The columns whose values form a group, at least one; of type `Int64`, `UInt64`, `Float64` or `Utf8`.
+    /// The columns whose values form a group, at least one: numbers, texts, byte strings, booleans, dates, times.
     pub keys: Vec<String>,
     /// The aggregates computed for each group.
     pub aggregates: Vec<Aggregate>,
@@ -58,7 +62,7 @@ impl Default for GroupParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
-    /// The column: of type `Int64`, `UInt64` or `Float64`; for a count, of any type.
+    /// The column, of a type that the function takes; see [`Function`].
     pub column: String,
     /// The function of the column's values.
     pub function: Function,
@@ -68,16 +72,18 @@ pub struct Aggregate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Function {
-    /// The sum of the values.
+    /// The sum of the values, of type `Int64`, `UInt64`, `Float64` or `Decimal128`.
     Sum,
-    /// The least value.
+    /// The least value, of any type that can be a key.
     Min,
-    /// The greatest value.
+    /// The greatest value, of any type that can be a key.
     Max,
-    /// The number of values.
+    /// The number of values of any type.
     Count,
-    /// The mean of the values.
+    /// The mean of the values, of a type that has sums.
     Average,
+    /// The variance of the values as a sample, of type `Int64`, `UInt64` or `Float64`.
+    Variance,
 }
 
 impl fmt::Display for Function {
@@ -88,6 +94,7 @@ impl fmt::Display for Function {
             Self::Max => "max",
             Self::Count => "count",
             Self::Average => "average",
+            Self::Variance => "variance",
         })
     }
 }
@@ -169,6 +176,7 @@ impl GroupParams {
                 Function::Average => {
                     averages(&name, &column(&format!("{name}.sum"))?, &column(&format!("{name}.count"))?)?
                 }
+                Function::Variance => variances(&name, &column(&name)?)?,
                 _ => column(&name)?,
             };
             columns.push((name, made));
@@ -182,8 +190,9 @@ fn averages(name: &str, sums: &ArrayRef, counts: &ArrayRef) -> Result<ArrayRef> 
     let counts =
         counts.as_primitive_opt::<UInt64Type>().ok_or_else(|| unsupported(name, counts.data_type()))?;
     let sums: Vec<Option<f64>> = match sums.data_type() {
-        DataType::Decimal128(_, _) => {
-            sums.as_primitive::<Decimal128Type>().iter().map(|sum| sum.map(|sum| sum as f64)).collect()
+        DataType::Decimal128(_, scale) => {
+            let unit = 10f64.powi(i32::from(*scale));
+            sums.as_primitive::<Decimal128Type>().iter().map(|sum| sum.map(|sum| sum as f64 / unit)).collect()
         }
         DataType::Float64 => sums.as_primitive::<Float64Type>().iter().collect(),
         other => return Err(unsupported(name, other)),
@@ -191,6 +200,11 @@ fn averages(name: &str, sums: &ArrayRef, counts: &ArrayRef) -> Result<ArrayRef> 
     let averages =
         sums.into_iter().zip(counts).map(|(sum, count)| Some(sum? / count.filter(|n| *n > 0)? as f64));
     Ok(Arc::new(Float64Array::from_iter(averages)))
+}
+
+fn variances(name: &str, moments: &ArrayRef) -> Result<ArrayRef> {
+    let moments = moments::read(moments).ok_or_else(|| unsupported(name, moments.data_type()))?;
+    Ok(Arc::new(Float64Array::from_iter(moments.map(|moments| moments.and_then(moments::Moments::variance)))))
 }
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
@@ -209,7 +223,7 @@ pub(crate) const ENTRY: Builtin = Builtin {
         Param { name: "keys", meaning: "columns whose values form a group; at least one" },
         Param {
             name: "aggregates",
-            meaning: "figures of each group: {column, function}; functions are sum, min, max, count and average",
+            meaning: "figures of each group: {column, function}; functions are sum, min, max, count, average and variance",
         },
         Param { name: "groups_max", meaning: "most groups; 65536 by default" },
     ],
@@ -231,7 +245,11 @@ impl Grouping {
 
     /// Folds a batch into the table. The first batch creates the table.
     fn take<'a>(&'a self, table: &mut Option<Table<'a>>, batch: &RecordBatch, from: Source) -> Result<()> {
-        let partial = matches!(from, Source::Child(_));
+        let is_aggregated = || {
+            !self.measures.is_empty()
+                && self.measures.iter().all(|measure| batch.column_by_name(&measure.name).is_some())
+        };
+        let partial = matches!(from, Source::Child(_)) || is_aggregated();
         let table = match table {
             Some(table) => table,
             none => none.insert(Table::new(&self.params, &self.measures, batch, partial)?),

@@ -3,13 +3,14 @@
 //! A row's keys become one byte string that compares as the keys do (`arrow-row`). So one hash map finds
 //! groups of any key types, and sorting the byte strings sorts the groups.
 
+use super::extremes::is_ordered;
 use super::fold::{Fold, Measure};
 use super::{GroupParams, column, unsupported};
 use crate::error::{OperatorError, Result};
 use crate::fold::MergeError;
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch};
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::DataType;
 use std::collections::HashMap;
@@ -36,7 +37,7 @@ impl<'a> Table<'a> {
         let mut key_types = Vec::new();
         for key in &params.keys {
             let data_type = column(first, key)?.data_type().clone();
-            if !matches!(data_type, DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Utf8) {
+            if !is_ordered(&data_type) {
                 return Err(unsupported(key, &data_type));
             }
             key_types.push(data_type);
@@ -111,10 +112,18 @@ impl<'a> Table<'a> {
 
 /// Makes equal keys of a column have equal bits.
 fn comparable(key: &ArrayRef) -> ArrayRef {
-    let Some(floats) = key.as_primitive_opt::<Float64Type>() else { return Arc::clone(key) };
-    let canonical: Float64Array = floats.unary(|key| match key {
-        0.0 => 0.0, // matches both zeros
-        _ if key.is_nan() => f64::NAN,
+    if let Some(floats) = key.as_primitive_opt::<Float64Type>() {
+        let canonical: Float64Array = floats.unary(|key| match key {
+            0.0 => 0.0, // matches both zeros
+            _ if key.is_nan() => f64::NAN,
+            _ => key,
+        });
+        return Arc::new(canonical);
+    }
+    let Some(floats) = key.as_primitive_opt::<Float32Type>() else { return Arc::clone(key) };
+    let canonical: Float32Array = floats.unary(|key| match key {
+        0.0 => 0.0,
+        _ if key.is_nan() => f32::NAN,
         _ => key,
     });
     Arc::new(canonical)

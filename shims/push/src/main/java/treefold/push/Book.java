@@ -21,7 +21,7 @@ import java.util.TreeMap;
 final class Book {
     /** Cost of a push in addition to its payload. */
     static final int PUSH_BYTES = 256;
-    /** Requests of which something is kept. A node has no more open for an application. */
+    /** Requests with pushes, and requests with failures, that are kept. A node has no more open for an application. */
     static final int REQUESTS_MAX = 16_384;
     /** Ended requests that are remembered. */
     static final int ENDED_MAX = 4_096;
@@ -33,7 +33,7 @@ final class Book {
     private final ArrayDeque<Long> endedRow = new ArrayDeque<>();
     /** Failures that are not sent yet. */
     private final ArrayDeque<Failure> failures = new ArrayDeque<>();
-    /** The worker's own failures until their requests end: a lost node may not have passed them on. */
+    /** The worker's own failures until their requests end, the oldest first: a lost node may not have passed them on. */
     private final Map<Long, String> failed = new LinkedHashMap<>();
     private final long keptBytesMax;
     private long window;
@@ -78,8 +78,12 @@ final class Book {
         return (long) push.length + PUSH_BYTES;
     }
 
-    /** True while more may be pushed. Folded pushes are dropped first to make room. */
-    boolean hasRoom() {
+    /** True if more may be pushed for a request. Folded pushes are dropped first to make room. */
+    boolean hasRoom(long request) {
+        return hasBytes() && (requests.size() < REQUESTS_MAX || requests.containsKey(request) || ended.contains(request));
+    }
+
+    private boolean hasBytes() {
         while (keptBytes >= keptBytesMax) {
             Kept goneUp = null;
             for (Kept kept : requests.values()) {
@@ -114,13 +118,16 @@ final class Book {
         return keptBytes;
     }
 
-    /** Adds a push. If the request is over, nothing changes. */
+    /** Adds a push, for which there is room. If the request is over, nothing changes. */
     void push(long request, byte[] payload, boolean last) throws OverException {
         Kept kept = requests.get(request);
         if (ended.contains(request) || kept != null && kept.isWhole) {
             throw new OverException(request);
         }
         if (kept == null) {
+            if (requests.size() >= REQUESTS_MAX) {
+                throw new IllegalStateException("invariant: the caller asks for room first");
+            }
             kept = new Kept();
             requests.put(request, kept);
         }
@@ -129,13 +136,26 @@ final class Book {
         kept.pushes.add(payload);
     }
 
-    /** Notes that the worker's result will not come. */
+    /**
+     * Notes that the worker's result will not come. If too many failures are kept, the oldest is repeated no more: a node that
+     * has not heard of it finds the worker late.
+     */
     void fail(long request, String problem) {
         if (!ended.contains(request)) {
             forget(request);
             noteEnded(request);
+            if (failed.size() >= REQUESTS_MAX) {
+                forget(failed.keySet().iterator().next());
+            }
             keptBytes += costOf(problem);
             failed.put(request, problem);
+            report(request, problem);
+        }
+    }
+
+    /** Sends a failure soon. A node that asks for more than it reads is not answered each time. */
+    private void report(long request, String problem) {
+        if (failures.size() < REQUESTS_MAX) {
             failures.add(new Failure(request, problem));
         }
     }
@@ -150,7 +170,7 @@ final class Book {
         inFlight = 0;
         expire(now);
         failures.clear();
-        failed.forEach((request, problem) -> failures.add(new Failure(request, problem)));
+        failed.forEach(this::report);
         // The node that asked for it is lost, and may never say that the request has ended.
         requests.values().removeIf(kept -> kept.end() == 0);
         for (Kept kept : requests.values()) {
@@ -188,11 +208,11 @@ final class Book {
     void wanted(long request, int after, boolean again) {
         String problem = failed.get(request);
         if (problem != null) {
-            failures.add(new Failure(request, problem));
+            report(request, problem);
             return;
         }
         if (ended.contains(request)) {
-            failures.add(new Failure(request, "the worker was told that the request had ended"));
+            report(request, "the worker was told that the request had ended");
             return;
         }
         if (!requests.containsKey(request) && requests.size() >= REQUESTS_MAX) {

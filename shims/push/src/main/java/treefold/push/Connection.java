@@ -21,6 +21,9 @@ final class Connection implements Closeable {
     /** How long it may take to give one. A node answers at once, even while it folds. */
     private static final long SILENCE_NANOS = 4_000_000_000L;
 
+    /** Buffers that wait for the socket; a message has one or two. */
+    static final int BUFFERS_MAX = 4_096;
+
     private final String address;
     private final Tunnel tunnel;
     private final Selector selector;
@@ -52,7 +55,12 @@ final class Connection implements Closeable {
         return tunnel;
     }
 
-    /** Queues a message. The caller bounds how many wait. */
+    /** True if another message may be queued. */
+    boolean hasRoom() {
+        return outbox.size() < BUFFERS_MAX;
+    }
+
+    /** Queues a message. The caller asks for room first. */
     void send(Frame frame) {
         outbox.add(frame.head());
         if (frame.payload != null && frame.payload.length > 0) {

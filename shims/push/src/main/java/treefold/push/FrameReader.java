@@ -40,7 +40,7 @@ final class FrameReader {
     void take(ByteBuffer arrived) throws MalformedException {
         while (arrived.hasRemaining()) {
             if (body == null) {
-                copy(arrived, prefix);
+                Tunnel.move(arrived, prefix);
                 if (prefix.hasRemaining()) {
                     return;
                 }
@@ -52,11 +52,6 @@ final class FrameReader {
                 body = null;
                 prefix.clear();
             }
-        }
-        if (body != null && body.isWhole()) {
-            complete(body.bytes);
-            body = null;
-            prefix.clear();
         }
     }
 
@@ -150,14 +145,6 @@ final class FrameReader {
             String given = Long.toUnsignedString(payloadBytes);
             throw new MalformedException("payload", "has " + given + " bytes; at most " + payloadBytesMax);
         }
-    }
-
-    private static int copy(ByteBuffer from, ByteBuffer into) {
-        int count = Math.min(from.remaining(), into.remaining());
-        into.put(into.position(), from, from.position(), count);
-        into.position(into.position() + count);
-        from.position(from.position() + count);
-        return count;
     }
 
     /** A message whose payload arrives in chunks. */

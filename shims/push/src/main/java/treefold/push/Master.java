@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -39,8 +40,10 @@ public final class Master implements AutoCloseable {
 
     /** Guarded by this. */
     private final Map<Long, Open> open = new HashMap<>();
-    /** Guarded by this. Messages that the thread will send. */
-    private final ArrayDeque<Frame> outbox = new ArrayDeque<>();
+    /** Guarded by this. Requests that the thread has not given to the connection, among the open ones. */
+    private final Map<Long, Frame> unsent = new LinkedHashMap<>();
+    /** Guarded by this. Requests that the connection has, and of which nobody waits for the answer. */
+    private final ArrayDeque<Long> cancelled = new ArrayDeque<>();
     /** Guarded by this. */
     private long lastId;
 
@@ -131,7 +134,7 @@ public final class Master implements AutoCloseable {
             }
             id = ++lastId;
             open.put(id, new Open(reply, System.nanoTime() + waited.toNanos(), waited));
-            outbox.add(Messages.request(id, announcement));
+            unsent.put(id, Messages.request(id, announcement));
         }
         selector.wakeup();
         reply.whenComplete((value, error) -> cancel(id));
@@ -159,9 +162,21 @@ public final class Master implements AutoCloseable {
             if (open.remove(id) == null) {
                 return;
             }
-            outbox.add(Messages.cancel(id));
+            withdraw(id);
         }
         selector.wakeup();
+    }
+
+    /** Guarded by this. Cancels a request that is open no longer, if the connection has it. */
+    private void withdraw(long id) {
+        if (unsent.remove(id) == null) {
+            cancelled.add(id);
+        }
+    }
+
+    /** The number of messages that wait for the connection. */
+    synchronized int waiting() {
+        return unsent.size() + cancelled.size();
     }
 
     private Connection dialAny() throws PushException {
@@ -209,13 +224,18 @@ public final class Master implements AutoCloseable {
     }
 
     private synchronized boolean isIdle() {
-        return outbox.isEmpty();
+        return unsent.isEmpty() && cancelled.isEmpty();
     }
 
     private void step(Connection connection) throws IOException {
         synchronized (this) {
-            for (Frame frame = outbox.poll(); frame != null; frame = outbox.poll()) {
-                connection.send(frame);
+            while (!cancelled.isEmpty() && connection.hasRoom()) {
+                connection.send(Messages.cancel(cancelled.remove()));
+            }
+            Iterator<Frame> requests = unsent.values().iterator();
+            while (requests.hasNext() && connection.hasRoom()) {
+                connection.send(requests.next());
+                requests.remove();
             }
         }
         Frame frame = connection.await(expire());
@@ -259,7 +279,7 @@ public final class Master implements AutoCloseable {
                 long left = entry.getValue().until - now;
                 if (left <= 0) {
                     silent.add(entry.getValue());
-                    outbox.add(Messages.cancel(entry.getKey()));
+                    withdraw(entry.getKey());
                     each.remove();
                 } else {
                     least = Math.min(least, left);
@@ -279,7 +299,8 @@ public final class Master implements AutoCloseable {
         synchronized (this) {
             lost = new ArrayList<>(open.values());
             open.clear();
-            outbox.clear();
+            unsent.clear();
+            cancelled.clear();
         }
         lost.forEach(asked -> asked.reply.completeExceptionally(error));
         return null;
@@ -287,7 +308,8 @@ public final class Master implements AutoCloseable {
 
     private void cancelAll(Connection connection) throws IOException {
         synchronized (this) {
-            open.keySet().forEach(id -> connection.send(Messages.cancel(id)));
+            open.keySet().stream().filter(id -> !unsent.containsKey(id))
+                    .forEach(id -> connection.send(Messages.cancel(id)));
         }
         connection.writeSome();
     }

@@ -79,11 +79,7 @@ final class TlsTunnel extends Tunnel {
                 flush();
             }
         }
-        int count = Math.min(into.remaining(), decrypted.remaining());
-        into.put(into.position(), decrypted, decrypted.position(), count);
-        into.position(into.position() + count);
-        decrypted.position(decrypted.position() + count);
-        return count;
+        return move(decrypted, into);
     }
 
     @Override

@@ -26,6 +26,15 @@ abstract class Tunnel implements Closeable {
     /** True if bytes that were given to {@link #write} or made by the handshake wait for the socket. */
     abstract boolean hasUnsent();
 
+    /** Moves as many bytes as there are and as there is room for. Returns their number. */
+    static int move(ByteBuffer from, ByteBuffer into) {
+        int count = Math.min(from.remaining(), into.remaining());
+        into.put(into.position(), from, from.position(), count);
+        into.position(into.position() + count);
+        from.position(from.position() + count);
+        return count;
+    }
+
     @Override
     public void close() throws IOException {
         socket.close();

@@ -46,7 +46,7 @@ public final class Worker implements AutoCloseable {
     private PushException refused;
     /** Guarded by the lock. Why the worker is detached for good; null before that. */
     private String ended;
-    /** Guarded by the lock. When the worker was last given to a node. */
+    /** Guarded by the lock. True once a node has taken the worker in. */
     private boolean wasAttached;
     private volatile boolean isClosed;
 
@@ -104,7 +104,7 @@ public final class Worker implements AutoCloseable {
 
     /**
      * Pushes a piece of this worker's result of a request. More pieces must follow, and they are folded in their order. Waits
-     * while the worker keeps as many bytes as it may.
+     * while the worker keeps as many bytes as it may, or, with a new request, as many requests.
      *
      * @throws OverException if the request is over
      * @throws TooLargeException if the payload is above the limit
@@ -133,7 +133,7 @@ public final class Worker implements AutoCloseable {
         }
         lock.lockInterruptibly();
         try {
-            while (ended == null && !book.hasRoom()) {
+            while (ended == null && !book.hasRoom(request)) {
                 changed.await();
             }
             check();
@@ -147,7 +147,7 @@ public final class Worker implements AutoCloseable {
     /**
      * Reports that this worker's result of a request will not come, so that no node waits for it. Until the request has ended,
      * the worker repeats this at every node to which it attaches, and {@link #idle} waits for the end. At most 512 bytes of
-     * the problem are sent.
+     * the problem are sent, and 16,384 failures repeated.
      *
      * @throws DetachedException if the worker is closed, or a node has detached it for good
      */
@@ -380,12 +380,14 @@ public final class Worker implements AutoCloseable {
         }
     }
 
-    /** Gives the connection the messages that may be sent. The window bounds them. */
+    /** Gives the connection the messages that may be sent. The window bounds pushes, and the connection all messages. */
     private void enqueue(Connection connection) throws IOException {
         lock.lock();
         try {
-            for (Frame frame = book.poll(); frame != null; frame = book.poll()) {
+            Frame frame = connection.hasRoom() ? book.poll() : null;
+            while (frame != null) {
                 connection.send(frame);
+                frame = connection.hasRoom() ? book.poll() : null;
             }
             connection.writeSome();
             hasWritten = connection.hasWritten();

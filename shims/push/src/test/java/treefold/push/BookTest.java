@@ -112,16 +112,16 @@ final class BookTest {
         for (int piece = 0; piece < 3; piece++) {
             small.push(7, piece(), false);
         }
-        assertFalse(small.hasRoom());
+        assertFalse(small.hasRoom(7));
         sent(small);
         small.taken(7, 2);
-        assertTrue(small.hasRoom());
+        assertTrue(small.hasRoom(7));
         small.attached(0, 1 << 20);
         small.wanted(7, 0, true);
         assertFailure(small.poll(), 7);
         small.ended(7);
         assertTrue(small.isEmpty());
-        assertTrue(small.hasRoom());
+        assertTrue(small.hasRoom(7));
     }
 
     @Test
@@ -164,6 +164,43 @@ final class BookTest {
     }
 
     @Test
+    void requests_with_pushes_are_bounded() throws Exception {
+        Book large = new Book(1 << 30);
+        large.attached(0, WINDOW);
+        for (int request = 0; request < Book.REQUESTS_MAX; request++) {
+            assertTrue(large.hasRoom(request));
+            large.push(request, piece(), false);
+        }
+        assertFalse(large.hasRoom(Book.REQUESTS_MAX), "it must wait until a request has ended");
+        assertTrue(large.hasRoom(5), "a request that is kept has room");
+        large.ended(5);
+        assertTrue(large.hasRoom(Book.REQUESTS_MAX));
+    }
+
+    @Test
+    void failures_are_bounded_and_the_oldest_is_forgotten() throws Exception {
+        for (int request = 0; request < Book.REQUESTS_MAX + 10; request++) {
+            book.fail(request, "no disk");
+        }
+        assertTrue(book.keptBytes() <= Book.REQUESTS_MAX * (Book.PUSH_BYTES + 7L), "of " + book.keptBytes() + " bytes");
+        book.attached(1, WINDOW);
+        assertFailure(book.poll(), 10);
+    }
+
+    @Test
+    void failures_for_a_node_that_only_asks_are_bounded() throws Exception {
+        book.fail(7, "no disk");
+        for (int time = 0; time < 2 * Book.REQUESTS_MAX; time++) {
+            book.wanted(7, 0, false);
+        }
+        int sent = 0;
+        while (book.poll() != null) {
+            sent++;
+        }
+        assertEquals(Book.REQUESTS_MAX, sent);
+    }
+
+    @Test
     void many_pushes_of_one_request_are_found_in_order() throws Exception {
         Book large = new Book(1 << 30);
         large.attached(0, 1 << 30);
@@ -194,7 +231,7 @@ final class BookTest {
                 now += random.nextInt(10) == 0 ? Book.HOLD_NANOS / 3 : 1;
                 switch (random.nextInt(9)) {
                     case 0, 1, 2 -> {
-                        if (shaken.hasRoom()) {
+                        if (shaken.hasRoom(request)) {
                             push(shaken, request, random);
                         }
                     }

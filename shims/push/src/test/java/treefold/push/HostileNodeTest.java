@@ -122,7 +122,7 @@ final class HostileNodeTest {
     }
 
     @Test
-    void node_of_another_version_or_cluster_is_told_and_left() {
+    void node_of_another_version_is_left() {
         String address = serve(socket -> {
             greet(socket, "treefold", 4);
             await(socket);
@@ -207,6 +207,24 @@ final class HostileNodeTest {
         try (Master master = Master.connect(address)) {
             assertThrows(SilentException.class,
                     () -> master.announce("words/sum", 1, WorkerSet.of(0)).deadline(Duration.ofMillis(50)).await());
+        }
+    }
+
+    @Test
+    void cancelled_requests_of_a_node_that_does_not_read_are_bounded() throws Exception {
+        String address = serve(socket -> {
+            greet(socket, "treefold", 3);
+            try {
+                Thread.sleep(SHORT.toMillis() * 100);
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        try (Master master = Master.connect(address)) {
+            for (int request = 0; request < 10 * Master.OPEN_MAX; request++) {
+                master.announce("words/sum", request, WorkerSet.of(0)).params(new byte[1_000]).send().cancel(false);
+                assertTrue(master.waiting() <= Master.OPEN_MAX + Connection.BUFFERS_MAX, master.waiting() + " messages wait");
+            }
         }
     }
 

@@ -36,6 +36,7 @@ public final class Agent implements AutoCloseable {
 
     private final String shard;
     private final int number;
+    private final MissingValues missing;
     private final Worker worker;
     private final ThreadPoolExecutor threads = new ThreadPoolExecutor(
             THREADS_MAX, THREADS_MAX, 10, TimeUnit.SECONDS, new ArrayBlockingQueue<>(QUEUE_MAX), Agent::thread);
@@ -53,6 +54,7 @@ public final class Agent implements AutoCloseable {
             throws IOException, InterruptedException {
         this.shard = shard;
         this.number = number;
+        this.missing = new MissingValues(shard);
         this.worker = worker.attach();
         threads.allowCoreThreadTimeOut(true);
         try {
@@ -136,7 +138,7 @@ public final class Agent implements AutoCloseable {
                 worker.pushLast(requests.counts, Counts.of(reply).write());
             }
             if (requests.rows != null) {
-                worker.pushLast(requests.rows, Packets.rows(Rows.of(reply, plan.sort(), number, plan.k())));
+                worker.pushLast(requests.rows, Packets.rows(Rows.of(reply, plan, number, missing)));
             }
             if (requests.score != null) {
                 Float best = ((SolrDocumentList) reply.get("response")).getMaxScore();
@@ -148,6 +150,10 @@ public final class Agent implements AutoCloseable {
             fail(requests, failure.code() + " " + failure.getMessage());
         } catch (IOException | RuntimeException error) {
             fail(requests, "500 " + error);
+        } catch (OutOfMemoryError | StackOverflowError error) {
+            // The stand need not wait for its deadline. The thread ends, and the pool makes another.
+            fail(requests, "500 the agent: " + error);
+            throw error;
         } catch (InterruptedException closed) {
             fail(requests, "503 the agent is closed");
         }
@@ -164,21 +170,10 @@ public final class Agent implements AutoCloseable {
     }
 
     private NamedList<Object> ask(Form form, Plan plan) throws Failure, InterruptedException {
-        for (String field : plan.facetFields()) {
-            // All terms: sums of cut lists would be wrong.
-            String mincount = "f." + field + ".facet.mincount";
-            long least = form.number(mincount, form.number("facet.mincount", 0));
-            form.set(mincount, Math.min(least, 1));
-            form.set("f." + field + ".facet.limit", -1);
-            form.set("f." + field + ".facet.offset", 0);
-        }
-        if (!plan.jsonFacets().isEmpty()) {
-            form.set(JsonFacets.PARAM, JsonFacets.whole(plan.jsonFacets()));
-        }
         try {
-            return Shard.reply(Shard.post(shard + "/select", form, SHARD_TIMEOUT).get());
+            return Shard.reply(Shard.post(shard + "/select", plan.forShard(form), SHARD_TIMEOUT, Shard.REPLY_BYTES_MAX).get());
         } catch (ExecutionException error) {
-            throw new Failure(500, "the shard " + shard + " does not answer: " + error.getCause());
+            throw Shard.failure(shard, error.getCause());
         }
     }
 }

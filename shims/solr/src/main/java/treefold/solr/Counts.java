@@ -26,6 +26,8 @@ import org.apache.solr.common.util.NamedList;
  *   q:QUERY      documents of a facet's query
  *   s:NN:NAME    0; the name of sort value NN
  * </pre>
+ *
+ * and those of {@link Buckets}.
  */
 final class Counts {
     private final TreeMap<String, Long> lines = new TreeMap<>();
@@ -57,12 +59,18 @@ final class Counts {
                 counts.lines.put("q:" + encode(query.getKey()), ((Number) query.getValue()).longValue());
             }
         }
+        Buckets.count(reply, counts);
         JsonFacets.count(reply, counts);
         return counts;
     }
 
     void add(String key, long count) {
         lines.put(key, count);
+    }
+
+    /** Adds all numbers of others. */
+    void addAll(Counts others) {
+        others.lines.forEach((key, count) -> lines.merge(key, count, Long::sum));
     }
 
     /** The lines, ascending. */
@@ -82,7 +90,7 @@ final class Counts {
                     counts.lines.put(line.substring(0, tab), Long.parseLong(line.substring(tab + 1)));
                 }
             } catch (NumberFormatException | StringIndexOutOfBoundsException error) {
-                throw new Failure(502, "a folded line is malformed: " + line);
+                throw new Failure(Reason.FOLDED, 502, "a folded line is malformed: " + line);
             }
         }
         return counts;

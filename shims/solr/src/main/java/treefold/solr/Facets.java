@@ -13,7 +13,7 @@ final class Facets {
 
     private Facets() { }
 
-    static NamedList<Object> of(Form form, Plan plan, Counts counts) {
+    static NamedList<Object> of(Form form, Plan plan, Counts counts) throws Failure {
         NamedList<Object> all = new SimpleOrderedMap<>();
         for (String field : plan.facetFields()) {
             all.add(field, terms(form, field, counts));
@@ -23,10 +23,22 @@ final class Facets {
         NamedList<Object> facets = new SimpleOrderedMap<>();
         facets.add("facet_queries", queries);
         facets.add("facet_fields", all);
-        facets.add("facet_ranges", new SimpleOrderedMap<>());
-        facets.add("facet_intervals", new SimpleOrderedMap<>());
+        NamedList<Object> ranges = new SimpleOrderedMap<>();
+        for (String field : plan.facetRanges()) {
+            addKnown(ranges, field, Buckets.ranges(field, counts));
+        }
+        facets.add("facet_ranges", ranges);
+        NamedList<Object> intervals = new SimpleOrderedMap<>();
+        plan.facetIntervals().forEach(field -> addKnown(intervals, field, Buckets.intervals(field, counts)));
+        facets.add("facet_intervals", intervals);
         facets.add("facet_heatmaps", new SimpleOrderedMap<>());
         return facets;
+    }
+
+    private static void addKnown(NamedList<Object> facets, String field, NamedList<Object> facet) {
+        if (facet != null) {
+            facets.add(field, facet);
+        }
     }
 
     private static NamedList<Object> terms(Form form, String field, Counts counts) {
@@ -57,7 +69,8 @@ final class Facets {
         return form.number("f." + field + "." + name, form.number(name, otherwise));
     }
 
-    private static Object number(long count) {
+    /** A count as Solr sends it. */
+    static Object number(long count) {
         if (count <= Integer.MAX_VALUE) {
             return (int) count;
         }

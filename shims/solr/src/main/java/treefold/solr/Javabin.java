@@ -31,10 +31,17 @@ final class Javabin {
         throw new IOException("the reply is no map");
     }
 
+    /** Reads any value. The bytes are checked first: {@link JavabinCheck}. */
     static Object readAny(byte[] bytes) throws IOException {
+        try {
+            JavabinCheck.check(bytes);
+        } catch (IOException error) {
+            throw new IOException("the reply is not javabin: " + error.getMessage(), error);
+        }
         try (JavaBinCodec codec = new JavaBinCodec()) {
             return codec.unmarshal(new ByteArrayInputStream(bytes));
-        } catch (RuntimeException error) {
+        } catch (RuntimeException | AssertionError error) {
+            // Of a text that is not UTF-8, the codec throws whichever comes first.
             throw new IOException("the reply is not javabin: " + error.getMessage(), error);
         }
     }

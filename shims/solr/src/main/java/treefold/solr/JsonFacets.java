@@ -23,6 +23,9 @@ final class JsonFacets {
     private static final Set<String> ORDERS =
             Set.of("count", "index", "count asc", "count desc", "index asc", "index desc", "{count=desc}", "{index=asc}");
 
+    /** Depth of brackets within brackets in {@code json.facet}. */
+    static final int NESTING_MAX = 64;
+
     private JsonFacets() { }
 
     /**
@@ -36,22 +39,40 @@ final class JsonFacets {
             return facets;
         }
         if (form.all(PARAM).size() > 1) {
-            throw new Failure(400, "more than one json.facet is not folded by Treefold's stand");
+            throw new Failure(Reason.JSON_FACET, 400, "more than one json.facet is not folded by Treefold's stand");
+        }
+        // The parser recurses.
+        if (nesting(form.get(PARAM)) > NESTING_MAX) {
+            throw new Failure(Reason.JSON_FACET, 400, "json.facet has brackets nested deeper than " + NESTING_MAX);
         }
         Object parsed;
         try {
             parsed = Utils.fromJSONString(form.get(PARAM));
         } catch (SolrException | JSONParser.ParseException error) {
-            throw new Failure(400, "json.facet is no JSON: " + error.getMessage());
+            throw new Failure(Reason.JSON_FACET, 400, "json.facet is no JSON: " + error.getMessage());
         }
         if (!(parsed instanceof Map<?, ?> all)) {
-            throw new Failure(400, "json.facet is no map");
+            throw new Failure(Reason.JSON_FACET, 400, "json.facet is no map");
         }
         for (Map.Entry<?, ?> each : all.entrySet()) {
             String name = each.getKey().toString();
             facets.put(name, settings(name, each.getValue()));
         }
         return facets;
+    }
+
+    private static int nesting(String text) {
+        int depth = 0;
+        int deepest = 0;
+        for (int at = 0; at < text.length(); at++) {
+            char letter = text.charAt(at);
+            if (letter == '{' || letter == '[') {
+                deepest = Math.max(deepest, ++depth);
+            } else if (letter == '}' || letter == ']') {
+                depth--;
+            }
+        }
+        return deepest;
     }
 
     private static Map<String, Object> settings(String name, Object given) throws Failure {
@@ -64,7 +85,7 @@ final class JsonFacets {
                 && ORDERS.contains(String.valueOf(settings.getOrDefault("sort", "count")));
         boolean isQuery = "query".equals(type) && QUERY_MAY.containsAll(settings.keySet());
         if (!isTerms && !isQuery) {
-            throw new Failure(400, "json.facet is not folded by Treefold's stand if it has more than counts of terms and of"
+            throw new Failure(Reason.JSON_FACET, 400, "json.facet is not folded by Treefold's stand if it has more than counts of terms and of"
                     + " queries, written with their types; not so " + name);
         }
         return settings;
@@ -121,7 +142,7 @@ final class JsonFacets {
         } else if (value instanceof Boolean flag) {
             return "b" + flag;
         }
-        throw new Failure(400, "terms of " + value.getClass() + " are not folded by Treefold's stand");
+        throw new Failure(Reason.VALUE, 400, "terms of " + value.getClass() + " are not folded by Treefold's stand");
     }
 
     private static Object read(String written) throws Failure {
@@ -131,7 +152,7 @@ final class JsonFacets {
             case 'i' -> Integer.valueOf(rest);
             case 'l' -> Long.valueOf(rest);
             case 'b' -> Boolean.valueOf(rest);
-            default -> throw new Failure(502, "a folded term is malformed: " + written);
+            default -> throw new Failure(Reason.FOLDED, 502, "a folded term is malformed: " + written);
         };
     }
 

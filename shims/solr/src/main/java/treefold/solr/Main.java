@@ -67,6 +67,7 @@ public final class Main {
                     application, options.getOrDefault("id", "id"), shards(required(options, "shards")), deadline);
             try (Stand stand = new Stand(listen, settings, Master.connect(cluster(options), relays))) {
                 System.out.println("listening on " + stand.port());
+                System.out.println("shards=" + stand.shards(listen.getHostString()));
                 stand.join();
             }
         } else {

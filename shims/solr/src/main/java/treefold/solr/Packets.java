@@ -53,7 +53,7 @@ final class Packets {
             }
             return rows;
         } catch (BufferUnderflowException error) {
-            throw new Failure(502, "a folded packet ends early");
+            throw new Failure(Reason.FOLDED, 502, "a folded packet ends early");
         }
     }
 
@@ -82,7 +82,7 @@ final class Packets {
 
     private static void check(boolean isRight) throws Failure {
         if (!isRight) {
-            throw new Failure(502, "a folded packet has another format");
+            throw new Failure(Reason.FOLDED, 502, "a folded packet has another format");
         }
     }
 }

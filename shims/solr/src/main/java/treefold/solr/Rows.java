@@ -41,26 +41,31 @@ final class Rows {
     record Row(int shard, SolrDocument document, List<?> sort, NamedList<Object> highlights) { }
 
     /** The best k documents of a shard's reply. */
-    static List<byte[]> of(NamedList<?> reply, List<SortKey.Clause> sort, int shard, int k) throws Failure {
+    static List<byte[]> of(NamedList<?> reply, Plan plan, int shard, MissingValues missing)
+            throws Failure, InterruptedException {
         SolrDocumentList documents = (SolrDocumentList) reply.get("response");
         NamedList<?> values = (NamedList<?>) reply.get("sort_values");
         NamedList<?> highlighting = (NamedList<?>) reply.get("highlighting");
         List<byte[]> rows = new ArrayList<>();
-        for (int place = 0; place < Math.min(k, documents.size()); place++) {
+        for (int place = 0; place < Math.min(plan.k(), documents.size()); place++) {
             SolrDocument document = documents.get(place);
             ByteArrayOutputStream key = new ByteArrayOutputStream();
             List<Object> own = new ArrayList<>();
             int next = 0;
-            for (SortKey.Clause clause : sort) {
+            for (SortKey.Clause clause : plan.sort()) {
                 if (clause.isScore()) {
                     SortKey.append(key, document.getFieldValue("score"), clause.descending());
                 } else {
                     if (values == null || next >= values.size()) {
-                        throw new Failure(502, "the shard sends no sort values of " + clause.name());
+                        throw new Failure(Reason.SHARD_REPLY, 502, "the shard sends no sort values of " + clause.name());
                     }
                     Object value = ((List<?>) values.getVal(next++)).get(place);
                     own.add(value);
-                    SortKey.append(key, value, clause.descending());
+                    if (value == null) {
+                        SortKey.appendMissing(key, missing.of(clause.name()), clause.descending());
+                    } else {
+                        SortKey.append(key, value, clause.descending());
+                    }
                 }
             }
             NamedList<Object> snippets = null;
@@ -77,7 +82,7 @@ final class Rows {
 
     private static byte[] row(byte[] key, int shard, int place, byte[] content) throws Failure {
         if (key.length > KEY_BYTES_MAX) {
-            throw new Failure(400, "sort values of " + key.length + " bytes; at most " + KEY_BYTES_MAX + " are folded");
+            throw new Failure(Reason.VALUE, 400, "sort values of " + key.length + " bytes; at most " + KEY_BYTES_MAX + " are folded");
         }
         ByteBuffer row = ByteBuffer.allocate(key.length + PLACE_BYTES + content.length + LENGTH_BYTES);
         row.put(key).putShort((short) shard).putShort((short) place).put(content).putShort((short) key.length);
@@ -86,7 +91,11 @@ final class Rows {
 
     /** Reads the rows that the relays kept, best first. */
     static List<Row> read(byte[] packet, int k) throws Failure {
-        List<byte[]> rows = Packets.readRows(packet);
+        return best(Packets.readRows(packet), k);
+    }
+
+    /** The best k of rows in any order, best first. */
+    static List<Row> best(List<byte[]> rows, int k) throws Failure {
         // One worker's rows come as they were pushed.
         rows.sort(Arrays::compareUnsigned);
         List<Row> read = new ArrayList<>();
@@ -111,7 +120,7 @@ final class Rows {
             }
             return new Row(shard, document, (List<?>) parts.get(1), (NamedList<Object>) parts.get(2));
         } catch (IOException | ClassCastException | IndexOutOfBoundsException | IllegalArgumentException error) {
-            throw new Failure(502, "a folded row is malformed: " + error.getMessage());
+            throw new Failure(Reason.FOLDED, 502, "a folded row is malformed: " + error.getMessage());
         }
     }
 }

@@ -13,22 +13,38 @@ import org.apache.solr.common.util.NamedList;
 
 /** Requests to a real shard over HTTP/1.1, and to an agent. */
 final class Shard {
+    /** On a full link the first packets of a connection may be lost; the system sends them again after 1, 3 and 7 seconds. */
+    private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(10);
     private static final HttpClient CLIENT = HttpClient.newBuilder()
-            .version(HttpClient.Version.HTTP_1_1).connectTimeout(Duration.ofSeconds(2)).build();
+            .version(HttpClient.Version.HTTP_1_1).connectTimeout(CONNECT_TIMEOUT).build();
+
+    /** Longest reply of a shard, as much as an agent may push. */
+    static final int REPLY_BYTES_MAX = 64 << 20;
+    /** Longest answer of an agent. */
+    static final int ANSWER_BYTES_MAX = 64 << 10;
 
     private Shard() { }
 
-    /** Sends a form to {@code host:port/path}. */
-    static CompletableFuture<HttpResponse<byte[]>> post(String address, Form form, Duration timeout) {
+    /** Sends a form to {@code host:port/path}. A longer response than allowed is a {@link BoundedBody.TooLong}. */
+    static CompletableFuture<HttpResponse<byte[]>> post(String address, Form form, Duration timeout, int bytesMax) {
         HttpRequest request = HttpRequest.newBuilder(URI.create("http://" + address)).timeout(timeout)
                 .header("Content-Type", "application/x-www-form-urlencoded")
                 .POST(HttpRequest.BodyPublishers.ofString(form.encode())).build();
-        return send(request).exceptionallyCompose(
-                error -> wasCutOff(error) ? send(request) : CompletableFuture.failedFuture(error));
+        return sendTwice(request, bytesMax);
     }
 
-    private static CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request) {
-        return CLIENT.sendAsync(request, HttpResponse.BodyHandlers.ofByteArray());
+    /** Gets {@code host:port/path}, like {@link #post}. */
+    static CompletableFuture<HttpResponse<byte[]>> get(String address, Duration timeout, int bytesMax) {
+        return sendTwice(HttpRequest.newBuilder(URI.create("http://" + address)).timeout(timeout).build(), bytesMax);
+    }
+
+    private static CompletableFuture<HttpResponse<byte[]>> sendTwice(HttpRequest request, int bytesMax) {
+        return send(request, bytesMax).exceptionallyCompose(
+                error -> wasCutOff(error) ? send(request, bytesMax) : CompletableFuture.failedFuture(error));
+    }
+
+    private static CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request, int bytesMax) {
+        return CLIENT.sendAsync(request, BoundedBody.handler(bytesMax));
     }
 
     /**
@@ -37,7 +53,21 @@ final class Shard {
      */
     private static boolean wasCutOff(Throwable error) {
         Throwable cause = error.getCause() == null ? error : error.getCause();
-        return cause instanceof IOException && !(cause instanceof HttpTimeoutException) && !(cause instanceof ConnectException);
+        boolean isFinal = cause instanceof HttpTimeoutException || cause instanceof ConnectException
+                || cause instanceof BoundedBody.TooLong;
+        return cause instanceof IOException && !isFinal;
+    }
+
+    /** The failure of a request to a shard. A reply that is too long is code 502: asking again does not help. */
+    static Failure failure(String shard, Throwable error) {
+        Throwable cause = error;
+        while (cause.getCause() != null && !(cause instanceof BoundedBody.TooLong)) {
+            cause = cause.getCause();
+        }
+        if (cause instanceof BoundedBody.TooLong) {
+            return new Failure(Reason.SHARD_REPLY, 502, "the shard " + shard + ": " + cause.getMessage());
+        }
+        return new Failure(Reason.SHARD_SILENT, 500, "the shard " + shard + " does not answer: " + error);
     }
 
     /**
@@ -50,10 +80,10 @@ final class Shard {
         try {
             reply = Javabin.read(response.body());
         } catch (IOException error) {
-            throw new Failure(response.statusCode() == 200 ? 502 : response.statusCode(), error.getMessage());
+            throw new Failure(Reason.SHARD_REPLY, response.statusCode() == 200 ? 502 : response.statusCode(), error.getMessage());
         }
         if (response.statusCode() != 200) {
-            throw new Failure(response.statusCode(), Javabin.message(reply, response.statusCode()));
+            throw new Failure(Reason.SHARD, response.statusCode(), Javabin.message(reply, response.statusCode()));
         }
         return reply;
     }

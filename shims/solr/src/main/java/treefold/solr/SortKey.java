@@ -14,6 +14,10 @@ final class SortKey {
     /** Clauses in a sort. */
     static final int CLAUSES_MAX = 16;
 
+    /** The first byte of a missing text's key, and that of others. */
+    private static final int MISSING = 0;
+    private static final int PRESENT = 1;
+
     private SortKey() { }
 
     /** A clause of a sort: a field, a function or the score, and its direction. */
@@ -43,7 +47,7 @@ final class SortKey {
             }
         }
         if (clauses.size() > CLAUSES_MAX) {
-            throw new Failure(400, "the sort has " + clauses.size() + " clauses; at most " + CLAUSES_MAX + " are folded");
+            throw new Failure(Reason.SORT, 400, "the sort has " + clauses.size() + " clauses; at most " + CLAUSES_MAX + " are folded");
         }
         return clauses;
     }
@@ -54,12 +58,18 @@ final class SortKey {
         String name = space < 0 ? "" : text.substring(0, space).trim();
         boolean isKnown = direction.equals("asc") || direction.equals("desc");
         if (name.isEmpty() || !isKnown) {
-            throw new Failure(400, "can't read the sort \"" + text + "\"; expected a name and asc or desc");
+            throw new Failure(Reason.SORT, 400, "can't read the sort \"" + text + "\"; expected a name and asc or desc");
         }
         if (name.equals("_docid_")) {
-            throw new Failure(400, "a sort by _docid_ can't be folded");
+            throw new Failure(Reason.SORT, 400, "a sort by _docid_ can't be folded");
         }
         return new Clause(name, direction.equals("desc"));
+    }
+
+    /** Appends the key of a missing value. */
+    static void appendMissing(ByteArrayOutputStream key, MissingValues.Place place, boolean descending) {
+        boolean isLast = place == MissingValues.Place.LAST || place == MissingValues.Place.LEAST && descending;
+        key.write(isLast ? ~MISSING : MISSING);
     }
 
     /** Appends a value's key. */
@@ -84,13 +94,14 @@ final class SortKey {
         } else if (value instanceof CharSequence text) {
             return escaped(text.toString().getBytes(StandardCharsets.UTF_8));
         }
-        throw new Failure(400, "a sort value is " + (value == null ? "missing" : "of " + value.getClass())
+        throw new Failure(Reason.VALUE, 400, "a sort value is " + (value == null ? "missing" : "of " + value.getClass())
                 + "; numbers and texts are folded");
     }
 
-    /** The bytes with an end that is less than every byte: 0 becomes 0 255, and the end is 0 0. */
+    /** After a first byte, the bytes with an end that is less than every byte: 0 becomes 0 255, and the end is 0 0. */
     private static byte[] escaped(byte[] bytes) {
-        ByteArrayOutputStream out = new ByteArrayOutputStream(bytes.length + 2);
+        ByteArrayOutputStream out = new ByteArrayOutputStream(bytes.length + 3);
+        out.write(PRESENT);
         for (byte octet : bytes) {
             out.write(octet);
             if (octet == 0) {

@@ -4,48 +4,43 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
-import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
-import java.util.Comparator;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.atomic.LongAdder;
-import org.apache.solr.common.SolrDocument;
-import org.apache.solr.common.SolrDocumentList;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.solr.common.util.NamedList;
-import org.apache.solr.common.util.SimpleOrderedMap;
-import treefold.push.Announcement;
 import treefold.push.Master;
-import treefold.push.Missing;
-import treefold.push.PushException;
-import treefold.push.Reply;
-import treefold.push.UnreachableException;
-import treefold.push.WorkerSet;
 
 /**
- * The one shard that a coordinator is given: it stands for many. The first phase of a query goes to the agents of all shards,
- * and their replies come back folded by the relays, as one. The second phase goes to the owners of the documents.
+ * The shards that a coordinator is given: one process that stands for all. The first phase of a query goes to the agents of
+ * all shards, and their replies come back folded by the relays, as one. The second phase goes to the owners of the documents.
  *
- * <p>{@code GET /treefold/counters} shows how many requests were folded, passed to owners, and refused by reason.
+ * <p>A stand has two kinds of addresses:
+ *
+ * <ul>
+ * <li>{@code HOST:PORT/shard/N/solr/CORE}, one for each shard. If a query can be folded, number 0 answers for all shards, and the
+ * others answer that they have no documents. Any other request goes to shard N as it is, and so does its answer. Whether a
+ * query is folded depends on nothing but its parameters, so all numbers decide alike.
+ * <li>{@code HOST:PORT/solr/CORE}, one for all shards. A query that cannot be folded is refused.
+ * </ul>
+ *
+ * <p>{@code GET /treefold/counters} shows how many requests were folded, passed on, and refused by reason.
  */
 public final class Stand implements AutoCloseable {
     private static final Duration SHARD_TIMEOUT = Duration.ofSeconds(60);
-    private static final int REASONS_MAX = 64;
-    private static final SecureRandom RANDOM = new SecureRandom();
+    private static final Pattern NUMBERED = Pattern.compile("/shard/([0-9]{1,5})/[^?]*/select");
 
     private final Settings settings;
     private final Master master;
     private final Http http;
-    private final Owners owners = new Owners();
-    private final Map<String, LongAdder> counters = new ConcurrentSkipListMap<>();
+    private final Counters counters = new Counters();
+    private final List<String> addresses;
+    private final FirstPhase first;
+    private final SecondPhase second;
 
     /**
      * The settings of a stand.
@@ -69,12 +64,26 @@ public final class Stand implements AutoCloseable {
     public Stand(InetSocketAddress listen, Settings settings, Master master) throws IOException {
         this.settings = settings;
         this.master = master;
+        this.addresses = List.copyOf(settings.shards.keySet());
+        Owners owners = new Owners();
+        this.first = new FirstPhase(settings, master, owners, counters);
+        this.second = new SecondPhase(settings, owners);
         this.http = new Http(listen, this::serve);
     }
 
     /** The port at which it listens. */
     public int port() {
         return http.port();
+    }
+
+    /** The coordinator's parameter {@code shards}: an address for each shard. */
+    public String shards(String host) {
+        List<String> numbered = new ArrayList<>();
+        for (String address : addresses) {
+            String path = address.substring(address.indexOf('/'));
+            numbered.add(host + ":" + port() + "/shard/" + numbered.size() + path);
+        }
+        return String.join(",", numbered);
     }
 
     /** Waits until it is closed. */
@@ -88,269 +97,86 @@ public final class Stand implements AutoCloseable {
         master.close();
     }
 
-    private void count(String what) {
-        boolean hasRoom = counters.size() < REASONS_MAX || counters.containsKey(what);
-        counters.computeIfAbsent(hasRoom ? what : "others", unused -> new LongAdder()).increment();
-    }
-
     private Http.Answer serve(String method, String path, String query, byte[] body) {
         if (path.equals("/treefold/counters")) {
-            StringBuilder lines = new StringBuilder();
-            counters.forEach((what, count) -> lines.append(what).append('\t').append(count).append('\n'));
-            return new Http.Answer(200, "text/plain; charset=utf-8", lines.toString().getBytes(StandardCharsets.UTF_8));
+            return new Http.Answer(200, "text/plain; charset=utf-8", counters.lines().getBytes(StandardCharsets.UTF_8));
         }
-        long began = System.nanoTime();
         try {
             if (!path.endsWith("/select")) {
-                throw new Failure(404, "Treefold's stand has no " + path + "; it answers a coordinator's /select");
+                throw new Failure(Reason.PATH, 404,
+                        "Treefold's stand has no " + path + "; it answers a coordinator's /select");
+            }
+            Matcher numbered = NUMBERED.matcher(path);
+            boolean isNumbered = numbered.matches();
+            int number = isNumbered ? Integer.parseInt(numbered.group(1)) : 0;
+            if (number >= addresses.size()) {
+                throw new Failure(Reason.PATH, 404, "Treefold's stand has no shard " + number + " of " + addresses.size());
             }
             Form form = Form.read(query + "&" + new String(body, StandardCharsets.UTF_8));
-            Plan plan = Plan.of(form);
-            NamedList<Object> reply = plan.phase() == 1 ? first(form, plan) : second(form);
-            count(plan.phase() == 1 ? "folded" : "fields");
-            header(reply).add("QTime", (int) ((System.nanoTime() - began) / 1_000_000));
-            return new Http.Answer(200, Javabin.TYPE, Javabin.write(reply));
+            return isNumbered ? numbered(number, form) : answer(0, form, Plan.of(form));
         } catch (Failure failure) {
-            count((failure.code() == 400 ? "refused: " : "failed: ") + failure.getMessage().split("[;:]")[0]);
-            return new Http.Answer(failure.code(), Javabin.TYPE, Javabin.error(failure.code(), failure.getMessage()));
-        } catch (IllegalArgumentException error) {
-            return new Http.Answer(400, Javabin.TYPE, Javabin.error(400, String.valueOf(error.getMessage())));
+            return refuse(failure);
         } catch (InterruptedException error) {
-            return new Http.Answer(503, Javabin.TYPE, Javabin.error(503, "the stand is closed"));
+            return refuse(new Failure(Reason.STAND, 503, "the stand is closed"));
+        } catch (IllegalArgumentException error) {
+            return refuse(new Failure(Reason.MALFORMED, 400, String.valueOf(error.getMessage())));
+        } catch (RuntimeException error) {
+            return refuse(new Failure(Reason.STAND, 500, "the stand: " + error));
+        } catch (OutOfMemoryError | StackOverflowError error) {
+            return refuse(new Failure(Reason.STAND, 503, "the stand: " + error));
+        }
+    }
+
+    private Http.Answer refuse(Failure failure) {
+        counters.add(failure);
+        return new Http.Answer(failure.code(), Javabin.TYPE, Javabin.error(failure.code(), failure.getMessage()));
+    }
+
+    private Http.Answer numbered(int number, Form form) throws Failure, InterruptedException {
+        Plan plan;
+        try {
+            plan = Plan.of(form);
+        } catch (Failure notFolded) {
+            return pass(number, form, notFolded.reason());
+        } catch (IllegalArgumentException malformed) {
+            return pass(number, form, Reason.MALFORMED);
+        }
+        // Documents of a folded query came from number 0, so others are asked for their own.
+        return plan.phase() == 2 && number > 0 ? pass(number, form, Reason.OWN) : answer(number, form, plan);
+    }
+
+    private Http.Answer answer(int number, Form form, Plan plan) throws Failure, InterruptedException {
+        long began = System.nanoTime();
+        NamedList<Object> reply;
+        if (plan.phase() == 2) {
+            reply = second.reply(form);
+            counters.add(Counters.FIELDS);
+        } else if (number == 0) {
+            reply = first.reply(form, plan);
+            counters.add(Counters.FOLDED);
+        } else {
+            reply = first.nothing(form, plan);
+            counters.add(Counters.NOTHING);
+        }
+        header(reply).add("QTime", (int) ((System.nanoTime() - began) / 1_000_000));
+        return new Http.Answer(200, Javabin.TYPE, Javabin.write(reply));
+    }
+
+    private Http.Answer pass(int number, Form form, Reason reason) throws Failure, InterruptedException {
+        counters.addPassed(reason);
+        String shard = addresses.get(number);
+        try {
+            HttpResponse<byte[]> answer =
+                    Shard.post(shard + "/select", form, SHARD_TIMEOUT, Shard.REPLY_BYTES_MAX).get();
+            String type = answer.headers().firstValue("Content-Type").orElse(Javabin.TYPE);
+            return new Http.Answer(answer.statusCode(), type, answer.body());
+        } catch (ExecutionException error) {
+            throw Shard.failure(shard, error.getCause());
         }
     }
 
     @SuppressWarnings("unchecked")
     private static NamedList<Object> header(NamedList<Object> reply) {
         return (NamedList<Object>) reply.get("responseHeader");
-    }
-
-    /** The first phase. If the relay that leads it is lost, another leads it anew, once. */
-    private NamedList<Object> first(Form form, Plan plan) throws Failure, InterruptedException {
-        try {
-            return fold(form, plan);
-        } catch (UnreachableException lost) {
-            count("begun again");
-        } catch (PushException error) {
-            throw new Failure(503, "the relays: " + error.getMessage());
-        }
-        try {
-            return fold(form, plan);
-        } catch (PushException error) {
-            throw new Failure(503, "the relays: " + error.getMessage());
-        }
-    }
-
-    private NamedList<Object> fold(Form form, Plan plan) throws Failure, PushException, InterruptedException {
-        boolean isTolerant = form.flag("shards.tolerant");
-        Form sent = form.copy();
-        Map<String, CompletableFuture<Reply>> parts = new LinkedHashMap<>();
-        try {
-            announce(parts, sent, Agent.COUNTS, "sum-lines", new byte[0], isTolerant);
-            if (plan.k() > 0) {
-                announce(parts, sent, Agent.ROWS, "top-k", Packets.topParams(plan.k()), isTolerant);
-            }
-            if (plan.wantsScore() && !plan.bestScoreIsFirst()) {
-                announce(parts, sent, Agent.SCORE, "max", new byte[0], isTolerant);
-            }
-            tell(sent, isTolerant);
-            Map<String, Reply> replies = new HashMap<>();
-            for (Map.Entry<String, CompletableFuture<Reply>> part : parts.entrySet()) {
-                replies.put(part.getKey(), part.getValue().get());
-            }
-            return assemble(form, plan, replies);
-        } catch (ExecutionException error) {
-            if (error.getCause() instanceof PushException known) {
-                throw known;
-            }
-            throw new IllegalStateException("only a PushException ends a request", error);
-        } finally {
-            parts.values().forEach(part -> part.cancel(false));
-        }
-    }
-
-    private void announce(
-            Map<String, CompletableFuture<Reply>> parts, Form sent, String part, String reduce, byte[] params, boolean isTolerant)
-            throws PushException {
-        long request = RANDOM.nextLong();
-        Announcement announcement = master
-                .announce(settings.application + "/" + reduce, request, WorkerSet.range(0, settings.shards.size()))
-                .params(params).deadline(settings.deadline).minCoverage(isTolerant ? 0 : 1);
-        parts.put(part, announcement.send());
-        sent.set(part, Long.toUnsignedString(request));
-    }
-
-    /** Sends the query to all agents. An agent that does not take it is a shard that does not answer. */
-    private void tell(Form form, boolean isTolerant) throws Failure, InterruptedException {
-        Map<String, CompletableFuture<HttpResponse<byte[]>>> told = new LinkedHashMap<>();
-        settings.shards.forEach((shard, agent) -> told.put(shard, Shard.post(agent + Agent.PATH, form, settings.deadline)));
-        for (Map.Entry<String, CompletableFuture<HttpResponse<byte[]>>> each : told.entrySet()) {
-            try {
-                HttpResponse<byte[]> answer = each.getValue().get();
-                if (answer.statusCode() != 202 && !isTolerant) {
-                    String problem = new String(answer.body(), StandardCharsets.UTF_8);
-                    throw new Failure(answer.statusCode(), "the agent of " + each.getKey() + ": " + problem);
-                }
-            } catch (ExecutionException error) {
-                if (!isTolerant) {
-                    throw new Failure(503, "the agent of " + each.getKey() + " does not answer: " + error.getCause());
-                }
-            }
-        }
-    }
-
-    private NamedList<Object> assemble(Form form, Plan plan, Map<String, Reply> replies) throws Failure {
-        checkAnswered(replies.values());
-        WorkerSet contributed = replies.get(Agent.COUNTS).contributed();
-        for (Reply reply : replies.values()) {
-            if (!reply.contributed().equals(contributed)) {
-                throw new Failure(503, "the parts of the reply are of different shards; ask again");
-            }
-        }
-        Counts counts = Counts.read(value(replies.get(Agent.COUNTS)));
-        List<Rows.Row> rows = plan.k() == 0 ? List.of() : Rows.read(value(replies.get(Agent.ROWS)), plan.k());
-        Float best = null;
-        if (plan.wantsScore()) {
-            best = plan.bestScoreIsFirst() ? firstScore(rows) : bestScore(value(replies.get(Agent.SCORE)));
-        }
-        NamedList<Object> reply = new SimpleOrderedMap<>();
-        boolean isPartial = contributed.size() < settings.shards.size() || counts.get("partial") > 0;
-        reply.add("responseHeader", header(isPartial));
-        SolrDocumentList documents = new SolrDocumentList();
-        documents.setNumFound(counts.get("found"));
-        documents.setStart(0);
-        documents.setMaxScore(best);
-        documents.setNumFoundExact(counts.get("inexact") == 0);
-        rows.forEach(row -> documents.add(row.document()));
-        reply.add("response", documents);
-        if (plan.wantsSortValues()) {
-            reply.add("sort_values", sortValues(counts, rows));
-        }
-        if (plan.wantsHighlights()) {
-            NamedList<Object> highlighting = new SimpleOrderedMap<>();
-            rows.stream().map(Rows.Row::highlights).filter(java.util.Objects::nonNull).forEach(highlighting::addAll);
-            reply.add("highlighting", highlighting);
-        }
-        if (!plan.facetFields().isEmpty() || !plan.facetQueries().isEmpty()) {
-            reply.add("facet_counts", Facets.of(form, plan, counts));
-        }
-        if (!plan.jsonFacets().isEmpty()) {
-            reply.add("facets", JsonFacets.reply(plan.jsonFacets(), counts));
-        }
-        Map<String, Integer> byId = new HashMap<>();
-        rows.forEach(row -> byId.put(String.valueOf(row.document().getFieldValue(settings.id)), row.shard()));
-        if (form.get("rid") != null && !byId.isEmpty()) {
-            owners.note(form.get("rid"), byId);
-        }
-        return reply;
-    }
-
-    private static NamedList<Object> header(boolean isPartial) {
-        NamedList<Object> header = new SimpleOrderedMap<>();
-        if (isPartial) {
-            header.add("partialResults", Boolean.TRUE);
-        }
-        header.add("status", 0);
-        return header;
-    }
-
-    private static byte[] value(Reply reply) {
-        return reply.value().orElse(new byte[0]);
-    }
-
-    /** A shard's own error goes to the coordinator with its code. Errors of the query come first, then those of shards. */
-    private void checkAnswered(Collection<Reply> replies) throws Failure {
-        boolean isInsufficient = replies.stream()
-                .anyMatch(reply -> reply.status() == Reply.Status.INSUFFICIENT || reply.contributed().isEmpty());
-        Comparator<Missing> byCode = Comparator.comparing(missing -> code(missing) == 0 ? 600 : code(missing));
-        Comparator<Missing> order = byCode.thenComparing(missing -> missing.reason() == Missing.Reason.CANCELLED);
-        Missing worst = replies.stream().flatMap(reply -> reply.missing().stream()).min(order).orElse(null);
-        if (worst == null && isInsufficient) {
-            throw new Failure(503, "no shard has answered");
-        }
-        if (worst != null && (isInsufficient || code(worst) / 100 == 4)) {
-            List<String> addresses = new ArrayList<>(settings.shards.keySet());
-            List<String> shards = worst.workers().stream().mapToObj(addresses::get).toList();
-            int code = code(worst);
-            String detail = code > 0 ? worst.detail().substring("400 ".length()) : worst.toString();
-            throw new Failure(code > 0 ? code : 503, "no answer from " + shards + ": " + detail);
-        }
-    }
-
-    /** The code of HTTP with which an agent's problem begins; 0 if there is none. */
-    private static int code(Missing missing) {
-        String detail = missing.detail();
-        boolean isCode = missing.reason() == Missing.Reason.LOCAL_FAILED && detail.matches("[45][0-9][0-9] (?s:.*)");
-        return isCode ? Integer.parseInt(detail.substring(0, 3)) : 0;
-    }
-
-    private static Float firstScore(List<Rows.Row> rows) {
-        return rows.isEmpty() ? Float.valueOf(0) : (Float) rows.get(0).document().getFieldValue("score");
-    }
-
-    private static Float bestScore(byte[] packet) throws Failure {
-        double best = Packets.readNumber(packet);
-        return Double.isNaN(best) ? Float.valueOf(0) : Float.valueOf((float) best);
-    }
-
-    private static NamedList<Object> sortValues(Counts counts, List<Rows.Row> rows) {
-        NamedList<Object> values = new SimpleOrderedMap<>();
-        int at = 0;
-        for (String name : counts.sortNames()) {
-            int index = at++;
-            values.add(name, rows.stream().map(row -> (Object) row.sort().get(index)).toList());
-        }
-        return values;
-    }
-
-    private NamedList<Object> second(Form form) throws Failure, InterruptedException {
-        List<String> ids = new ArrayList<>();
-        for (String id : form.get("ids").split("(?<!\\\\),")) {
-            ids.add(id.replace("\\,", ","));
-        }
-        List<String> addresses = new ArrayList<>(settings.shards.keySet());
-        Map<String, List<String>> byShard = new LinkedHashMap<>();
-        for (String id : ids) {
-            Integer owner = form.get("rid") == null ? null : owners.of(form.get("rid"), id);
-            List<String> asked = owner == null ? addresses : List.of(addresses.get(owner));
-            asked.forEach(shard -> byShard.computeIfAbsent(shard, unused -> new ArrayList<>()).add(id));
-        }
-        Map<String, CompletableFuture<HttpResponse<byte[]>>> asked = new LinkedHashMap<>();
-        byShard.forEach((shard, own) -> {
-            Form part = form.copy();
-            part.set("ids", String.join(",", own.stream().map(id -> id.replace(",", "\\,")).toList()));
-            asked.put(shard, Shard.post(shard + "/select", part, SHARD_TIMEOUT));
-        });
-        boolean isTolerant = form.flag("shards.tolerant");
-        boolean isPartial = false;
-        Map<String, SolrDocument> found = new HashMap<>();
-        NamedList<Object> highlighting = new SimpleOrderedMap<>();
-        for (Map.Entry<String, CompletableFuture<HttpResponse<byte[]>>> each : asked.entrySet()) {
-            try {
-                NamedList<Object> reply = Shard.reply(each.getValue().get());
-                for (SolrDocument document : (SolrDocumentList) reply.get("response")) {
-                    found.put(String.valueOf(document.getFieldValue(settings.id)), document);
-                }
-                if (reply.get("highlighting") instanceof NamedList<?> own) {
-                    own.forEach((name, value) -> highlighting.add(name, value));
-                }
-            } catch (ExecutionException error) {
-                if (!isTolerant) {
-                    throw new Failure(500, "the shard " + each.getKey() + " does not answer: " + error.getCause());
-                }
-                isPartial = true;
-            }
-        }
-        NamedList<Object> reply = new SimpleOrderedMap<>();
-        reply.add("responseHeader", header(isPartial));
-        SolrDocumentList documents = new SolrDocumentList();
-        ids.stream().map(found::get).filter(java.util.Objects::nonNull).forEach(documents::add);
-        documents.setNumFound(documents.size());
-        documents.setNumFoundExact(true);
-        reply.add("response", documents);
-        if (form.flag("hl")) {
-            reply.add("highlighting", highlighting);
-        }
-        return reply;
     }
 }

@@ -1,6 +1,7 @@
 package treefold.solr;
 
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -9,6 +10,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.apache.solr.embedded.JettyConfig;
 import org.apache.solr.embedded.JettySolrRunner;
+import org.eclipse.jetty.server.Connector;
+import org.eclipse.jetty.server.Server;
+import org.eclipse.jetty.server.ServerConnector;
 
 /** An unmodified Solr node with one core, {@code docs}. */
 final class RealSolr implements AutoCloseable {
@@ -27,6 +31,9 @@ final class RealSolr implements AutoCloseable {
             <schema name="docs" version="1.6">
               <uniqueKey>id</uniqueKey>
               <fieldType name="string" class="solr.StrField" docValues="true"/>
+              <fieldType name="first" class="solr.StrField" docValues="true" sortMissingFirst="true"/>
+              <fieldType name="last" class="solr.StrField" docValues="true" sortMissingLast="true"/>
+              <fieldType name="numberLast" class="solr.IntPointField" docValues="true" sortMissingLast="true"/>
               <fieldType name="int" class="solr.IntPointField" docValues="true"/>
               <fieldType name="long" class="solr.LongPointField" docValues="true"/>
               <fieldType name="float" class="solr.FloatPointField" docValues="true"/>
@@ -48,25 +55,44 @@ final class RealSolr implements AutoCloseable {
               <field name="name" type="string"/>
               <field name="cat" type="string" multiValued="true"/>
               <field name="sometimes" type="string"/>
+              <dynamicField name="*_first" type="first"/>
+              <field name="last" type="last"/>
+              <field name="numberLast" type="numberLast"/>
             </schema>
             """;
 
     private final JettySolrRunner runner;
+    private final String host;
 
     RealSolr(Path home) throws Exception {
+        this(home, "127.0.0.1", 0);
+    }
+
+    RealSolr(Path home, String host, int port) throws Exception {
+        this.host = host;
         Path core = home.resolve("docs");
         Files.createDirectories(core.resolve("conf"));
         Files.writeString(home.resolve("solr.xml"), "<solr/>");
         Files.writeString(core.resolve("core.properties"), "name=docs\n");
         Files.writeString(core.resolve("conf/solrconfig.xml"), CONFIG);
         Files.writeString(core.resolve("conf/schema.xml"), SCHEMA);
-        runner = new JettySolrRunner(home.toString(), JettyConfig.builder().setContext("/solr").setPort(0).build());
+        runner = new JettySolrRunner(home.toString(), JettyConfig.builder().setContext("/solr").setPort(port).build());
+        listenAt(runner, host);
         runner.start();
+    }
+
+    /** Solr's runner for tests listens on loopback only, and has no setting for it. */
+    private static void listenAt(JettySolrRunner runner, String host) throws ReflectiveOperationException {
+        Field server = JettySolrRunner.class.getDeclaredField("server");
+        server.setAccessible(true);
+        for (Connector connector : ((Server) server.get(runner)).getConnectors()) {
+            ((ServerConnector) connector).setHost(host);
+        }
     }
 
     /** The address that a coordinator is given. */
     String address() {
-        return "127.0.0.1:" + runner.getLocalPort() + "/solr/docs";
+        return host + ":" + runner.getLocalPort() + "/solr/docs";
     }
 
     /** Adds documents, a JSON array, and commits. */

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -22,6 +23,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -55,7 +57,10 @@ final class SolrTest {
     private static RealSolr coordinator;
     private static Stand stand;
     private static String plain;
+    /** The stand's one address. */
     private static String folded;
+    /** Its addresses for each shard. */
+    private static String numbered;
 
     @BeforeAll
     static void start() throws Exception {
@@ -92,6 +97,7 @@ final class SolrTest {
                 new Stand.Settings("solr", "id", agents, Duration.ofSeconds(10)), Master.connect(addresses));
         plain = String.join(",", byAddress.keySet());
         folded = "127.0.0.1:" + stand.port() + "/solr/docs";
+        numbered = stand.shards("127.0.0.1");
     }
 
     @AfterAll
@@ -115,13 +121,16 @@ final class SolrTest {
             text.append(WORDS[Math.min(random.nextInt(WORDS.length), random.nextInt(WORDS.length))]).append(' ');
         }
         return String.format("{\"id\":\"doc,%d é\",\"text\":\"%s\",\"n\":%d,\"l\":%d,\"price\":%s,\"d\":%s,\"at\":\"%s\","
-                + "\"name\":\"%s\",\"cat\":[\"%s\",\"%s\"]%s}",
+                + "\"name\":\"%s\",\"cat\":[\"%s\",\"%s\"]%s%s%s%s}",
                 id, text.toString().trim(), random.nextInt(40) - 20, random.nextLong() >> random.nextInt(64),
                 (random.nextInt(200) - 100) / 4f, random.nextGaussian() * 1e10,
                 java.time.Instant.ofEpochSecond(1_700_000_000L + random.nextInt(1_000)),
                 WORDS[random.nextInt(WORDS.length)] + (random.nextInt(3) == 0 ? "é" : ""),
                 "cat " + random.nextInt(25), "rare:" + random.nextInt(200),
-                random.nextInt(3) == 0 ? ",\"sometimes\":\"s" + random.nextInt(9) + "\"" : "");
+                random.nextInt(3) == 0 ? ",\"sometimes\":\"s" + random.nextInt(9) + "\"" : "",
+                random.nextInt(3) > 0 ? ",\"any_first\":\"" + "fx".charAt(random.nextInt(2)) + "\"" : "",
+                random.nextInt(3) > 0 ? ",\"last\":\"" + "é".repeat(random.nextInt(4)) + "\"" : "",
+                random.nextInt(3) > 0 ? ",\"numberLast\":" + (random.nextInt(9) - 4) : "");
     }
 
     private static Form query(String... pairs) {
@@ -142,10 +151,15 @@ final class SolrTest {
     private static String assertEqual(Form form) throws Exception {
         String expected = ask(form, plain);
         assertEquals(expected, ask(form, folded), () -> "seed " + SEED + ", query " + form.encode());
+        assertEquals(expected, ask(form, numbered), () -> "numbered, seed " + SEED + ", query " + form.encode());
         return expected;
     }
 
     private static String counters() throws Exception {
+        return counters(stand);
+    }
+
+    private static String counters(Stand stand) throws Exception {
         HttpRequest request =
                 HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + stand.port() + "/treefold/counters")).build();
         return HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body();
@@ -170,6 +184,8 @@ final class SolrTest {
         assertEqual(query("q", "text:nowhere", "sort", "n desc, name asc"));
         assertEqual(query("q", "text:tree", "facet", "true", "facet.field", "cat", "facet.field", "name", "facet.mincount", "1"));
         assertEqual(query("q", "text:tree", "hl", "true", "hl.fl", "text", "rows", "5"));
+        assertEqual(query("q", "text:tree", "debug", "results", "rows", "12"));
+        assertEqual(query("q", "text:tree", "debug", "query", "sort", "n asc", "hl", "true", "hl.fl", "text"));
         assertTrue(counters().contains("folded\t"), counters());
     }
 
@@ -199,7 +215,8 @@ final class SolrTest {
             form.add("fq", "n:[" + (random.nextInt(20) - 20) + " TO " + random.nextInt(20) + "]");
         }
         List<String> clauses = new ArrayList<>();
-        String[] fields = {"n", "l", "price", "d", "at", "name", "score", "id", "sum(n,price)"};
+        String[] fields = {"n", "l", "price", "d", "at", "name", "score", "id", "sum(n,price)",
+            "sometimes", "any_first", "last", "numberLast"};
         for (int clause = random.nextInt(4); clause > 0; clause--) {
             String field = fields[random.nextInt(fields.length)];
             clauses.add(field + (random.nextBoolean() ? " asc" : " desc"));
@@ -229,6 +246,9 @@ final class SolrTest {
             form.set("f.sometimes.facet.missing", random.nextBoolean());
         }
         if (random.nextInt(4) == 0) {
+            buckets(form, random);
+        }
+        if (random.nextInt(4) == 0) {
             String order = random.nextBoolean() ? "count" : "index";
             form.set("json.facet", String.format("{cats:{type:terms,field:cat,limit:%d,mincount:%d},"
                     + "'num bers':{type:terms,field:n,limit:-1,sort:%s},few:{type:query,q:'text:%s'}}",
@@ -243,6 +263,31 @@ final class SolrTest {
             form.remove("hl");
         }
         return form;
+    }
+
+    private static void buckets(Form form, Random random) {
+        form.set("facet", "true");
+        form.add("facet.range", random.nextBoolean() ? "n" : "price");
+        form.set("facet.range.start", -15);
+        form.set("facet.range.end", 14);
+        form.set("facet.range.gap", random.nextInt(9) + 1);
+        form.set("facet.range.hardend", random.nextBoolean());
+        String[] others = {"all", "none", "before", "between"};
+        form.set("facet.range.other", others[random.nextInt(others.length)]);
+        if (random.nextBoolean()) {
+            form.add("facet.range", "at");
+            form.set("f.at.facet.range.start", "2023-11-14T22:13:00Z");
+            form.set("f.at.facet.range.end", "2023-11-14T22:25:00Z");
+            form.set("f.at.facet.range.gap", "+" + (random.nextInt(5) + 1) + "MINUTES");
+        }
+        if (random.nextBoolean()) {
+            form.add("facet.interval", "n");
+            form.add("facet.interval.set", "[0,7]");
+            form.add("facet.interval.set", "{!key='a few'}(-5,*]");
+        }
+        if (form.get("facet.mincount") == null) {
+            form.set("facet.mincount", random.nextInt(3));
+        }
     }
 
     @Test
@@ -344,8 +389,8 @@ final class SolrTest {
         String[][] refused = {
             {"group", "true", "group.field", "name"}, {"json.facet", "{x:\"sum(n)\"}"},
             {"json.facet", "{x:{type:terms,field:cat,facet:{y:\"sum(n)\"}}}"}, {"json.facet", "{x:{type:range,field:n,start:0,end:9,gap:3}}"}, {"stats", "true", "stats.field", "n"},
-            {"facet", "true", "facet.range", "n", "facet.range.start", "0", "facet.range.end", "9", "facet.range.gap", "3"},
-            {"sort", "sometimes asc"}, {"facet", "true", "facet.field", "{!key=c}cat"}, {"debug", "query"}, {"rows", "70000"},
+            {"facet", "true", "facet.pivot", "name,n"},
+            {"facet", "true", "facet.field", "{!key=c}cat"}, {Plan.FOLD, "false"}, {"rows", "70000"},
         };
         for (String[] extra : refused) {
             Form form = query(extra);
@@ -354,7 +399,97 @@ final class SolrTest {
             assertTrue(answer.contains("\"code\":400"), extra[0] + ": " + answer);
             assertTrue(answer.contains("fold"), extra[0] + ": " + answer);
         }
-        assertTrue(counters().contains("refused: group is not folded by Treefold's stand\t"), counters());
+        assertTrue(counters().contains("refused: group\t"), counters());
+    }
+
+    /** Plain Solr orders expanded groups by the arrival of its shards' replies. */
+    private static String sorted(Form form, String answer) {
+        return form.flag("expand") ? answer.lines().sorted().collect(Collectors.joining("\n")) : answer;
+    }
+
+    /** A query with a part that is not folded. */
+    private static Form notFolded(Random random, int count) {
+        Form form = generated(random);
+        form.set("rows", random.nextInt(20));
+        form.set("start", 0);
+        String word = WORDS[random.nextInt(WORDS.length)];
+        switch (count % 12) {
+            case 0 -> {
+                form.set("group", "true");
+                form.set("group.field", random.nextBoolean() ? "name" : "n");
+                form.set("group.limit", random.nextInt(3) + 1);
+                form.set("group.ngroups", random.nextBoolean());
+                // Plain Solr orders ties of a group by the arrival of its shards' replies.
+                form.set("sort", form.get("sort", "score desc") + ", id asc");
+                form.remove("hl");
+                form.remove("distrib.singlePass");
+            }
+            case 1 -> {
+                form.set("stats", "true");
+                form.add("stats.field", "n");
+                form.add("stats.field", "price");
+            }
+            case 2 -> {
+                form.set("facet", "true");
+                form.add("facet.range", "{!key=r}n");
+                form.set("facet.range.start", -20);
+                form.set("facet.range.end", 20);
+                form.set("facet.range.gap", random.nextInt(9) + 1);
+            }
+            case 3 -> {
+                form.set("facet", "true");
+                form.set("facet.pivot", "name,n");
+                form.set("facet.pivot.mincount", random.nextInt(3) + 1);
+            }
+            case 4 -> form.set("json.facet", "{x:{type:terms,field:name,limit:" + (random.nextInt(5) + 1)
+                    + ",refine:true,facet:{s:'sum(n)',t:{type:terms,field:n,limit:3,refine:true}}},m:'max(price)',u:'unique(cat)'}");
+            case 5 -> form.set("json.facet", "{r:{type:range,field:n,start:-20,end:20,gap:" + (random.nextInt(9) + 1)
+                    + ",facet:{a:'avg(price)'}}}");
+            case 6 -> {
+                // Facets add times to debug.
+                form.set("facet", "false");
+                form.remove("json.facet");
+                form.set("debug", random.nextBoolean() ? "query" : "results");
+            }
+            case 7 -> {
+                form.remove("sort");
+                form.set("rq", "{!rerank reRankQuery=$again reRankDocs=30 reRankWeight=3}");
+                form.set("again", "text:" + word);
+            }
+            case 8 -> {
+                form.add("fq", "{!collapse field=n}");
+                form.set("expand", random.nextBoolean());
+                form.remove("hl");
+            }
+            case 9 -> {
+                form.set("facet", "true");
+                form.add("facet.field", "{!key=other}cat");
+                form.set("facet.limit", 5);
+            }
+            case 10 -> form.set("rows", Plan.K_MAX + 1);
+            default -> form.add("fq", "{!collapse field=n sort='id asc'}");
+        }
+        if (count / 12 % 2 == 1) {
+            form.set(Plan.FOLD, "false");
+        }
+        return form;
+    }
+
+    @Test
+    @Order(3)
+    void queries_that_are_not_folded_are_passed_on_and_the_answers_are_those_of_plain_solr() throws Exception {
+        Random random = new Random(SEED + 7);
+        for (int count = 0; count < QUERIES; count++) {
+            Form form = notFolded(random, count);
+            String expected = ask(form, plain);
+            assertEquals(sorted(form, expected), sorted(form, ask(form, numbered)),
+                    () -> "seed " + SEED + ", query " + form.encode());
+            assertTrue(expected.contains("\"status\":0"), () -> form.encode() + expected);
+        }
+        for (String counted : new String[] {"group", "stats", "facet.pivot", "json.facet", "rq", "rows",
+            "collapse", "local parameters of facets", "treefold.fold=false", "fields of its own documents"}) {
+            assertTrue(counters().contains("passed on: " + counted + "\t"), counters());
+        }
     }
 
     @Test
@@ -395,17 +530,8 @@ final class SolrTest {
     @Order(8)
     void relay_that_is_stopped_delays_a_query_and_no_more() throws Exception {
         List<Treefold> own = Treefold.relays(2, "other");
-        String[] addresses = {own.get(0).address(), own.get(1).address()};
         List<Agent> agents = new ArrayList<>();
-        Map<String, String> shards = new TreeMap<>();
-        for (String address : plain.split(",")) {
-            int number = agents.size();
-            agents.add(new Agent(new InetSocketAddress("127.0.0.1", 0), address, number,
-                    Worker.builder("other", number).at(addresses).spread()));
-            shards.put(address, "127.0.0.1:" + agents.get(number).port());
-        }
-        Stand.Settings settings = new Stand.Settings("other", "id", shards, Duration.ofSeconds(20));
-        try (Stand second = new Stand(new InetSocketAddress("127.0.0.1", 0), settings, Master.connect(addresses))) {
+        try (Stand second = second("other", own, agents, Map.of(), Duration.ofSeconds(20))) {
             Form form = query("q", "*:*", "rows", "100", "sort", "l desc");
             String expected = ask(form, plain);
             String stood = "127.0.0.1:" + second.port() + "/solr/docs";
@@ -417,6 +543,75 @@ final class SolrTest {
             agents.forEach(Agent::close);
             Treefold.killAll(own);
         }
+    }
+
+    @Test
+    @Order(8)
+    void relays_that_are_all_killed_cost_no_answer() throws Exception {
+        List<Treefold> own = Treefold.relays(2, "lost");
+        Random random = new Random(SEED + 9);
+        List<Agent> agents = new ArrayList<>();
+        try (Stand second = second("lost", own, agents, Map.of(), Duration.ofSeconds(20))) {
+            String[] stood = {"127.0.0.1:" + second.port() + "/solr/docs", second.shards("127.0.0.1")};
+            Treefold.killAll(own);
+            for (int count = 0; count < 30; count++) {
+                Form form = generated(random);
+                String expected = ask(form, plain);
+                for (String shards : stood) {
+                    assertEquals(expected, ask(form, shards), () -> "seed " + SEED + ", query " + form.encode());
+                }
+            }
+            assertTrue(counters(second).contains("folded without relays\t60\n"), counters(second));
+            String wrong = ask(query("q", "nofield:x"), stood[0]);
+            assertTrue(wrong.contains("undefined field nofield"), wrong);
+        } finally {
+            agents.forEach(Agent::close);
+        }
+    }
+
+    @Test
+    @Order(8)
+    void shard_that_hangs_is_an_error_or_a_partial_answer_at_the_deadline() throws Exception {
+        List<Treefold> own = Treefold.relays(1, "hang");
+        List<Agent> agents = new ArrayList<>();
+        try (ServerSocket silent = new ServerSocket(0)) {
+            String address = "127.0.0.1:" + silent.getLocalPort() + "/solr/docs";
+            try (Stand second = second("hang", own, agents, Map.of(address, ""), Duration.ofSeconds(8))) {
+                Form form = query("q", "*:*", "rows", "20", "sort", "n asc, id asc", "fl", "id");
+                String expected = found(ask(form, plain));
+                for (String shards : List.of("127.0.0.1:" + second.port() + "/solr/docs", second.shards("127.0.0.1"))) {
+                    form.remove("shards.tolerant");
+                    String strict = ask(form, shards);
+                    assertTrue(strict.contains("\"code\":503") && strict.contains(address), strict);
+                    form.set("shards.tolerant", "true");
+                    String tolerant = ask(form, shards);
+                    assertTrue(tolerant.contains("\"partialResults\":true"), tolerant);
+                    assertEquals(expected, found(tolerant));
+                }
+            }
+        } finally {
+            agents.forEach(Agent::close);
+            Treefold.killAll(own);
+        }
+    }
+
+    /** A stand of its own relays for the same shards, and others. It adds its agents to the list. */
+    private static Stand second(
+            String application, List<Treefold> relays, List<Agent> agents, Map<String, String> others, Duration deadline)
+            throws Exception {
+        String[] addresses = relays.stream().map(Treefold::address).toArray(String[]::new);
+        Map<String, String> shards = new TreeMap<>(others);
+        for (String address : plain.split(",")) {
+            shards.put(address, "");
+        }
+        for (Map.Entry<String, String> shard : shards.entrySet()) {
+            int number = agents.size();
+            agents.add(new Agent(new InetSocketAddress("127.0.0.1", 0), shard.getKey(), number,
+                    Worker.builder(application, number).at(addresses).spread()));
+            shard.setValue("127.0.0.1:" + agents.get(number).port());
+        }
+        return new Stand(new InetSocketAddress("127.0.0.1", 0), new Stand.Settings(application, "id", shards, deadline),
+                Master.connect(addresses));
     }
 
     @Test
@@ -451,6 +646,15 @@ final class SolrTest {
         assertFalse(tolerant.contains("\"numFound\":" + DOCUMENTS), tolerant);
         String expected = ask(form, plain);
         assertEquals(found(expected), found(tolerant));
+        String each = ask(form, numbered);
+        assertTrue(each.contains("\"partialResults\":true"), each);
+        assertEquals(found(expected), found(each));
+        form.set("group", "true");
+        form.set("group.field", "n");
+        String passed = ask(form, numbered);
+        assertTrue(passed.contains("\"partialResults\":true") && passed.contains("\"groupValue\":"), passed);
+        form.remove("shards.tolerant");
+        assertTrue(ask(form, plain).contains("\"status\":500") && ask(form, numbered).contains("\"status\":500"));
     }
 
     private static String found(String answer) {

@@ -3,6 +3,7 @@ package treefold.solr;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
@@ -43,6 +44,25 @@ final class SortKeyTest {
         assertOrdered(Float.NEGATIVE_INFINITY, -1.5f, -Float.MIN_VALUE, -0f, 0f, Float.MIN_VALUE, 1.5f, Float.POSITIVE_INFINITY);
         assertOrdered(Double.NEGATIVE_INFINITY, -1.5, -0.0, 0.0, Double.MIN_VALUE, 1e300, Double.POSITIVE_INFINITY);
         assertOrdered("", "\0", "\0\0", "\0\1", "a", "a\0", "a\0b", "a\1", "aa", "ab", "b", "é");
+    }
+
+    private static byte[] missing(MissingValues.Place place, boolean descending) {
+        ByteArrayOutputStream key = new ByteArrayOutputStream();
+        SortKey.appendMissing(key, place, descending);
+        return key.toByteArray();
+    }
+
+    @Test
+    void keys_of_missing_texts_are_first_or_last_as_the_schema_says() throws Exception {
+        for (boolean descending : new boolean[] {true, false}) {
+            for (String text : new String[] {"", "\0", "a", "\uFFFF"}) {
+                byte[] present = key(descending, text);
+                assertTrue(Arrays.compareUnsigned(missing(MissingValues.Place.FIRST, descending), present) < 0, text);
+                assertTrue(Arrays.compareUnsigned(missing(MissingValues.Place.LAST, descending), present) > 0, text);
+                int least = Arrays.compareUnsigned(missing(MissingValues.Place.LEAST, descending), present);
+                assertTrue(descending ? least > 0 : least < 0, text);
+            }
+        }
     }
 
     @Test

@@ -1,0 +1,310 @@
+"""The node's side: DuckDB over the files of its partitions, closed against everything else.
+
+A query comes from whoever may call the service. So the node divides it itself, and runs only the part that it wrote,
+which reads one table of one partition. Behind that, DuckDB has no access to anything but the tables' files, and its
+configuration is locked.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+import time
+from concurrent.futures import Future, wait
+from typing import Any, Iterable, Optional
+
+import duckdb
+
+from .. import _native
+from ..errors import InvalidOption, TreefoldError
+from ._divide import Division, divide, parsed, table_of
+from ._files import PARTITION, SCHEMA, TableFiles, folder_of, tables_in
+from ._refused import Refused, refuse
+
+#: Time between two looks at whether somebody still waits for a query, in seconds.
+LOOK_EVERY = 0.01
+#: Time that DuckDB has to end a query that was interrupted, in seconds.
+INTERRUPT_GRACE = 5.0
+#: Divided queries that an engine remembers, by partition.
+DIVISIONS_MAX = 1024
+
+#: Functions that could occupy any amount of memory, or that see more than their arguments.
+_DENIED = {
+    "repeat",
+    "lpad",
+    "rpad",
+    "range",
+    "generate_series",
+    "list_resize",
+    "array_resize",
+    "bar",
+    "format",
+    "printf",
+    "json_serialize_plan",
+    "json_serialize_sql",
+    "json_deserialize_sql",
+    "parse_duckdb_log_message",
+    "combine",
+    "finalize",
+    "to_aggregate_state",
+    "invoke",
+    "version",
+    "current_setting",
+    "getvariable",
+}
+#: Macros of DuckDB that are functions of their arguments.
+_MACROS = {"if", "nullif", "split_part", "date_add", "days_in_month", "fdiv", "array_to_string"}
+#: The aggregates of partial queries.
+_PARTIAL = {"count", "count_star", "sum", "min", "max", "avg", "var_pop"}
+
+
+@functools.cache
+def _catalogue() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The names of aggregates, of functions that always give the same, and of those that do not."""
+    rows = (
+        duckdb.connect(":memory:")
+        .execute(
+            "select lower(function_name), function_type, stability from duckdb_functions() "
+            "where schema_name = 'main' or internal"
+        )
+        .fetchall()
+    )
+    aggregates = {name for name, kind, _ in rows if kind == "aggregate"}
+    scalar = {name for name, kind, stability in rows if kind == "scalar" and stability == "CONSISTENT"}
+    moody = {name for name, kind, stability in rows if kind == "scalar" and stability != "CONSISTENT"}
+    allowed = {name for name in scalar if not name.startswith("__")} - _DENIED | _MACROS | _PARTIAL
+    return frozenset(aggregates), frozenset(allowed), frozenset(moody - scalar)
+
+
+def aggregate_functions() -> frozenset[str]:
+    """The names of the engine's aggregates."""
+    return _catalogue()[0]
+
+
+def check_partial(sql: str, schema: str, table: str, connection: duckdb.DuckDBPyConnection) -> None:
+    """Checks, with DuckDB's own parser, that a partial query reads one table and calls allowed functions only."""
+    ((text,),) = connection.execute("select json_serialize_sql($sql)", {"sql": sql}).fetchall()
+    tree = json.loads(text)
+    if tree.get("error") or len(tree["statements"]) != 1:
+        raise refuse(str(tree.get("error_message", "it is not one select")))
+    open_nodes: list[Any] = [tree["statements"][0]]
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, list):
+            open_nodes.extend(node)
+        if not isinstance(node, dict):
+            continue
+        open_nodes.extend(node.values())
+        _check_node(node, schema, table)
+
+
+def _check_node(node: dict[str, Any], schema: str, table: str) -> None:
+    kind, place = node.get("type"), node.get("class")
+    if kind == "BASE_TABLE" and (node.get("schema_name"), node.get("table_name")) != (schema, table):
+        raise refuse(f"it reads {node.get('table_name')}")
+    if kind in ("TABLE_FUNCTION", "JOIN", "PIVOT", "SHOW_REF", "COLUMN_DATA", "DELIM_GET") and place is None:
+        raise refuse(f"it reads a {str(kind).lower().replace('_', ' ')}")
+    if place in ("SUBQUERY", "WINDOW", "PARAMETER", "LAMBDA", "STAR") and kind != "COUNT_STAR":
+        raise refuse(f"{place.lower()} is not allowed in it")
+    if place == "FUNCTION":
+        _, allowed, moody = _catalogue()
+        name = str(node.get("function_name")).lower()
+        if name in moody:
+            raise refuse(f"{name}() has another value at each partition; write the value")
+        if name not in allowed:
+            raise refuse(f"the function {name} is not allowed")
+
+
+class Engine:
+    """DuckDB over the files of this node's partitions."""
+
+    def __init__(
+        self, folder: str, partitions: Iterable[int], total: int, memory: Optional[str], threads: Optional[int]
+    ) -> None:
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": "",
+        }
+        config.update({"memory_limit": memory} if memory else {})
+        config.update({"threads": threads} if threads else {})
+        try:
+            self._database = duckdb.connect(":memory:", config=config)
+        except duckdb.Error as error:
+            raise InvalidOption(str(error).splitlines()[0]) from None
+        #: The schema rows of each partition.
+        self._schemas: dict[int, list[dict[str, Any]]] = {}
+        self._columns: dict[int, dict[str, dict[str, str]]] = {}
+        self._prepared = functools.lru_cache(DIVISIONS_MAX)(self._prepare)
+        files: set[str] = set()
+        whole = None if PARTITION in folder else tables_in(folder_of(folder, 0))
+        for partition in partitions:
+            tables = tables_in(folder_of(folder, partition)) if whole is None else whole
+            files.update(self._open(partition, total, folder_of(folder, partition), tables, whole is not None))
+        if not any(self._columns.values()):
+            raise InvalidOption(
+                f"{folder} has no table: files NAME.parquet or NAME.csv, or folders NAME with such files"
+            )
+        self._database.execute("set allowed_paths = $paths", {"paths": sorted(files)})
+        self._database.execute("set enable_external_access = false")
+        self._database.execute("set lock_configuration = true")
+        self._warm_up()
+
+    def _open(self, partition: int, total: int, folder: Any, tables: dict[str, TableFiles], dealt: bool) -> list[str]:
+        """Makes the views of a partition, and returns its files."""
+        self._database.execute(f"create schema p{partition}")
+        self._schemas[partition], self._columns[partition] = [], {}
+        declared = _declared(folder / SCHEMA)
+        opened: list[str] = []
+        for name in sorted(tables.keys() | declared.keys()):
+            files = tables.get(name)
+            paths = [] if files is None else files.dealt(partition, total) if dealt else files.paths
+            view = f'p{partition}."{name}"'.replace("\0", "")
+            try:
+                if paths:
+                    assert files is not None
+                    self._database.execute(f"create view {view} as {_reading(files.reader, paths, declared.get(name))}")
+                elif name in declared:
+                    listed = ", ".join(f'"{column}" {kind}' for column, kind in declared[name])
+                    self._database.execute(f"create table {view} ({listed})")
+                else:
+                    continue  # The partition has no file of it.
+                columns = self._database.execute(f"describe {view}").fetchall()
+            except duckdb.Error as error:
+                raise InvalidOption(f"table {name} in {folder}: {str(error).splitlines()[0]}") from None
+            opened += paths
+            fingerprint = files.fingerprint if files is not None and dealt else ""
+            self._columns[partition][name] = {column[0].lower(): column[0] for column in columns}
+            self._schemas[partition] += [
+                {
+                    "table": name,
+                    "position": at,
+                    "column": column[0],
+                    "type": column[1],
+                    "files": fingerprint,
+                    "partition": partition,
+                }
+                for at, column in enumerate(columns)
+            ]
+        return opened
+
+    def schema(self, partition: Any, params: Any) -> Any:
+        """The columns of a partition's tables, as rows; `None` if it has no table."""
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
+
+        rows = self._held(self._schemas, partition.id)
+        return pyarrow.Table.from_pylist(rows) if rows else None
+
+    def query(self, partition: Any, params: Any) -> Any:
+        """The partial result of a partition; `None` if it has no file of the table."""
+        if not isinstance(params, dict) or not isinstance(params.get("sql"), str):
+            raise refuse("the call's parameters must be those of treefold.sql")
+        prepared = self._prepared(params["sql"], partition.id)
+        if prepared is None:
+            return None
+        division, partial = prepared
+        if division.group != params.get("group"):
+            raise refuse("the client has divided it otherwise; use the same version of treefold")
+        if division.uses_hashes and params.get("engine") != duckdb.__version__:
+            raise refuse(f"approx_count_distinct needs DuckDB {duckdb.__version__} at the client, as at this node")
+        return self._run(partial, partition.id)
+
+    def _prepare(self, sql: str, partition: int) -> Optional[tuple[Division, str]]:
+        """Divides a query and checks its part for a partition; `None` if the partition has no file of the table."""
+        columns = self._held(self._columns, partition)
+        if table_of(parsed(sql)).name.lower() not in columns:
+            return None
+        division = divide(sql, columns, aggregate_functions())
+        partial = division.partial(f'p{partition}."{division.table}"')
+        check_partial(partial, f"p{partition}", division.table, self._database.cursor())
+        return division, partial
+
+    def _held(self, by_partition: dict[int, Any], partition: int) -> Any:
+        if partition not in by_partition:
+            held = ", ".join(map(str, by_partition))
+            raise Failed(f"the node's service was made for partitions {held}, and not for {partition}")
+        return by_partition[partition]
+
+    def _warm_up(self) -> None:
+        """Asks for no rows of a table. Otherwise the first query would take long, and calls are judged by that."""
+        for partition, columns in self._columns.items():
+            for table in columns:
+                prepared = self._prepared(f'select count(*) from "{table}" where false', partition)
+                assert prepared is not None, "invariant: the partition has the table"
+                self._run(prepared[1], partition)
+                return
+
+    def _run(self, sql: str, partition: int) -> Any:
+        """Runs a partial query. It is interrupted if nobody waits for it any longer."""
+        cursor = self._database.cursor()
+        done: "Future[Any]" = Future()
+
+        def run() -> None:
+            try:
+                relation: Any = cursor.sql(sql)
+                done.set_result((getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table)())
+            except BaseException as error:
+                done.set_exception(error)
+
+        # `cancelled` is about the thread that a local runs on, so the query runs on another one.
+        threading.Thread(target=run, name=f"treefold-sql-{partition}", daemon=True).start()
+        try:
+            while not _native.cancelled():
+                if wait([done], LOOK_EVERY).done:
+                    return done.result()
+            # The query may only be about to begin, so once may be too early.
+            until = time.monotonic() + INTERRUPT_GRACE
+            while not done.done() and time.monotonic() < until:
+                cursor.interrupt()
+                time.sleep(LOOK_EVERY)
+            raise Interrupted("nobody waits for the query any longer")
+        except duckdb.Error as error:
+            raise Failed(str(error).splitlines()[0]) from None
+
+
+class Interrupted(TreefoldError):
+    """A query was interrupted."""
+
+    is_complete = True
+
+
+class Failed(TreefoldError):
+    """DuckDB could not run a partial query. The text says everything, so the node adds nothing to it."""
+
+    is_complete = True
+
+
+def _declared(path: Any) -> dict[str, list[tuple[str, str]]]:
+    """The tables that a file declares, with their columns."""
+    if not path.is_file():
+        return {}
+    scratch = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    try:
+        scratch.execute(path.read_text(encoding="utf-8"))
+        rows = scratch.execute(
+            "select lower(table_name), column_name, data_type from duckdb_columns() where not internal "
+            "order by table_name, column_index"
+        ).fetchall()
+    except (duckdb.Error, OSError, UnicodeError) as error:
+        raise InvalidOption(f"{path}: {str(error).splitlines()[0]}") from None
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in rows:
+        tables.setdefault(table, []).append((column, kind))
+    return tables
+
+
+def _reading(reader: str, paths: list[str], declared: Optional[list[tuple[str, str]]]) -> str:
+    """The select over a table's files."""
+    listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
+    if reader == "parquet":
+        return f"select * from read_parquet({listed})"
+    types = ""
+    if declared is not None:
+        columns = ", ".join(f"'{name}': '{kind}'" for name, kind in declared)
+        types = f", columns = {{{columns}}}"
+    return f"select * from read_csv({listed}{types})"
+
+
+__all__ = ["Engine", "Refused", "aggregate_functions", "check_partial"]

@@ -1,0 +1,75 @@
+"""The tables in a folder, and the files of each partition.
+
+    DIR/requests.parquet          a table of one file
+    DIR/requests/2026-01.parquet  a table of several
+    DIR/schema.sql                optional: `create table` statements with the types of tables in CSV
+
+The files of a table are sorted by their paths and dealt out to the partitions in turn. With `{partition}` in the
+folder's name, each partition has a folder of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import InvalidOption
+
+#: Most files of a folder.
+FILES_MAX = 100_000
+#: The name of the file that declares tables.
+SCHEMA = "schema.sql"
+#: What stands for a partition's number in a folder's name.
+PARTITION = "{partition}"
+
+#: How files with these endings are read.
+_READERS = {".parquet": "parquet", ".csv": "csv", ".csv.gz": "csv", ".csv.zst": "csv", ".tsv": "csv", ".tsv.gz": "csv"}
+
+
+@dataclass
+class TableFiles:
+    """The files of one table in one folder: how they are read, their paths, and a fingerprint of all paths."""
+
+    reader: str
+    paths: list[str] = field(default_factory=list)
+    fingerprint: str = ""
+
+    def dealt(self, partition: int, total: int) -> list[str]:
+        """The files of a partition."""
+        return self.paths[partition::total]
+
+
+def folder_of(folder: str, partition: int) -> Path:
+    """The folder of a partition."""
+    return Path(folder.replace(PARTITION, str(partition)))
+
+
+def tables_in(folder: Path) -> dict[str, TableFiles]:
+    """The tables of a folder, by their names in small letters. Raises `InvalidOption`."""
+    if not folder.is_dir():
+        raise InvalidOption(f"{folder} is no folder")
+    tables: dict[str, TableFiles] = {}
+    count = 0
+    for root, folders, files in os.walk(folder):
+        folders.sort()
+        for file in sorted(files):
+            reader = next((kind for ending, kind in _READERS.items() if file.lower().endswith(ending)), None)
+            if reader is None:
+                continue
+            count += 1
+            if count > FILES_MAX:
+                raise InvalidOption(f"{folder} has more than {FILES_MAX} files of tables")
+            path = Path(root, file)
+            first = path.relative_to(folder).parts[0]
+            name = first.partition(".")[0].lower() if first == file else first.lower()
+            table = tables.setdefault(name, TableFiles(reader))
+            if table.reader != reader:
+                raise InvalidOption(f"table {name} in {folder} has files of {table.reader} and of {reader}")
+            table.paths.append(str(path.resolve()))
+    for table in tables.values():
+        # Nodes may have the folder at different places.
+        listed = "\n".join(os.path.basename(path) for path in table.paths)
+        table.fingerprint = hashlib.sha256(listed.encode()).hexdigest()[:16]
+    return tables

@@ -1,0 +1,100 @@
+package treefold.hadoop;
+
+import java.io.IOException;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.io.DataInputBuffer;
+import org.apache.hadoop.io.RawComparator;
+import org.apache.hadoop.mapred.IFile;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.hadoop.mapred.Merger;
+import org.apache.hadoop.mapred.RawKeyValueIterator;
+import org.apache.hadoop.mapred.ShuffleConsumerPlugin;
+
+/** The folded runs of a reducer, one for each slice, in files of its task as Hadoop's own shuffle has them. */
+final class Segments<K, V> {
+    private static final int SHARE_OF_SIZE = 2;
+    /** All slices are merged at once; Hadoop's merge needs a factor of two. */
+    private static final int FACTOR_LEAST = 2;
+
+    private final ShuffleConsumerPlugin.Context<K, V> context;
+    private final Fold fold;
+    private final FileSystem local;
+    private final Class<K> keyClass;
+    private final Class<V> valueClass;
+    /** The file of each slice that has come. */
+    private final Path[] files;
+    private final AtomicLong bytes = new AtomicLong();
+
+    @SuppressWarnings("unchecked")
+    Segments(ShuffleConsumerPlugin.Context<K, V> context, Fold fold, int slices) throws IOException {
+        this.context = context;
+        this.fold = fold;
+        this.local = FileSystem.getLocal(context.getJobConf()).getRaw();
+        this.keyClass = (Class<K>) context.getJobConf().getMapOutputKeyClass();
+        this.valueClass = (Class<V>) context.getJobConf().getMapOutputValueClass();
+        this.files = new Path[slices];
+    }
+
+    /** The slices that have not come, a bit for each. */
+    synchronized long wanted() {
+        long wanted = 0;
+        for (int slice = 0; slice < files.length; slice++) {
+            wanted |= files[slice] == null ? 1L << slice : 0;
+        }
+        return wanted;
+    }
+
+    /** Bytes of all folded runs, as they came. */
+    long bytes() {
+        return bytes.get();
+    }
+
+    /** Stores the folded run of a slice. */
+    void store(int slice, byte[] run) throws IOException {
+        JobConf job = context.getJobConf();
+        String name = "treefold-" + context.getReduceId() + "-slice-" + slice;
+        Path file = context.getLocalDirAllocator().getLocalPathForWrite(name, run.length + run.length / SHARE_OF_SIZE, job);
+        IFile.Writer<K, V> writer = new IFile.Writer<>(job, local.create(file, true), keyClass, valueClass, null, null, true);
+        try {
+            DataInputBuffer keyIn = new DataInputBuffer();
+            DataInputBuffer valueIn = new DataInputBuffer();
+            Packets.read(run, fold, (key, value) -> {
+                keyIn.reset(key.getData(), key.getLength());
+                valueIn.reset(value.getData(), value.getLength());
+                writer.append(keyIn, valueIn);
+            });
+        } finally {
+            writer.close();
+        }
+        bytes.addAndGet(run.length);
+        synchronized (this) {
+            files[slice] = file;
+        }
+    }
+
+    /** Merges all slices into the reducer's one run. The files are deleted as they are read. */
+    @SuppressWarnings("unchecked")
+    RawKeyValueIterator merge() throws IOException {
+        JobConf job = context.getJobConf();
+        RawComparator<K> order = (RawComparator<K>) job.getOutputKeyComparator();
+        return Merger.merge(job, local, keyClass, valueClass, null, files, true, Math.max(files.length, FACTOR_LEAST),
+                new Path(context.getReduceId().toString()), order, context.getReporter(), context.getSpilledRecordsCounter(),
+                null, context.getMergePhase());
+    }
+
+    /** Deletes the files. */
+    synchronized void delete() {
+        for (int slice = 0; slice < files.length; slice++) {
+            if (files[slice] != null) {
+                try {
+                    local.delete(files[slice], false);
+                } catch (IOException error) {
+                    // The task's folder is deleted with the task.
+                }
+                files[slice] = null;
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+package treefold.hadoop;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import treefold.push.Cluster;
+
+/**
+ * Where the relays are, and how a reducer reaches the agents.
+ *
+ * @param relays addresses, {@code host:port}
+ * @param application the application that the relays accept
+ * @param cluster the relays' cluster
+ * @param slices the number of requests into which a reducer's keys are divided
+ * @param deadline the time from the order to the result
+ * @param agentPort the port of agents at the hosts of their ShuffleHandlers
+ * @param agents agents that are elsewhere, by the address of their ShuffleHandler
+ */
+record Settings(String[] relays, String application, Cluster cluster, int slices, Duration deadline, int agentPort,
+        Map<String, String> agents) {
+    static final String RELAYS_KEY = "treefold.shuffle.relays";
+    static final String APPLICATION_KEY = "treefold.shuffle.application";
+    static final String CLUSTER_KEY = "treefold.shuffle.cluster";
+    static final String KEYS_KEY = "treefold.shuffle.keys";
+    static final String SLICES_KEY = "treefold.shuffle.slices";
+    static final String DEADLINE_KEY = "treefold.shuffle.deadline-seconds";
+    static final String AGENT_PORT_KEY = "treefold.shuffle.agent.port";
+    static final String AGENTS_KEY = "treefold.shuffle.agents";
+
+    static final String APPLICATION_DEFAULT = "hadoop";
+    static final int AGENT_PORT_DEFAULT = 13_563;
+    static final int SLICES_MAX = 64;
+    private static final int SLICES_DEFAULT = 8;
+    private static final int DEADLINE_SECONDS_DEFAULT = 600;
+    /** A node accepts no longer one. */
+    private static final int DEADLINE_SECONDS_MAX = 3_600;
+
+    /** Reads a job's settings. */
+    static Settings of(Configuration conf) throws Plain {
+        String[] relays = conf.getTrimmedStrings(RELAYS_KEY);
+        if (relays.length == 0) {
+            throw new Plain(RELAYS_KEY + " is not set");
+        }
+        int slices = conf.getInt(SLICES_KEY, SLICES_DEFAULT);
+        if (slices < 1 || slices > SLICES_MAX) {
+            throw new Plain(SLICES_KEY + " is " + slices + "; allowed: 1 to " + SLICES_MAX);
+        }
+        int seconds = conf.getInt(DEADLINE_KEY, DEADLINE_SECONDS_DEFAULT);
+        if (seconds < 1 || seconds > DEADLINE_SECONDS_MAX) {
+            throw new Plain(DEADLINE_KEY + " is " + seconds + "; allowed: 1 to " + DEADLINE_SECONDS_MAX);
+        }
+        Map<String, String> agents = new HashMap<>();
+        for (String pair : conf.getTrimmedStrings(AGENTS_KEY)) {
+            int equals = pair.indexOf('=');
+            if (equals < 1) {
+                throw new Plain(AGENTS_KEY + " has \"" + pair + "\"; expected HANDLER=AGENT, both host:port");
+            }
+            agents.put(pair.substring(0, equals), pair.substring(equals + 1));
+        }
+        return new Settings(relays, conf.getTrimmed(APPLICATION_KEY, APPLICATION_DEFAULT), cluster(conf), slices,
+                Duration.ofSeconds(seconds), conf.getInt(AGENT_PORT_KEY, AGENT_PORT_DEFAULT), agents);
+    }
+
+    /** The relays' cluster. */
+    static Cluster cluster(Configuration conf) {
+        String keys = conf.getTrimmed(KEYS_KEY, "");
+        return keys.isEmpty()
+                ? Cluster.named(conf.getTrimmed(CLUSTER_KEY, Cluster.NAME_DEFAULT))
+                : Cluster.certificates(Path.of(keys));
+    }
+
+    /** The address of the agent beside a ShuffleHandler, {@code host:port}. */
+    String agentOf(String handler) {
+        String host = handler.substring(0, handler.lastIndexOf(':'));
+        return agents.getOrDefault(handler, host + ":" + agentPort);
+    }
+}
