@@ -232,7 +232,7 @@ impl Ends {
 
     /// Listens at the addresses of all children and of the parent, and answers there. Returns their port.
     ///
-    /// In a cluster without a token, a node calls back whoever greets it. A connection of a node to a child stays open.
+    /// In a cluster without a token, a node calls back each process that greets it. A connection of a node to a child stays open.
     pub(crate) fn listen(self: &Rc<Self>) -> Result<u16, Failure> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::UNSPECIFIED, 0).into())?;

@@ -47,7 +47,7 @@ zeroable!(treefold_connecting);
 /// Size of the first version of [`treefold_connecting`].
 const SIZE_LEAST: usize = offset_of!(treefold_connecting, timeout_ms) + size_of::<i64>();
 
-/// What a connection and its streams use together. The last of them ends the threads.
+/// The parts that a connection and its streams use together. The last of them ends the threads.
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) hub: Arc<Hub>,

@@ -22,7 +22,7 @@ use treefold::StreamWave;
 /// Waves of a stream that wait for the program.
 pub(crate) const WAVES_MAX: usize = 64;
 
-/// What a program takes: a wave, or the reason of the end.
+/// A wave that a program takes, or the reason of the end.
 pub(crate) type Taken = Result<StreamWave<Bytes>, String>;
 
 pub(crate) struct Hub {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(hub.take(a, Duration::ZERO).unwrap().unwrap().tag, 3);
         assert_eq!(next(), (10, Err("closed".into())));
         assert!(hub.take_any(Duration::ZERO).is_none());
-        assert_eq!(hub.take(a, Duration::ZERO).unwrap().unwrap_err(), "closed", "whoever asks is told again");
+        assert_eq!(hub.take(a, Duration::ZERO).unwrap().unwrap_err(), "closed", "the end is told again");
         assert_eq!(room.available_permits(), WAVES_MAX + 1, "a task takes a permit before it puts a wave");
     }
 
