@@ -15,8 +15,8 @@ from network import Network
 SOLR_PORT, STAND_PORT, RELAY_PORT = 8983, 8970, 7700
 START_SECONDS = 600
 CLIENT_EDGES = 5
-# Waits for the end of this process, however it ends, and removes its directory.
-GUARD = "trap '' INT TERM HUP; cat >/dev/null; rm -rf -- \"$1\""
+# Waits for the end of this process, however it ends, and removes its directory. Programs that are dying may still write.
+GUARD = "trap '' INT TERM HUP; cat >/dev/null; for try in $(seq 100); do rm -rf -- \"$1\" && break; sleep 0.2; done"
 
 
 class Program:

@@ -163,7 +163,8 @@ final class FirstPhase {
     /** Sends the query to all agents. An agent that does not take it is a shard that does not answer. */
     private void tell(Form form, boolean isTolerant) throws Failure, InterruptedException {
         Map<String, CompletableFuture<HttpResponse<byte[]>>> told = new LinkedHashMap<>();
-        settings.shards().forEach((shard, agent) -> told.put(shard, Shard.post(agent + Agent.PATH, form, settings.deadline(), Shard.ANSWER_BYTES_MAX)));
+        settings.shards().forEach((shard, agent) -> told.put(
+                shard, Shard.post(agent + Agent.PATH, form, settings.deadline(), Shard.ANSWER_BYTES_MAX)));
         for (Map.Entry<String, CompletableFuture<HttpResponse<byte[]>>> each : told.entrySet()) {
             try {
                 HttpResponse<byte[]> answer = each.getValue().get();
