@@ -273,6 +273,9 @@ fn people_are_recognised_over_partitions_as_in_one_whole() {
     let check =
         ok(&["faces", "check", &probes, "--at", &nodes[0].addr, "--deadline", "20s", "-o", "json"]).json();
     assert!(check["right"].as_u64().unwrap() >= 11 && check["pictures"] == json!(12), "{check}");
+    let refused = run_args(&["faces", "recognise", &model, "--at", &nodes[0].addr]);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+    assert!(refused.stderr.contains("image: neither PGM (P2, P5) nor PNG"), "{}", refused.stderr);
     nodes[1].signal(libc::SIGSTOP);
     let probe = format!("{probes}/p000/03.pgm");
     let partial = run_args(&[
@@ -289,9 +292,6 @@ fn people_are_recognised_over_partitions_as_in_one_whole() {
     assert_eq!(partial.code, 3, "{}{}", partial.stdout, partial.stderr);
     assert!(partial.stdout.contains("partial: coverage 0.750 (12 of 16 partitions)"), "{}", partial.stdout);
     assert!(partial.stdout.contains("missing partitions 1,5,9,13"), "{}", partial.stdout);
-    let refused = run_args(&["faces", "recognise", &model, "--at", &nodes[0].addr]);
-    assert_eq!(refused.code, 2, "{}", refused.stdout);
-    assert!(refused.stderr.contains("image: neither PGM (P2, P5) nor PNG"), "{}", refused.stderr);
 }
 
 #[test]
