@@ -7,16 +7,16 @@
 //!
 //! A map of the code:
 //!
-//! - [`limits`]: all limits.
-//! - [`rows`]: files of vectors; [`attributes`]: ids and attributes; [`open`]: opens partitions of both as [`Shard`]s.
-//! - [`metric`]: distances.
+//! - [`limits`][]: all limits.
+//! - [`rows`][]: files of vectors; [`attributes`]: ids and attributes; [`open`]: opens partitions of both as [`Shard`]s.
+//! - [`metric`][]: distances.
 //! - `near`: candidates, and the exact search; [`graph`]: the index; [`shard`]: one partition, which picks
 //!   between the two.
-//! - [`filter`]: conditions on attributes.
-//! - [`nearest`]: the aggregation `nearest`; [`stored`]: the aggregations `get` and `count`.
-//! - [`faces`]: pictures, eigenfaces, galleries, and the aggregation `recognise`.
-//! - [`generate`]: vectors for trials; `draw`: the random numbers behind them.
-//! - [`error`]: errors of opening data.
+//! - [`filter`][]: conditions on attributes.
+//! - [`nearest`][]: the aggregation `nearest`; [`stored`]: the aggregations `get` and `count`.
+//! - [`faces`][]: pictures, eigenfaces, galleries, and the aggregation `recognise`.
+//! - [`generate`][]: vectors for trials; `draw`: the random numbers behind them.
+//! - [`error`][]: errors of opening data.
 #![deny(unsafe_code)]
 
 pub mod attributes;

@@ -200,7 +200,7 @@ impl Rows {
         let begin = vectors.len();
         match self.number {
             Number::F4 => {
-                vectors.extend(numbers.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)))
+                vectors.extend(numbers.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
             }
             Number::F8 => {
                 vectors.extend(numbers.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes) as f32));

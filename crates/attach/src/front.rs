@@ -323,7 +323,7 @@ unsafe fn read(shared: &Shared, opening: *const treefold_opening) -> Outcome<(St
     let time_out = Duration::from_millis(given.time_out_ms.into());
     stream = stream.synchronisation(match given.synchronisation {
         0 => Synchronisation::WaitForAll,
-        1 => Synchronisation::TimeOut(time_out.into()),
+        1 => Synchronisation::TimeOut(time_out),
         2 => Synchronisation::DoNotWait,
         other => {
             let problem = format_args!("is {other}; allowed: a treefold_synchronisation, 0 to 2");

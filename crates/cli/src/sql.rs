@@ -15,12 +15,17 @@ pub const SERVICE: &str = "sql";
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
+/// Makes a service of a folder, from these partitions and their total.
+pub type Serve = dyn Fn(&Tables, &PartitionSet, u32) -> Result<Service, String> + Send + Sync;
+/// Asks a query and prints the answer. Returns the exit code, and the message of a failure.
+pub type Ask = dyn Fn(&Query) -> (u8, String) + Send + Sync;
+
 /// The engine of another program.
 pub struct Host {
     /// Makes a service of a folder.
-    pub serve: Box<dyn Fn(&Tables, &PartitionSet, u32) -> Result<Service, String> + Send + Sync>,
-    /// Asks a query and prints the answer. Returns the exit code, and the message of a failure.
-    pub ask: Box<dyn Fn(&Query) -> (u8, String) + Send + Sync>,
+    pub serve: Box<Serve>,
+    /// Asks a query.
+    pub ask: Box<Ask>,
 }
 
 /// A folder of tables, as `--serve sql=…` names it.

@@ -16,7 +16,7 @@ def sync_endpoint(stream):
         if packet.value == "fail":
             raise ValueError("broken")
         stream.send(degrees(stream), tag=packet.tag)
-    print("over", flush=True)
+    print("over\n", end="", flush=True)  # one write, so that threads do not mix their lines
 
 
 async def async_endpoint(stream):
@@ -24,7 +24,7 @@ async def async_endpoint(stream):
         if packet.value == "fail":
             raise ValueError("broken")
         await stream.send(degrees(stream), tag=packet.tag)
-    print("over", flush=True)
+    print("over\n", end="", flush=True)  # one write, so that threads do not mix their lines
 
 
 service.endpoint(async_endpoint if "async" in sys.argv else sync_endpoint)
