@@ -333,7 +333,9 @@ impl Bed {
 /// Measures the shapes over these numbers of shards. The shapes alternate round by round.
 pub(crate) fn measure(sizes: &[u32], rounds: u32, case: &Case) -> Result<Vec<Figure>, Failure> {
     let most = sizes.iter().max().copied().unwrap_or(0);
-    allow_files(most.saturating_mul(2).saturating_add(most / case.fan_out * 2 * FILES_OF_RELAY))?;
+    // All shapes of a size run at once.
+    let connections = most.saturating_mul(case.shapes.len() as u32);
+    allow_files(connections.saturating_add(most / case.fan_out * 2 * FILES_OF_RELAY))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(LocalSet::new().run_until(async {
         let mut figures = Vec::new();

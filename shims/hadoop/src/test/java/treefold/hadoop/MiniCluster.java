@@ -48,6 +48,7 @@ final class MiniCluster implements AutoCloseable {
         conf.setInt(YarnConfiguration.NM_VCORES, 4);
         conf.setInt(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS, LOOK_MILLIS);
         conf.setBoolean(YarnConfiguration.NM_DISK_HEALTH_CHECK_ENABLE, false);
+        conf.setFloat(YarnConfiguration.NM_MAX_PER_DISK_UTILIZATION_PERCENTAGE, 100);
         conf.setBoolean(MiniMRYarnCluster.MR_HISTORY_MINICLUSTER_ENABLED, false);
         cluster = new MiniMRYarnCluster("treefold", NODES);
         cluster.init(conf);
