@@ -121,7 +121,7 @@ fn recv(front: *mut treefold_front) -> *mut treefold_wave {
 #[test]
 fn waves_have_their_packets_contributors_and_missing_endpoints_with_reasons() {
     let scene = Scene::new();
-    let front = scene.open(None, Some(200), 0);
+    let front = scene.open(None, Some(2_000), 0);
     let numbers =
         |of: unsafe extern "C" fn(*const _, *mut u32, usize, *mut usize, *mut treefold_error) -> _, wave| {
             let (mut numbers, mut count) = ([9; 8], 0);
