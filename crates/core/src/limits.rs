@@ -19,7 +19,8 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Bytes of one payload: the parameters of a call, one partial.
     pub payload_bytes_max: usize,
-    /// Bytes of the parameters that a call has for single partitions, over all partitions.
+    /// Bytes of the parameters that a call has for single partitions, over all partitions; each entry counts
+    /// [`OWN_ENTRY_BYTES`](crate::params::OWN_ENTRY_BYTES) more.
     pub own_params_bytes_max: usize,
     /// A longer payload is sent in chunks of this size, or of up to four times this size if it is long.
     /// Control frames therefore never wait long.

@@ -6,6 +6,9 @@ use crate::partitions::PartitionSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// Bytes that an entry of a single partition counts besides its parameters, so that empty ones are bounded too.
+pub const OWN_ENTRY_BYTES: usize = 16;
+
 /// The parameters of a call.
 ///
 /// Most calls have common parameters only. A partition with parameters of its own gets these instead of the
@@ -60,16 +63,18 @@ impl<P: Payload> Params<P> {
         self.common.len() + self.own_bytes()
     }
 
-    /// Returns the bytes of the parameters of single partitions.
+    /// Returns the bytes that the parameters of single partitions count, [`OWN_ENTRY_BYTES`] included.
     pub fn own_bytes(&self) -> usize {
-        self.own.iter().map(|(_, params)| params.len()).sum()
+        self.own.iter().map(|(_, params)| OWN_ENTRY_BYTES + params.len()).sum()
     }
 
-    /// Returns the parameters that a subtree with these partitions needs.
-    pub(crate) fn within(&self, partitions: &PartitionSet) -> Self {
+    /// Returns the parameters that a subtree with these partitions needs. The partitions are computed only if some partition has
+    /// parameters of its own.
+    pub(crate) fn within(&self, partitions: impl FnOnce() -> PartitionSet) -> Self {
         let own = if self.own.is_empty() {
             Arc::default()
         } else {
+            let partitions = partitions();
             self.own.iter().filter(|&&(partition, _)| partitions.contains(partition)).cloned().collect()
         };
         Self { common: self.common.clone(), own }
@@ -106,7 +111,7 @@ mod tests {
             (params.of(2), params.of(3), params.of(5)),
             (&"two".into(), &"all".into(), &"five".into())
         );
-        assert_eq!(params.own_bytes(), 7);
+        assert_eq!(params.own_bytes(), 2 * OWN_ENTRY_BYTES + 7);
     }
 
     #[test]
@@ -116,9 +121,9 @@ mod tests {
 
     #[test]
     fn a_subtree_gets_the_parameters_of_its_partitions() {
-        let below = some().within(&PartitionSet::from_range(3..9));
+        let below = some().within(|| PartitionSet::from_range(3..9));
         assert_eq!((below.of(2), below.of(5)), (&"all".into(), &"five".into()));
-        assert_eq!(some().within(&PartitionSet::new()), Params::from(Bytes::from("all")));
+        assert_eq!(some().within(PartitionSet::new), Params::from(Bytes::from("all")));
     }
 
     #[test]

@@ -254,7 +254,7 @@ impl<P: Payload> Wave<P> {
         let call = Call {
             tag,
             name: self.ask.name.clone(),
-            params: with_params.then(|| self.ask.params.within(&tree.partitions())),
+            params: with_params.then(|| self.ask.params.within(|| tree.partitions())),
             deadline_left: now.until(self.ask.deadline_at),
             answer_left: now.until(answer_at),
             waiting: self.ask.waiting,

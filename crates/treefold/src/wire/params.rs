@@ -5,7 +5,7 @@ use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::OwnParamsHeader;
 use bytes::{BufMut, Bytes, BytesMut};
 use treefold_core::limits::Limits;
-use treefold_core::params::Params;
+use treefold_core::params::{OWN_ENTRY_BYTES, Params};
 use treefold_core::partitions::PartitionSet;
 
 /// Returns the header's part; `None` if no partition has parameters of its own.
@@ -39,10 +39,11 @@ pub(super) fn params_of(
     let Some(OwnParamsHeader { partitions, lengths, mut bytes }) = own else {
         return Ok(common.into());
     };
-    within("params.own", limits.own_params_bytes_max, bytes.len())?;
     let partitions = set_alone(&partitions, limits.partitions_max, "params.own.partitions")?;
+    // A short row can name a million partitions, so the entries are counted before memory is taken.
+    let counted = bytes.len().saturating_add(partitions.len().saturating_mul(OWN_ENTRY_BYTES));
+    within("params.own", limits.own_params_bytes_max, counted)?;
     let mut lengths = Numbers::new(&lengths);
-    // A short row can name a million partitions, so the lengths, which take a byte each, are counted first.
     if lengths.count() != partitions.len() {
         return Err(malformed("params.own.lengths"));
     }

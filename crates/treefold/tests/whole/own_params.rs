@@ -87,7 +87,7 @@ async fn mistakes_are_refused_by_field() {
                 call().params_for(2, &words).params_for(2, &words),
                 "params.own is 2; allowed: one entry for each partition",
             ),
-            (call().params_for(2, &long), "params.own is 1048581; allowed: "),
+            (call().params_for(2, &long), "params.own is 1048597; allowed: "),
         ] {
             let error = call.await.unwrap_err();
             assert!(matches!(&error, Error::Rejected(CallError::BadField { .. })), "{error:?}");

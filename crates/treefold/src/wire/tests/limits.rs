@@ -16,7 +16,7 @@ use treefold_core::call::CallOptions;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::limits::Limits;
 use treefold_core::message::{Call, Message, Partial, Request};
-use treefold_core::params::Params;
+use treefold_core::params::{OWN_ENTRY_BYTES, Params};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::schedule::share::{SETTINGS_MAX, ShareSetting, SharesReport};
 
@@ -77,11 +77,12 @@ fn parameters_of_single_partitions() {
     let own =
         vec![(3, Bytes::from_static(b"three")), (90, Bytes::new()), (99, Bytes::from_static(b"ninety-nine"))];
     let params = Params::new(Bytes::from_static(b"all"), own).unwrap();
-    let limits = Limits { own_params_bytes_max: 16, partitions_max: 100, ..Limits::DEFAULT };
+    let limits =
+        Limits { own_params_bytes_max: 16 + 3 * OWN_ENTRY_BYTES, partitions_max: 100, ..Limits::DEFAULT };
     let with_params = call_message(Call { params: Some(params.clone()), ..call() });
     let request = Request { id: 7, name: "docs/fetch".into(), params, options: CallOptions::default() };
     for message in [with_params, Message::Request(Box::new(request))] {
-        let tighter = Limits { own_params_bytes_max: 15, ..limits.clone() };
+        let tighter = Limits { own_params_bytes_max: 15 + 3 * OWN_ENTRY_BYTES, ..limits.clone() };
         passes_only_within(&message, &limits, &tighter, "params.own");
         let tighter = Limits { partitions_max: 99, ..limits.clone() };
         passes_only_within(&message, &limits, &tighter, "params.own.partitions");
@@ -102,13 +103,14 @@ fn lengths_of_parameters_that_lie_are_refused() {
         feed(&mut greeted_inbox(&Limits::DEFAULT), &frame).remove(0).unwrap_err()
     };
     let malformed = |field| WireError::Malformed { field };
-    // the set {0, 1} with one length; with too many bytes; with too few; and a set of a million partitions
-    for (partitions, lengths) in
-        [(&[0, 1][..], &[3][..]), (&[0, 1], &[1, 1]), (&[0, 1], &[2, 2]), (&[0, 0xff, 0xff, 0x3f], &[3])]
-    {
+    // the set {0, 1} with one length; with too many bytes; and with too few
+    for (partitions, lengths) in [(&[0, 1][..], &[3][..]), (&[0, 1], &[1, 1]), (&[0, 1], &[2, 2])] {
         assert_eq!(of(partitions, lengths), malformed("params.own.lengths"), "{partitions:?} {lengths:?}");
     }
     assert_eq!(of(&[0], &[3]), malformed("params.own.partitions"));
+    // Four bytes name a million partitions.
+    let many = of(&[0, 0xff, 0xff, 0x3f], &[3]);
+    assert!(matches!(many, WireError::TooLarge { field: "params.own", .. }), "{many:?}");
 }
 
 #[test]
