@@ -60,6 +60,11 @@ impl<P: Payload> StreamState<P> {
         self.row.tag_max = self.row.tag_max.max(open.first_tag.saturating_sub(1));
         self.down.before_layout = self.down.before_layout.max(open.packets_before);
         let all = open.places.tree().partitions();
+        // The layout may have given endpoints of this node to others, even to nodes below it.
+        let given = self.roll.own_set.difference(&open.places.root().partitions);
+        if !given.is_empty() {
+            self.forget_endpoints(desk, &given);
+        }
         if begins {
             self.begin_anew(desk, &all);
         }
