@@ -6,6 +6,9 @@
 //!   int i64   float f64   str str   bytes blob      a list, or an array of numpy, of them: i64s f64s strs blobs
 //! ```
 //!
+//! Whole numbers become `i64` or `u64`, also those of narrower arrays, so that sums have room. A packet from elsewhere may
+//! have narrower ones (`i8` to `u32`), which are read as ints, and as arrays of their own type.
+//!
 //! A list with ints and floats is `f64s`, and an empty list is `f64s`. `top-k` takes `(scores, payloads)`, so scores become
 //! floats and an empty list of payloads is `strs`. Reduces of lines and of any bytes take text or bytes as they are, and
 //! `count` takes any value.
@@ -16,6 +19,7 @@ use bytes::Bytes;
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+use treefold::operators::number_types;
 use treefold::operators::packet::{FIELDS_MAX, Number, Numbers, Packet, Row, Value};
 use treefold::operators::ready;
 
@@ -205,31 +209,34 @@ pub(crate) fn read<'py>(py: Python<'py>, payload: &Bytes, how: How) -> PyResult<
     })
 }
 
-fn shown<'py>(py: Python<'py>, value: Value<'_>, how: How) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::I64(number) => number.into_pyobject(py)?.into_any(),
-        Value::U64(number) => number.into_pyobject(py)?.into_any(),
-        Value::F64(number) => number.into_pyobject(py)?.into_any(),
-        Value::F32(number) => number.into_pyobject(py)?.into_any(),
-        Value::Str(text) => text.into_pyobject(py)?.into_any(),
-        Value::Blob(octets) => PyBytes::new(py, octets).into_any(),
-        Value::I64s(numbers) => numbers_shown(py, numbers, "<i8", how)?,
-        Value::U64s(numbers) => numbers_shown(py, numbers, "<u8", how)?,
-        Value::F64s(numbers) => numbers_shown(py, numbers, "<f8", how)?,
-        Value::F32s(numbers) => numbers_shown(py, numbers, "<f4", how)?,
-        Value::Strs(texts) => PyList::new(py, texts)?.into_any(),
-        Value::Blobs(blobs) => PyList::new(py, blobs.map(|octets| PyBytes::new(py, octets)))?.into_any(),
-    })
+macro_rules! shown {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        fn shown<'py>(py: Python<'py>, value: Value<'_>, how: How) -> PyResult<Bound<'py, PyAny>> {
+            Ok(match value {
+                $(
+                    Value::$one(number) => number.into_pyobject(py)?.into_any(),
+                    Value::$many(numbers) => numbers_shown(py, numbers, how)?,
+                )*
+                Value::Str(text) => text.into_pyobject(py)?.into_any(),
+                Value::Blob(octets) => PyBytes::new(py, octets).into_any(),
+                Value::Strs(texts) => PyList::new(py, texts)?.into_any(),
+                Value::Blobs(blobs) => PyList::new(py, blobs.map(|octets| PyBytes::new(py, octets)))?.into_any(),
+            })
+        }
+    };
 }
+
+number_types!(shown);
 
 fn numbers_shown<'py, N: Number + IntoPyObject<'py>>(
     py: Python<'py>,
     numbers: Numbers<'_, N>,
-    dtype: &str,
     how: How,
 ) -> PyResult<Bound<'py, PyAny>> {
     if how == How::Numpy {
         let octets = PyBytes::new(py, numbers.octets());
+        // numpy names a type by the first letter of ours and by its bytes: `<i8` is an i64
+        let dtype = format!("<{}{}", &N::TYPE.name()[..1], size_of::<N>());
         return py.import("numpy")?.call_method1("frombuffer", (octets, dtype));
     }
     Ok(PyList::new(py, numbers.iter())?.into_any())

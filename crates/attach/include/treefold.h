@@ -76,6 +76,108 @@ typedef enum treefold_code {
 } treefold_code;
 
 /*
+ The type of a field of a typed packet, as docs/protocol.md numbers it. An array's number is its element's plus 16.
+ */
+typedef enum treefold_type {
+  /*
+   An int64_t.
+   */
+  TREEFOLD_I64 = 1,
+  /*
+   A uint64_t.
+   */
+  TREEFOLD_U64 = 2,
+  /*
+   A double.
+   */
+  TREEFOLD_F64 = 3,
+  /*
+   A float.
+   */
+  TREEFOLD_F32 = 4,
+  /*
+   A text.
+   */
+  TREEFOLD_STR = 5,
+  /*
+   Bytes.
+   */
+  TREEFOLD_BLOB = 6,
+  /*
+   An int32_t.
+   */
+  TREEFOLD_I32 = 7,
+  /*
+   A uint32_t.
+   */
+  TREEFOLD_U32 = 8,
+  /*
+   An int16_t.
+   */
+  TREEFOLD_I16 = 9,
+  /*
+   A uint16_t.
+   */
+  TREEFOLD_U16 = 10,
+  /*
+   An int8_t.
+   */
+  TREEFOLD_I8 = 11,
+  /*
+   A uint8_t.
+   */
+  TREEFOLD_U8 = 12,
+  /*
+   An array of TREEFOLD_I64.
+   */
+  TREEFOLD_I64S = 17,
+  /*
+   An array of TREEFOLD_U64.
+   */
+  TREEFOLD_U64S = 18,
+  /*
+   An array of TREEFOLD_F64.
+   */
+  TREEFOLD_F64S = 19,
+  /*
+   An array of TREEFOLD_F32.
+   */
+  TREEFOLD_F32S = 20,
+  /*
+   An array of TREEFOLD_STR.
+   */
+  TREEFOLD_STRS = 21,
+  /*
+   An array of TREEFOLD_BLOB.
+   */
+  TREEFOLD_BLOBS = 22,
+  /*
+   An array of TREEFOLD_I32.
+   */
+  TREEFOLD_I32S = 23,
+  /*
+   An array of TREEFOLD_U32.
+   */
+  TREEFOLD_U32S = 24,
+  /*
+   An array of TREEFOLD_I16.
+   */
+  TREEFOLD_I16S = 25,
+  /*
+   An array of TREEFOLD_U16.
+   */
+  TREEFOLD_U16S = 26,
+  /*
+   An array of TREEFOLD_I8.
+   */
+  TREEFOLD_I8S = 27,
+  /*
+   An array of TREEFOLD_U8.
+   */
+  TREEFOLD_U8S = 28,
+} treefold_type;
+
+/*
  A program's place in a network.
  */
 typedef struct treefold_attached treefold_attached;
@@ -586,6 +688,38 @@ enum treefold_code treefold_send_row_tagged(const struct treefold_stream *stream
                                             struct treefold_row *row,
                                             int64_t timeout_ms,
                                             struct treefold_error *error);
+
+/*
+ Gets the type of field `field`, counted from 0, as a treefold_type.
+ */
+enum treefold_code treefold_packet_type(const struct treefold_packet *packet,
+                                        size_t field,
+                                        uint32_t *kind,
+                                        struct treefold_error *error);
+
+/*
+ Copies the numbers in field `field`, which must be of type `kind`, to `values`, which has room for `capacity` of them,
+ and sets `count` to how many there are. `kind` is a treefold_type: TREEFOLD_I16 gets one int16_t, and TREEFOLD_I16S an
+ array of them. If there is too little room, nothing is copied and TREEFOLD_NO_ROOM is returned. Use a capacity of 0 to
+ get only the count.
+ */
+enum treefold_code treefold_packet_numbers(const struct treefold_packet *packet,
+                                           size_t field,
+                                           uint32_t kind,
+                                           void *values,
+                                           size_t capacity,
+                                           size_t *count,
+                                           struct treefold_error *error);
+
+/*
+ Appends `count` numbers of type `kind`, a treefold_type: one if it is the type of a number, such as TREEFOLD_U8, and
+ any number of them if it is the type of an array, such as TREEFOLD_U8S.
+ */
+enum treefold_code treefold_row_numbers(struct treefold_row *row,
+                                        uint32_t kind,
+                                        const void *values,
+                                        size_t count,
+                                        struct treefold_error *error);
 
 /*
  Connects a front-end, and waits until a node of the network is in sight. The connection has two threads of its own.

@@ -29,6 +29,7 @@ mod connection;
 mod front;
 mod hub;
 mod network;
+mod number;
 mod packet;
 mod row;
 mod signals;
@@ -51,6 +52,7 @@ pub use network::{
     treefold_accept, treefold_attach, treefold_attached, treefold_attachment, treefold_detach,
     treefold_event_clear, treefold_event_fd,
 };
+pub use number::{treefold_packet_numbers, treefold_packet_type, treefold_row_numbers, treefold_type};
 pub use packet::{
     treefold_packet, treefold_packet_blob, treefold_packet_f64, treefold_packet_f64s, treefold_packet_fields,
     treefold_packet_free, treefold_packet_i64, treefold_packet_i64s, treefold_packet_str,

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn treefold_packet_fields(
     error: *mut treefold_error,
 ) -> treefold_code {
     // SAFETY: the caller lends all of these, or null.
-    unsafe { guard(error, || read(packet, "fields", fields, |packet| Ok(packet.len()))) }
+    unsafe { guard(error, || place_field(packet, "fields", fields, |packet| Ok(packet.len()))) }
 }
 
 /// Reads the signed integer in field `field`, counted from 0.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn treefold_packet_i64(
     error: *mut treefold_error,
 ) -> treefold_code {
     // SAFETY: the caller lends all of these, or null.
-    unsafe { guard(error, || read(packet, "value", value, |packet| packet.i64(field))) }
+    unsafe { guard(error, || place_field(packet, "value", value, |packet| packet.i64(field))) }
 }
 
 /// Reads the unsigned integer in field `field`, counted from 0.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn treefold_packet_u64(
     error: *mut treefold_error,
 ) -> treefold_code {
     // SAFETY: the caller lends all of these, or null.
-    unsafe { guard(error, || read(packet, "value", value, |packet| packet.u64(field))) }
+    unsafe { guard(error, || place_field(packet, "value", value, |packet| packet.u64(field))) }
 }
 
 /// Reads the floating-point number in field `field`, counted from 0.
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn treefold_packet_f64(
     error: *mut treefold_error,
 ) -> treefold_code {
     // SAFETY: the caller lends all of these, or null.
-    unsafe { guard(error, || read(packet, "value", value, |packet| packet.f64(field))) }
+    unsafe { guard(error, || place_field(packet, "value", value, |packet| packet.f64(field))) }
 }
 
 /// Copies the array of integers in field `field` to `values`, which has room for `capacity` elements, and
@@ -160,13 +160,13 @@ pub unsafe extern "C" fn treefold_packet_blob(
     unsafe { guard(error, || view(packet, "data", data, len, |packet| packet.blob(field))) }
 }
 
-fn mistyped(error: &PacketError) -> Failure {
+pub(crate) fn mistyped(error: &PacketError) -> Failure {
     Failure::new(treefold_code::TREEFOLD_TYPE, error)
 }
 
 /// # Safety
 /// `packet` is null, or a live packet that came from [`handle`].
-unsafe fn typed<'a>(packet: *const treefold_packet) -> Outcome<&'a Packet> {
+pub(crate) unsafe fn typed<'a>(packet: *const treefold_packet) -> Outcome<&'a Packet> {
     // SAFETY: as the caller promises; a packet from `handle` is the head of a `Held`.
     let kept = &unsafe { lent("packet", packet.cast::<Held>())? }.kept;
     let read = kept.typed.get_or_init(|| Packet::read(&kept.payload));
@@ -175,7 +175,7 @@ unsafe fn typed<'a>(packet: *const treefold_packet) -> Outcome<&'a Packet> {
 
 /// # Safety
 /// As [`typed`], and `value` is null or a place for a `T`.
-unsafe fn read<T>(
+pub(crate) unsafe fn place_field<T>(
     packet: *const treefold_packet,
     name: &str,
     value: *mut T,

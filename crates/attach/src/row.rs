@@ -181,7 +181,7 @@ impl treefold_row {
 
 /// # Safety
 /// `row` is null, or a live row that nothing else uses during the call.
-unsafe fn append(row: *mut treefold_row, value: impl FnOnce(Row) -> Row) -> Outcome {
+pub(crate) unsafe fn append(row: *mut treefold_row, value: impl FnOnce(Row) -> Row) -> Outcome {
     // SAFETY: as the caller promises.
     let it = unsafe { lent_alone("row", row)? };
     if it.fields == FIELDS_MAX {
@@ -194,7 +194,7 @@ unsafe fn append(row: *mut treefold_row, value: impl FnOnce(Row) -> Row) -> Outc
 
 /// # Safety
 /// As [`append`].
-unsafe fn append_many<T>(
+pub(crate) unsafe fn append_many<T>(
     row: *mut treefold_row,
     values: &[T],
     value: impl FnOnce(Row, &[T]) -> Row,

@@ -13,8 +13,11 @@ use super::value::{is_value, to_json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
-use treefold::operators::packet::{FIELDS_MAX, Number, Numbers, Packet, Row, Value};
+use std::fmt::Display;
+use treefold::operators::number_types;
+use treefold::operators::packet::{FIELDS_MAX, Packet, Row, Value};
 
 /// Converts a payload to JSON.
 pub fn payload_json(payload: &Bytes) -> Json {
@@ -72,47 +75,69 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn value_json(value: Value<'_>) -> Json {
-    match value {
-        Value::I64(number) => json!(number),
-        Value::U64(number) => json!(number),
-        Value::F64(number) => float_json(number),
-        Value::F32(number) => float_json(number.into()),
-        Value::Str(text) => json!(text),
-        Value::Blob(octets) => json!(STANDARD.encode(octets)),
-        Value::I64s(numbers) => list(numbers),
-        Value::U64s(numbers) => list(numbers),
-        Value::F64s(numbers) => numbers.iter().map(float_json).collect(),
-        Value::F32s(numbers) => numbers.iter().map(|number| float_json(number.into())).collect(),
-        Value::Strs(texts) => Json::Array(texts.map(|text| json!(text)).collect()),
-        Value::Blobs(blobs) => Json::Array(blobs.map(|octets| json!(STANDARD.encode(octets))).collect()),
-    }
+macro_rules! value_json {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        fn value_json(value: Value<'_>) -> Json {
+            match value {
+                $(
+                    Value::$one(number) => number_json(number),
+                    Value::$many(numbers) => numbers.iter().map(number_json).collect(),
+                )*
+                Value::Str(text) => json!(text),
+                Value::Blob(octets) => json!(STANDARD.encode(octets)),
+                Value::Strs(texts) => texts.map(|text| json!(text)).collect(),
+                Value::Blobs(blobs) => blobs.map(|octets| json!(STANDARD.encode(octets))).collect(),
+            }
+        }
+    };
 }
 
-fn list<N: Number + serde::Serialize>(numbers: Numbers<'_, N>) -> Json {
-    Json::Array(numbers.iter().map(|number| json!(number)).collect())
-}
+number_types!(value_json);
 
 /// Converts a number to JSON; numbers without a JSON form become strings.
-fn float_json(number: f64) -> Json {
-    if number.is_finite() { json!(number) } else { json!(number.to_string()) }
-}
-
-/// Parses the result of [`float_json`].
-fn float(json: &Json) -> Option<f64> {
-    match json.as_str() {
-        Some("NaN") => Some(f64::NAN),
-        Some("inf") => Some(f64::INFINITY),
-        Some("-inf") => Some(f64::NEG_INFINITY),
-        Some(_) => None,
-        None => json.as_f64(),
+fn number_json(number: impl Serialize + Display + Copy) -> Json {
+    match json!(number) {
+        Json::Null => json!(number.to_string()),
+        json => json,
     }
 }
 
-/// Parses an f32; `None` if the number is too large for it.
-fn narrow_float(json: &Json) -> Option<f32> {
-    let (wide, narrow) = float(json).map(|wide| (wide, wide as f32))?;
-    (wide.is_finite() == narrow.is_finite()).then_some(narrow)
+/// A number that can be parsed from JSON; `None` if it is not of this type.
+trait OfJson: Sized {
+    fn of_json(json: &Json) -> Option<Self>;
+}
+
+macro_rules! wholes {
+    ($($number:ty)*) => { $(
+        impl OfJson for $number {
+            fn of_json(json: &Json) -> Option<Self> {
+                Self::deserialize(json).ok()
+            }
+        }
+    )* };
+}
+
+wholes!(i64 u64 i32 u32 i16 u16 i8 u8);
+
+impl OfJson for f64 {
+    /// Parses the result of [`number_json`].
+    fn of_json(json: &Json) -> Option<Self> {
+        match json.as_str() {
+            Some("NaN") => Some(Self::NAN),
+            Some("inf") => Some(Self::INFINITY),
+            Some("-inf") => Some(Self::NEG_INFINITY),
+            Some(_) => None,
+            None => json.as_f64(),
+        }
+    }
+}
+
+impl OfJson for f32 {
+    /// Parses a number that is not too large for the type.
+    fn of_json(json: &Json) -> Option<Self> {
+        let (wide, narrow) = f64::of_json(json).map(|wide| (wide, wide as Self))?;
+        (wide.is_finite() == narrow.is_finite()).then_some(narrow)
+    }
 }
 
 /// Parses a packet from an object with `format` and `values`, as in [`payload_json`]; `None` for other JSON.
@@ -137,26 +162,29 @@ pub fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
 }
 
 /// Names of the types of a packet's values.
-const TYPES: &str = "i64, u64, f64, f32, str, blob (base64), and arrays of them: i64s, strs, …";
+const TYPES: &str =
+    "i64, i32, i16, i8, u64, u32, u16, u8, f64, f32, str, blob (base64), and arrays of them: i64s, strs, …";
 
-fn with_field(row: Row, name: &str, value: &Json) -> Option<Row> {
-    let many = || value.as_array();
-    Some(match name {
-        "i64" => row.i64(value.as_i64()?),
-        "u64" => row.u64(value.as_u64()?),
-        "f64" => row.f64(float(value)?),
-        "f32" => row.f32(narrow_float(value)?),
-        "str" => row.str(value.as_str()?),
-        "blob" => row.blob(&octets(value)?),
-        "i64s" => row.i64s(&all(many()?, Json::as_i64)?),
-        "u64s" => row.u64s(&all(many()?, Json::as_u64)?),
-        "f64s" => row.f64s(&all(many()?, float)?),
-        "f32s" => row.f32s(&all(many()?, narrow_float)?),
-        "strs" => row.strs(&all(many()?, |text| text.as_str().map(str::to_owned))?),
-        "blobs" => row.blobs(&all(many()?, octets)?),
-        _ => return None,
-    })
+macro_rules! with_field {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        fn with_field(row: Row, name: &str, value: &Json) -> Option<Row> {
+            let many = || value.as_array();
+            Some(match name {
+                $(
+                    _ if name == stringify!($number) => row.$number(OfJson::of_json(value)?),
+                    _ if name == stringify!($numbers) => row.$numbers(&all(many()?, OfJson::of_json)?),
+                )*
+                "str" => row.str(value.as_str()?),
+                "blob" => row.blob(&octets(value)?),
+                "strs" => row.strs(&all(many()?, |text| text.as_str().map(str::to_owned))?),
+                "blobs" => row.blobs(&all(many()?, octets)?),
+                _ => return None,
+            })
+        }
+    };
 }
+
+number_types!(with_field);
 
 fn all<T>(values: &[Json], one: impl Fn(&Json) -> Option<T>) -> Option<Vec<T>> {
     values.iter().map(one).collect()
@@ -195,6 +223,16 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_fewer_bits_have_their_own_names() {
+        let row = Row::new().i8(-128).u16s(&[1, 65_535]).i32(-3).u8s(&[7]).i16(4).u32(5);
+        let bytes = row.packet().into_bytes();
+        let shown = payload_json(&bytes);
+        assert_eq!(shown["format"], "i8 u16s i32 u8s i16 u32");
+        assert_eq!(shown["values"], json!([-128, [1, 65_535], -3, [7], 4, 5]));
+        assert_eq!(packet_of_json(&shown), Some(Ok(bytes)));
+    }
+
+    #[test]
     fn untyped_payload_is_a_value_a_text_or_bytes() {
         let value = json!({"a": [1, null]}).encode().unwrap();
         assert_eq!(payload_json(&value), json!({"kind": "value", "value": {"a": [1, null]}}));
@@ -209,6 +247,9 @@ mod tests {
             (json!({"format": "i64", "values": []}), "0 values for the 1 types"),
             (json!({"format": "i64", "values": ["three"]}), "not of type i64"),
             (json!({"format": "int", "values": [3]}), "types are i64"),
+            (json!({"format": "i8", "values": [128]}), "128 is not of type i8"),
+            (json!({"format": "u16s", "values": [[3, -1]]}), "not of type u16s"),
+            (json!({"format": "u8", "values": [1.5]}), "not of type u8"),
             (json!({"format": "f32", "values": [1e300]}), "not of type f32"),
             (json!({"format": "f32s", "values": [[-1e300]]}), "not of type f32s"),
             (json!({"format": "f64", "values": ["infinite"]}), "not of type f64"),

@@ -9,7 +9,7 @@ use crate::aggregation::Placement;
 use crate::erased::Operator;
 use crate::error::Result;
 use crate::filter::{
-    Descent, Filter, FilterKind, Source, Wave, clock_skew, identity, merge_sorted, time_aligned,
+    Descent, Filter, FilterKind, Source, Wave, by_node, clock_skew, identity, merge_sorted, time_aligned,
 };
 use crate::fold::{
     Fold, average, classes, concatenate, count, distinct, extremes, histogram, lines, quantiles, sum, top_k,
@@ -44,6 +44,7 @@ const BUILTINS: &[Builtin] = &[
     concat_batches::ENTRY,
     time_aligned::ENTRY,
     clock_skew::ENTRY,
+    by_node::ENTRY,
 ];
 
 /// An operator that every node has.

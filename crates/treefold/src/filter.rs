@@ -4,6 +4,7 @@ use crate::foreign::Sent;
 use crate::job::{failed, panicked, text_of};
 use crate::service::Registry;
 use bytes::Bytes;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +12,7 @@ use treefold_core::config::Placement as KindPlacement;
 use treefold_core::error::JobError;
 use treefold_core::stream::spec::{FilterWork, Filtered, Source};
 use treefold_core::stream::{OperatorId, StreamSpec};
-use treefold_operators::filter::{Descent, Piece, Wave};
+use treefold_operators::filter::{ByNode, Descent, Piece, Wave, by_node};
 use treefold_operators::{Filter, FilterKind, OperatorError, Placement};
 
 /// One stream's filters: one for each direction, or one for both.
@@ -41,6 +42,7 @@ pub(crate) struct Kinds {
 struct Kind {
     name: Arc<str>,
     kind: Arc<dyn FilterKind>,
+    params: Bytes,
     sent: Option<Arc<Sent>>,
 }
 
@@ -52,26 +54,34 @@ pub(crate) enum Unresolved {
     Unknown(Arc<str>),
 }
 
+/// The node at which a stream's filters are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Here {
+    pub(crate) node: SocketAddr,
+    pub(crate) is_front_end: bool,
+}
+
 impl Kinds {
     /// Finds both kinds by name: first among sent operators, then in the node's services, then among the
     /// built-in ones.
     pub(crate) fn resolve(
         registry: &Registry,
         spec: &StreamSpec<Bytes>,
+        here: Here,
         mut sent: impl FnMut(&str) -> Option<Result<Arc<Sent>, Unresolved>>,
     ) -> Result<Self, Unresolved> {
         let mut find = |name: &Arc<str>| {
             if name.is_empty() {
                 return Ok(None);
             }
-            let name = Arc::clone(name);
+            let (name, params) = chosen(name, &spec.filter_params, here).map_err(Unresolved::Unknown)?;
             if let Some(sent) = sent(&name).transpose()? {
                 let kind = Arc::clone(&sent.loaded.filter);
-                return Ok(Some(Kind { name, kind, sent: Some(sent) }));
+                return Ok(Some(Kind { name, kind, params, sent: Some(sent) }));
             }
             let kind = registry.filter(&name).or_else(|| treefold_operators::filter::builtin(&name));
             match kind {
-                Some(kind) => Ok(Some(Kind { name, kind, sent: None })),
+                Some(kind) => Ok(Some(Kind { name, kind, params, sent: None })),
                 None => Err(Unresolved::Unknown(format!("no filter is called {name:?}").into())),
             }
         };
@@ -89,12 +99,33 @@ impl Kinds {
     ///
     /// # Errors
     /// If a filter rejects its parameters.
-    pub(crate) fn open(self, params: &Bytes) -> Result<(Filters, KindPlacement), Arc<str>> {
-        let (up, up_place) = open_one(self.up.as_ref(), params)?;
-        let (down, down_place) = open_one(self.down.as_ref(), params)?;
+    pub(crate) fn open(self) -> Result<(Filters, KindPlacement), Arc<str>> {
+        let (up, up_place) = open_one(self.up.as_ref())?;
+        let (down, down_place) = open_one(self.down.as_ref())?;
         let made_of = [self.up, self.down].map(|kind| kind.and_then(|kind| kind.sent));
         Ok((Filters { up, down, _made_of: made_of }, slower_of(up_place, down_place)))
     }
+}
+
+/// The filter that a stream's filter is at a node, with its parameters: another one only for `by-node`.
+fn chosen(name: &Arc<str>, params: &Bytes, here: Here) -> Result<(Arc<str>, Bytes), Arc<str>> {
+    if **name != *by_node::NAME {
+        return Ok((Arc::clone(name), params.clone()));
+    }
+    let by_node = ByNode::read(params).map_err(|error| format!("{name}: {error}"))?;
+    let chosen = by_node.at(here.node, here.is_front_end);
+    Ok((chosen.filter.as_str().into(), chosen.params.0.clone()))
+}
+
+/// The names of all filters that a stream has somewhere. Parameters that can't be read name none, and open none.
+pub(crate) fn names_of(spec: &StreamSpec<Bytes>) -> Vec<Arc<str>> {
+    let mut names = vec![Arc::clone(&spec.up_filter), Arc::clone(&spec.down_filter)];
+    if names.iter().any(|name| **name == *by_node::NAME)
+        && let Ok(by_node) = ByNode::read(&spec.filter_params)
+    {
+        names.extend(by_node.all().map(|(_, chosen)| chosen.filter.as_str().into()));
+    }
+    names
 }
 
 impl Filters {
@@ -149,8 +180,8 @@ impl Filters {
 
 type Opened = (Option<Box<dyn Filter>>, KindPlacement);
 
-fn open_one(kind: Option<&Kind>, params: &Bytes) -> Result<Opened, Arc<str>> {
-    let Some(Kind { name, kind, .. }) = kind else { return Ok((None, KindPlacement::Inline)) };
+fn open_one(kind: Option<&Kind>) -> Result<Opened, Arc<str>> {
+    let Some(Kind { name, kind, params, .. }) = kind else { return Ok((None, KindPlacement::Inline)) };
     let place = match kind.placement() {
         Placement::Pool => KindPlacement::Pool,
         Placement::Inline => KindPlacement::Inline,

@@ -110,7 +110,6 @@ pub(crate) struct OpeningFilters {
     pub(crate) stream: StreamId,
     pub(crate) ticket: u64,
     pub(crate) kinds: Kinds,
-    pub(crate) params: Bytes,
 }
 
 /// A task's identifier.
@@ -139,8 +138,8 @@ impl Task {
             Self::Job(job) => Finished::Job(job.id, execute(registry, job, message_bytes_max)),
             Self::Filter(filtering) => filtering.run(message_bytes_max),
             Self::Open(opening) => {
-                let OpeningFilters { stream, ticket, kinds, params } = *opening;
-                Finished::Opened { stream, ticket, result: kinds.open(&params) }
+                let OpeningFilters { stream, ticket, kinds } = *opening;
+                Finished::Opened { stream, ticket, result: kinds.open() }
             }
             Self::Load(loading) => Finished::Loaded { ticket: loading.ticket, result: loading.load() },
         }

@@ -27,6 +27,7 @@
 //! An error in a filter costs the wave, not the node. After an error or a panic, the contributors are missing
 //! from that wave, with the error text as the reason.
 
+pub mod by_node;
 pub mod clock_skew;
 pub(crate) mod identity;
 pub mod merge_sorted;
@@ -38,6 +39,7 @@ pub use crate::fold::{FilterError, Piece, Source, average, classes, distinct, hi
 pub use crate::fold::{concat_batches, group};
 pub use crate::fold::{concatenate::fields as concatenate, top_k::rows as top_k};
 pub use crate::folding::{Folding, folding};
+pub use by_node::ByNode;
 pub use clock_skew::ClockSkew;
 pub use time_aligned::TimeAligned;
 

@@ -59,11 +59,13 @@ pub enum FilterError {
         /// The contradiction in its content.
         why: &'static str,
     },
-    /// A whole number does not fit into 64 bits.
-    #[error("overflow: the {figure} does not fit into 64 bits")]
+    /// A whole number does not fit into the bits of its type.
+    #[error("overflow: the {figure} does not fit into {bits} bits")]
     Overflow {
         /// The figure that overflows.
         figure: String,
+        /// Bits of its type.
+        bits: usize,
     },
     /// An interval begins too far ahead of this node's clock.
     #[error(

@@ -11,6 +11,7 @@
 
 use crate::codec::Body;
 use crate::error::Result;
+use crate::number_types;
 use crate::packet::{Packet, PacketError, Value as Typed};
 use bytes::Bytes;
 use serde::de::{Deserializer, SeqAccess, Visitor};
@@ -50,22 +51,39 @@ pub(crate) fn typed(payload: &Bytes) -> Option<Result<Packet, PacketError>> {
     is_typed.then(|| Packet::read(payload))
 }
 
-fn append(values: &mut Vec<Value>, field: Typed<'_>) {
-    match field {
-        Typed::I64(number) => values.push(Value::Integer(number.into())),
-        Typed::U64(number) => values.push(Value::Integer(number.into())),
-        Typed::F64(number) => values.push(Value::Float(number)),
-        Typed::F32(number) => values.push(Value::Float(number.into())),
-        Typed::Str(text) => values.push(Value::Bytes(text.into())),
-        Typed::Blob(octets) => values.push(Value::Bytes(octets.into())),
-        Typed::I64s(numbers) => values.extend(numbers.iter().map(|number| Value::Integer(number.into()))),
-        Typed::U64s(numbers) => values.extend(numbers.iter().map(|number| Value::Integer(number.into()))),
-        Typed::F64s(numbers) => values.extend(numbers.iter().map(Value::Float)),
-        Typed::F32s(numbers) => values.extend(numbers.iter().map(|number| Value::Float(number.into()))),
-        Typed::Strs(texts) => values.extend(texts.map(|text| Value::Bytes(text.into()))),
-        Typed::Blobs(blobs) => values.extend(blobs.map(|octets| Value::Bytes(octets.into()))),
-    }
+macro_rules! of_numbers {
+    ($($kind:ident: $($number:ty)*;)*) => { $($(
+        impl From<$number> for Value {
+            fn from(number: $number) -> Self {
+                Self::$kind(number.into())
+            }
+        }
+    )*)* };
 }
+
+of_numbers! {
+    Integer: i64 u64 i32 u32 i16 u16 i8 u8;
+    Float: f64 f32;
+}
+
+macro_rules! append {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        fn append(values: &mut Vec<Value>, field: Typed<'_>) {
+            match field {
+                $(
+                    Typed::$one(number) => values.push(number.into()),
+                    Typed::$many(numbers) => values.extend(numbers.iter().map(Value::from)),
+                )*
+                Typed::Str(text) => values.push(Value::Bytes(text.into())),
+                Typed::Blob(octets) => values.push(Value::Bytes(octets.into())),
+                Typed::Strs(texts) => values.extend(texts.map(|text| Value::Bytes(text.into()))),
+                Typed::Blobs(blobs) => values.extend(blobs.map(|octets| Value::Bytes(octets.into()))),
+            }
+        }
+    };
+}
+
+number_types!(append);
 
 struct Samples(Vec<Value>);
 
@@ -205,6 +223,8 @@ mod tests {
         let numbers = Row::new().f64(0.5).f64s(&[1.5]).f32(2.5).f32s(&[3.5]).i64s(&[-4]).u64s(&[5]).packet();
         let expected = [0.5, 1.5, 2.5, 3.5].map(Value::Float).into_iter();
         assert_eq!(samples(&numbers), expected.chain([-4, 5].map(Value::Integer)).collect::<Vec<_>>());
+        let narrow = Row::new().i8(-1).u8s(&[255]).i16(2).u16s(&[3]).i32(4).u32(5).packet();
+        assert_eq!(samples(&narrow), [-1, 255, 2, 3, 4, 5].map(Value::Integer));
         let widest = [0i64; 127].iter().fold(Row::new(), |row, &number| row.i64(number)).packet();
         assert_eq!(samples(&widest).len(), 127);
         // In MessagePack, every number up to 127 is one byte, like a packet's number of fields.

@@ -44,6 +44,7 @@ pub use types::Type;
 pub use value::{Blobs, Strs, Value};
 
 use crate::codec::{Body, BodyError, Codec};
+use crate::number_types;
 use bytes::Bytes;
 use std::fmt;
 use value::Span;
@@ -56,7 +57,7 @@ pub const FIELDS_MAX: usize = u8::MAX as usize;
 pub struct Packet(Bytes);
 
 macro_rules! read_fields {
-    ($($read:ident -> $type:ty, $variant:ident;)*) => { $(
+    ($($variant:ident $read:ident -> $type:ty;)*) => { $(
         #[doc = concat!("Returns field `field`, which must be of type `", stringify!($read), "`.")]
         ///
         /// # Errors
@@ -138,18 +139,10 @@ impl Packet {
     }
 
     read_fields! {
-        i64 -> i64, I64;
-        u64 -> u64, U64;
-        f64 -> f64, F64;
-        f32 -> f32, F32;
-        str -> &str, Str;
-        blob -> &[u8], Blob;
-        i64s -> Numbers<'_, i64>, I64s;
-        u64s -> Numbers<'_, u64>, U64s;
-        f64s -> Numbers<'_, f64>, F64s;
-        f32s -> Numbers<'_, f32>, F32s;
-        strs -> Strs<'_>, Strs;
-        blobs -> Blobs<'_>, Blobs;
+        Str str -> &str;
+        Blob blob -> &[u8];
+        Strs strs -> Strs<'_>;
+        Blobs blobs -> Blobs<'_>;
     }
 
     #[cold]
@@ -161,6 +154,21 @@ impl Packet {
         }
     }
 }
+
+macro_rules! read_numbers {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        impl Packet {
+            read_fields! {
+                $(
+                    $one $number -> $number;
+                    $many $numbers -> Numbers<'_, $number>;
+                )*
+            }
+        }
+    };
+}
+
+number_types!(read_numbers);
 
 /// Checks whether `bytes` are a valid packet.
 #[inline]
@@ -195,7 +203,8 @@ impl<'a> Values<'a> {
         Some(span)
     }
 
-    fn spans(mut self) -> impl Iterator<Item = Span<'a>> {
+    /// Returns the values with their bytes.
+    pub(crate) fn spans(mut self) -> impl Iterator<Item = Span<'a>> {
         std::iter::from_fn(move || self.next_span())
     }
 }

@@ -9,6 +9,47 @@ use super::types::Type;
 use std::fmt;
 use std::marker::PhantomData;
 
+/// Calls the macro `$then` with all types of numbers, a line each.
+///
+/// A line has the type, the type of its arrays, their names in a packet's format (the first of which is the Rust type),
+/// and the type's number on the wire. Code that treats every number in the same way is written once with it.
+///
+/// ```
+/// use treefold_operators::packet::Value;
+///
+/// macro_rules! in_words {
+///     ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+///         fn in_words(value: &Value<'_>) -> String {
+///             match value {
+///                 $( Value::$one(number) => number.to_string(), )*
+///                 $( Value::$many(numbers) => format!("{} numbers", numbers.len()), )*
+///                 _ => "no number".into(),
+///             }
+///         }
+///     };
+/// }
+/// treefold_operators::number_types!(in_words);
+///
+/// assert_eq!(in_words(&Value::I16(-3)), "-3");
+/// ```
+#[macro_export]
+macro_rules! number_types {
+    ($then:ident) => {
+        $then! {
+            I64 I64s i64 i64s 0x01;
+            U64 U64s u64 u64s 0x02;
+            F64 F64s f64 f64s 0x03;
+            F32 F32s f32 f32s 0x04;
+            I32 I32s i32 i32s 0x07;
+            U32 U32s u32 u32s 0x08;
+            I16 I16s i16 i16s 0x09;
+            U16 U16s u16 u16s 0x0a;
+            I8 I8s i8 i8s 0x0b;
+            U8 U8s u8 u8s 0x0c;
+        }
+    };
+}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -33,13 +74,13 @@ pub trait Number: sealed::Sealed + Copy + PartialEq + fmt::Debug + Send + 'stati
     fn rows_mut(octets: &mut [u8]) -> &mut [Self::Octets];
 }
 
-macro_rules! number {
-    ($number:ty, $type:expr) => {
+macro_rules! numbers {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => { $(
         impl sealed::Sealed for $number {}
 
         impl Number for $number {
             type Octets = [u8; size_of::<$number>()];
-            const TYPE: Type = $type;
+            const TYPE: Type = Type::$one;
 
             #[inline]
             fn from_octets(octets: Self::Octets) -> Self {
@@ -61,13 +102,10 @@ macro_rules! number {
                 octets.as_chunks_mut().0
             }
         }
-    };
+    )* };
 }
 
-number!(i64, Type::I64);
-number!(u64, Type::U64);
-number!(f64, Type::F64);
-number!(f32, Type::F32);
+number_types!(numbers);
 
 /// An array of numbers in a packet's bytes.
 pub struct Numbers<'a, N> {

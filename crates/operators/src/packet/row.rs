@@ -10,6 +10,7 @@ use super::types::Type;
 use super::value::{LENGTH, Value};
 use super::{FIELDS_MAX, Packet};
 use crate::codec::Gathered;
+use crate::number_types;
 use std::io::Write;
 
 /// Numbers converted to octets at a time, on the stack.
@@ -28,27 +29,6 @@ impl Default for Row {
     }
 }
 
-macro_rules! append_numbers {
-    ($($one:ident, $many:ident: $number:ty;)*) => { $(
-        #[doc = concat!("Appends a `", stringify!($number), "`.")]
-        #[inline]
-        #[must_use]
-        pub fn $one(mut self, value: $number) -> Self {
-            self.begin(<$number as Number>::TYPE);
-            self.octets(&value.octets());
-            self
-        }
-
-        #[doc = concat!("Appends an array of `", stringify!($number), "`.")]
-        #[must_use]
-        pub fn $many(mut self, values: &[$number]) -> Self {
-            self.begin_array(<$number as Number>::TYPE, values.len());
-            self.numbers(values);
-            self
-        }
-    )* };
-}
-
 impl Row {
     /// Creates a row without values.
     #[inline]
@@ -56,13 +36,6 @@ impl Row {
         let mut gathered = Gathered::new();
         append(&mut gathered, &[0]); // the number of fields, which is filled in at the end
         Self { gathered, fields: 0 }
-    }
-
-    append_numbers! {
-        i64, i64s: i64;
-        u64, u64s: u64;
-        f64, f64s: f64;
-        f32, f32s: f32;
     }
 
     /// Appends a text.
@@ -92,36 +65,6 @@ impl Row {
     #[must_use]
     pub fn blobs<B: AsRef<[u8]>>(mut self, blobs: &[B]) -> Self {
         self.list(Type::Blobs, blobs.iter().map(AsRef::as_ref));
-        self
-    }
-
-    /// Appends a value of any type.
-    #[must_use]
-    pub fn value(mut self, value: Value<'_>) -> Self {
-        let (kind, count, octets) = match value {
-            Value::I64(value) => return self.i64(value),
-            Value::U64(value) => return self.u64(value),
-            Value::F64(value) => return self.f64(value),
-            Value::F32(value) => return self.f32(value),
-            Value::Str(text) => return self.str(text),
-            Value::Blob(octets) => return self.blob(octets),
-            Value::I64s(numbers) => (Type::I64, numbers.len(), numbers.octets()),
-            Value::U64s(numbers) => (Type::U64, numbers.len(), numbers.octets()),
-            Value::F64s(numbers) => (Type::F64, numbers.len(), numbers.octets()),
-            Value::F32s(numbers) => (Type::F32, numbers.len(), numbers.octets()),
-            Value::Strs(texts) => {
-                self.begin_list(Type::Str, texts.len(), texts.as_blobs().octets().len());
-                self.octets(texts.as_blobs().octets());
-                return self;
-            }
-            Value::Blobs(blobs) => {
-                self.begin_list(Type::Blob, blobs.len(), blobs.octets().len());
-                self.octets(blobs.octets());
-                return self;
-            }
-        };
-        self.begin_array(kind, count);
-        self.octets(octets);
         self
     }
 
@@ -193,6 +136,58 @@ impl Row {
         append(&mut self.gathered, &length.to_le_bytes());
     }
 }
+
+macro_rules! append {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        impl Row {
+            $(
+                #[doc = concat!("Appends a `", stringify!($number), "`.")]
+                #[inline]
+                #[must_use]
+                pub fn $number(mut self, value: $number) -> Self {
+                    self.begin(Type::$one);
+                    self.octets(&value.octets());
+                    self
+                }
+
+                #[doc = concat!("Appends an array of `", stringify!($number), "`.")]
+                #[must_use]
+                pub fn $numbers(mut self, values: &[$number]) -> Self {
+                    self.begin_array(Type::$one, values.len());
+                    self.numbers(values);
+                    self
+                }
+            )*
+
+            /// Appends a value of any type.
+            #[must_use]
+            pub fn value(mut self, value: Value<'_>) -> Self {
+                match value {
+                    $(
+                        Value::$one(value) => return self.$number(value),
+                        Value::$many(numbers) => {
+                            self.begin_array(Type::$one, numbers.len());
+                            self.octets(numbers.octets());
+                        }
+                    )*
+                    Value::Str(text) => return self.str(text),
+                    Value::Blob(octets) => return self.blob(octets),
+                    Value::Strs(texts) => {
+                        self.begin_list(Type::Str, texts.len(), texts.as_blobs().octets().len());
+                        self.octets(texts.as_blobs().octets());
+                    }
+                    Value::Blobs(blobs) => {
+                        self.begin_list(Type::Blob, blobs.len(), blobs.octets().len());
+                        self.octets(blobs.octets());
+                    }
+                }
+                self
+            }
+        }
+    };
+}
+
+number_types!(append);
 
 #[inline]
 fn append(gathered: &mut Gathered, octets: &[u8]) {

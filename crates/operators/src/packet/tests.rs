@@ -17,11 +17,23 @@ fn row_of_all_types() -> Packet {
         .f32s(&[1.0])
         .strs(&["a", ""])
         .blobs(&[b"\xff"])
+        .i32(-2)
+        .u32(u32::MAX)
+        .i16(-2)
+        .u16(258)
+        .i8(-2)
+        .u8(200)
+        .i32s(&[1])
+        .u32s(&[])
+        .i16s(&[-1, 2])
+        .u16s(&[3])
+        .i8s(&[-1, 0, 1])
+        .u8s(&[255])
         .packet()
 }
 
 /// One packet with every type, as every implementation must write it.
-const GOLDEN: &str = "0c \
+const GOLDEN: &str = "18 \
     01 feffffffffffffff \
     02 0300000000000000 \
     03 000000000000e03f \
@@ -33,7 +45,19 @@ const GOLDEN: &str = "0c \
     13 00000000 \
     14 01000000 0000803f \
     15 02000000 09000000 01000000 61 00000000 \
-    16 01000000 05000000 01000000 ff";
+    16 01000000 05000000 01000000 ff \
+    07 feffffff \
+    08 ffffffff \
+    09 feff \
+    0a 0201 \
+    0b fe \
+    0c c8 \
+    17 01000000 01000000 \
+    18 00000000 \
+    19 02000000 ffff 0200 \
+    1a 01000000 0300 \
+    1b 03000000 ff 00 01 \
+    1c 01000000 ff";
 
 fn octets(hexadecimal: &str) -> Bytes {
     let digits: Vec<char> = hexadecimal.chars().filter(|digit| !digit.is_whitespace()).collect();
@@ -45,9 +69,11 @@ fn octets(hexadecimal: &str) -> Bytes {
 fn encoding_matches_the_specification() {
     assert_eq!(row_of_all_types().bytes(), &octets(GOLDEN));
     let read = Packet::read(&octets(GOLDEN)).unwrap();
-    assert_eq!(read.format(), "i64 u64 f64 f32 str blob i64s u64s f64s f32s strs blobs");
-    let shown =
-        "[-2, 3, 0.5, -1.5, \"hé\", b\"\\x00\\xff\", [-1], [1, 2], [], [1.0], [\"a\", \"\"], [b\"\\xff\"]]";
+    let format = "i64 u64 f64 f32 str blob i64s u64s f64s f32s strs blobs \
+                  i32 u32 i16 u16 i8 u8 i32s u32s i16s u16s i8s u8s";
+    assert_eq!(read.format(), format);
+    let shown = "[-2, 3, 0.5, -1.5, \"hé\", b\"\\x00\\xff\", [-1], [1, 2], [], [1.0], [\"a\", \"\"], [b\"\\xff\"], \
+                 -2, 4294967295, -2, 258, -2, 200, [1], [], [-1, 2], [3], [-1, 0, 1], [255]]";
     assert_eq!(format!("{read:?}"), format!("`{}` {shown}", read.format()));
 }
 
@@ -58,7 +84,7 @@ fn wrong_type_or_missing_field_is_an_error_with_the_format() {
     assert_eq!(packet.u64s(7).unwrap().to_vec(), [1, 2]);
     assert_eq!(packet.u64s(7).unwrap().at(1), Some(2));
     assert_eq!(packet.strs(10).unwrap().collect::<Vec<_>>(), ["a", ""]);
-    assert!(packet.f64(0).unwrap_err().to_string().ends_with("strs blobs` is not of type f64"));
+    assert!(packet.f64(0).unwrap_err().to_string().ends_with("i8s u8s` is not of type f64"));
     let short = Row::new().i64(1).packet();
     assert_eq!(short.i64(1).unwrap_err().to_string(), "a packet `i64` of 1 fields has no field 1");
 }
@@ -75,7 +101,7 @@ fn views_share_the_packets_memory() {
 
 #[test]
 fn element_and_array_types_map_to_each_other() {
-    for kind in Type::ALL {
+    for &kind in Type::ALL {
         assert_eq!(Type::of_number(kind as u8), Some(kind));
         assert_eq!(kind.element().array(), kind.array());
         assert_eq!(kind.is_array(), kind == kind.array());
@@ -89,7 +115,10 @@ fn invalid_packets_are_refused_with_field_and_sizes() {
     let refused = |hexadecimal| Packet::read(&octets(hexadecimal)).unwrap_err().to_string();
     assert_eq!(refused(""), "a packet has at least one byte, its number of fields, but there are no bytes");
     assert_eq!(refused("02 02 0000000000000000"), "the packet ends before field 1 of the 2 it announces");
-    assert_eq!(refused("01 07 00"), "field 0 has type number 0x07, which is unknown");
+    assert_eq!(refused("01 0d 00"), "field 0 has type number 0x0d, which is unknown");
+    assert_eq!(refused("01 1d 00000000"), "field 0 has type number 0x1d, which is unknown");
+    assert_eq!(refused("01 20 00"), "field 0 has type number 0x20, which is unknown");
+    assert_eq!(refused("01 19 02000000 010000"), "field 0, a i16s, takes 8 bytes, but only 7 are left");
     assert_eq!(refused("01 04 000000"), "field 0, a f32, takes 4 bytes, but only 3 are left");
     assert_eq!(refused("01 13 ffffffff"), "field 0, a f64s, takes 34359738364 bytes, but only 4 are left");
     assert_eq!(refused("01 16 0100"), "field 0, a blobs, takes 8 bytes, but only 2 are left");
@@ -106,8 +135,8 @@ fn invalid_packets_are_refused_with_field_and_sizes() {
         refused("01 15 01000000 05000000 01000000 ff").starts_with("field 0, a strs, is not valid UTF-8")
     );
     assert_eq!(refused("00 01"), "1 bytes follow the last of 0 fields");
-    let error = Packet::decode(&octets("01 07")).unwrap_err().to_string();
-    assert!(error.contains("from 2 bytes of typed packet: field 0 has type number 0x07"), "{error}");
+    let error = Packet::decode(&octets("01 0d")).unwrap_err().to_string();
+    assert!(error.contains("from 2 bytes of typed packet: field 0 has type number 0x0d"), "{error}");
 }
 
 #[test]
@@ -122,9 +151,11 @@ fn a_packet_has_room_for_255_fields() {
 #[derive(Clone, Debug)]
 enum Owned {
     Scalars(i64, u64, f64, f32),
+    Narrow(i32, u16, i8),
     Str(String),
     Blob(Vec<u8>),
     Arrays(Vec<i64>, Vec<u64>, Vec<f64>, Vec<f32>),
+    Narrows(Vec<u32>, Vec<i16>, Vec<u8>),
     Strs(Vec<String>),
     Blobs(Vec<Vec<u8>>),
 }
@@ -137,7 +168,14 @@ fn owned() -> impl Strategy<Value = Owned> {
         proptest::collection::vec(any::<f64>(), 0..200),
         proptest::collection::vec(any::<f32>(), 0..70),
     );
+    let narrows = (
+        proptest::collection::vec(any::<u32>(), 0..70),
+        proptest::collection::vec(any::<i16>(), 0..140),
+        octets(),
+    );
     prop_oneof![
+        (any::<i32>(), any::<u16>(), any::<i8>()).prop_map(|(a, b, c)| Owned::Narrow(a, b, c)),
+        narrows.prop_map(|(a, b, c)| Owned::Narrows(a, b, c)),
         (any::<i64>(), any::<u64>(), any::<f64>(), any::<f32>())
             .prop_map(|(a, b, c, d)| Owned::Scalars(a, b, c, d)),
         ".{0,40}".prop_map(Owned::Str),
@@ -151,6 +189,8 @@ fn owned() -> impl Strategy<Value = Owned> {
 fn append(row: Row, value: &Owned) -> Row {
     match value {
         Owned::Scalars(a, b, c, d) => row.i64(*a).u64(*b).f64(*c).f32(*d),
+        Owned::Narrow(a, b, c) => row.i32(*a).u16(*b).i8(*c),
+        Owned::Narrows(a, b, c) => row.u32s(a).i16s(b).u8s(c),
         Owned::Str(text) => row.str(text),
         Owned::Blob(octets) => row.blob(octets),
         Owned::Arrays(a, b, c, d) => row.i64s(a).u64s(b).f64s(c).f32s(d),
@@ -166,6 +206,11 @@ fn is_next(values: &mut Values<'_>, value: &Owned) -> bool {
         Owned::Scalars(a, b, c, d) => {
             matches!((next(), next(), next(), next()), (Value::I64(x), Value::U64(y), Value::F64(z), Value::F32(w))
                 if (x, y, z.to_bits(), w.to_bits()) == (*a, *b, c.to_bits(), d.to_bits()))
+        }
+        Owned::Narrow(a, b, c) => (next(), next(), next()) == (Value::I32(*a), Value::U16(*b), Value::I8(*c)),
+        Owned::Narrows(a, b, c) => {
+            matches!((next(), next(), next()), (Value::U32s(x), Value::I16s(y), Value::U8s(z))
+                if x.to_vec() == *a && y.to_vec() == *b && z.to_vec() == *c)
         }
         Owned::Str(text) => next() == Value::Str(text),
         Owned::Blob(octets) => next() == Value::Blob(octets),
@@ -202,7 +247,7 @@ proptest! {
     #[test]
     fn bytes_of_any_kind_are_refused_or_read_and_never_panic(
         fields in 0u8..4,
-        noise in proptest::collection::vec(prop_oneof![any::<u8>(), 0u8..0x18], 0..60),
+        noise in proptest::collection::vec(prop_oneof![any::<u8>(), 0u8..0x20], 0..60),
     ) {
         let noise: Bytes = [vec![fields], noise].concat().into();
         if let Ok(packet) = Packet::read(&noise) {

@@ -1,9 +1,10 @@
 //! The values of a packet, as views of its bytes.
 //!
 //! ```text
-//!  i64 u64 f64     8 bytes                              str blob       length u32 │ octets
-//!  f32             4 bytes                              strs blobs     count u32 │ bytes u32 │ (length u32 │ octets)*
-//!  i64s … f32s     count u32 │ the numbers
+//!  i64 u64 f64     8 bytes          i8 u8           1 byte
+//!  i32 u32 f32     4 bytes          str blob        length u32 │ octets
+//!  i16 u16         2 bytes          strs blobs      count u32 │ bytes u32 │ (length u32 │ octets)*
+//!  i64s … u8s      count u32 │ the numbers
 //! ```
 //!
 //! A value begins with its length (where that can vary), so a reader can skip values. Reading has two parts:
@@ -14,97 +15,109 @@
 use super::error::PacketError;
 use super::number::{Number, Numbers};
 use super::types::Type;
+use crate::number_types;
 use std::fmt;
 
 /// Size in bytes of a length or a count.
 pub(crate) const LENGTH: usize = size_of::<u32>();
 
-/// One value of a packet.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Value<'a> {
-    /// A signed whole number.
-    I64(i64),
-    /// An unsigned whole number.
-    U64(u64),
-    /// A floating-point number.
-    F64(f64),
-    /// A floating-point number of 32 bits.
-    F32(f32),
-    /// A text.
-    Str(&'a str),
-    /// A byte string.
-    Blob(&'a [u8]),
-    /// Signed whole numbers.
-    I64s(Numbers<'a, i64>),
-    /// Unsigned whole numbers.
-    U64s(Numbers<'a, u64>),
-    /// Floating-point numbers.
-    F64s(Numbers<'a, f64>),
-    /// Floating-point numbers of 32 bits.
-    F32s(Numbers<'a, f32>),
-    /// Texts.
-    Strs(Strs<'a>),
-    /// Byte strings.
-    Blobs(Blobs<'a>),
+macro_rules! values {
+    ($($one:ident $many:ident $number:ident $numbers:ident $wire:literal;)*) => {
+        /// One value of a packet.
+        #[derive(Clone, Copy, PartialEq)]
+        pub enum Value<'a> {
+            $(
+                #[doc = concat!("A number, an `", stringify!($number), "`.")]
+                $one($number),
+            )*
+            /// A text.
+            Str(&'a str),
+            /// A byte string.
+            Blob(&'a [u8]),
+            $(
+                #[doc = concat!("An array of `", stringify!($number), "`.")]
+                $many(Numbers<'a, $number>),
+            )*
+            /// Texts.
+            Strs(Strs<'a>),
+            /// Byte strings.
+            Blobs(Blobs<'a>),
+        }
+
+        impl Value<'_> {
+            /// Returns the value's type.
+            pub fn kind(&self) -> Type {
+                match self {
+                    $(
+                        Self::$one(_) => Type::$one,
+                        Self::$many(_) => Type::$many,
+                    )*
+                    Self::Str(_) => Type::Str,
+                    Self::Blob(_) => Type::Blob,
+                    Self::Strs(_) => Type::Strs,
+                    Self::Blobs(_) => Type::Blobs,
+                }
+            }
+
+            /// Returns the number of elements of an array, and 1 for any other value.
+            pub(crate) fn elements(&self) -> usize {
+                match self {
+                    $( Self::$many(numbers) => numbers.len(), )*
+                    Self::Strs(texts) => texts.len(),
+                    Self::Blobs(blobs) => blobs.len(),
+                    _ => 1,
+                }
+            }
+
+            /// Calls `take` with each number of the value as `f64`. Whole numbers above 2⁵³ are rounded; texts and
+            /// bytes are skipped.
+            #[inline]
+            pub(crate) fn each_f64(&self, mut take: impl FnMut(f64)) {
+                match self {
+                    $(
+                        Self::$one(number) => take(*number as f64),
+                        Self::$many(numbers) => numbers.iter().for_each(|number| take(number as f64)),
+                    )*
+                    Self::Str(_) | Self::Blob(_) | Self::Strs(_) | Self::Blobs(_) => {}
+                }
+            }
+        }
+
+        impl fmt::Debug for Value<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(
+                        Self::$one(number) => number.fmt(f),
+                        Self::$many(numbers) => numbers.fmt(f),
+                    )*
+                    Self::Str(text) => text.fmt(f),
+                    Self::Blob(octets) => write!(f, "b\"{}\"", octets.escape_ascii()),
+                    Self::Strs(texts) => f.debug_list().entries(*texts).finish(),
+                    Self::Blobs(blobs) => f.debug_list().entries(blobs.map(Value::Blob)).finish(),
+                }
+            }
+        }
+
+        impl<'a> Span<'a> {
+            /// Returns the value of a span that has been checked.
+            #[inline]
+            pub(super) fn value(self) -> Value<'a> {
+                match self.kind {
+                    $(
+                        Type::$one => Value::$one(self.number()),
+                        Type::$many => Value::$many(Numbers::of_octets(&self.octets[LENGTH..])),
+                    )*
+                    Type::Str => Value::Str(text(&self.octets[LENGTH..])),
+                    Type::Blob => Value::Blob(&self.octets[LENGTH..]),
+                    Type::Strs => Value::Strs(Strs(self.list())),
+                    Type::Blobs => Value::Blobs(self.list()),
+                }
+            }
+        }
+    };
 }
 
-impl Value<'_> {
-    /// Returns the value's type.
-    pub fn kind(&self) -> Type {
-        match self {
-            Self::I64(_) => Type::I64,
-            Self::U64(_) => Type::U64,
-            Self::F64(_) => Type::F64,
-            Self::F32(_) => Type::F32,
-            Self::Str(_) => Type::Str,
-            Self::Blob(_) => Type::Blob,
-            Self::I64s(_) => Type::I64s,
-            Self::U64s(_) => Type::U64s,
-            Self::F64s(_) => Type::F64s,
-            Self::F32s(_) => Type::F32s,
-            Self::Strs(_) => Type::Strs,
-            Self::Blobs(_) => Type::Blobs,
-        }
-    }
-}
-
-impl Value<'_> {
-    /// Calls `take` with each number of the value as `f64`. Whole numbers above 2⁵³ are rounded; texts and
-    /// bytes are skipped.
-    #[inline]
-    pub(crate) fn each_f64(&self, mut take: impl FnMut(f64)) {
-        match self {
-            Self::I64(number) => take(*number as f64),
-            Self::U64(number) => take(*number as f64),
-            Self::F64(number) => take(*number),
-            Self::F32(number) => take(f64::from(*number)),
-            Self::I64s(numbers) => numbers.iter().for_each(|number| take(number as f64)),
-            Self::U64s(numbers) => numbers.iter().for_each(|number| take(number as f64)),
-            Self::F64s(numbers) => numbers.iter().for_each(take),
-            Self::F32s(numbers) => numbers.iter().for_each(|number| take(f64::from(number))),
-            Self::Str(_) | Self::Blob(_) | Self::Strs(_) | Self::Blobs(_) => {}
-        }
-    }
-}
-
-impl fmt::Debug for Value<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::I64(number) => number.fmt(f),
-            Self::U64(number) => number.fmt(f),
-            Self::F64(number) => number.fmt(f),
-            Self::F32(number) => number.fmt(f),
-            Self::Str(text) => text.fmt(f),
-            Self::Blob(octets) => write!(f, "b\"{}\"", octets.escape_ascii()),
-            Self::I64s(numbers) => numbers.fmt(f),
-            Self::U64s(numbers) => numbers.fmt(f),
-            Self::F64s(numbers) => numbers.fmt(f),
-            Self::F32s(numbers) => numbers.fmt(f),
-            Self::Strs(texts) => f.debug_list().entries(*texts).finish(),
-            Self::Blobs(blobs) => f.debug_list().entries(blobs.map(Value::Blob)).finish(),
-        }
-    }
-}
+number_types!(values);
 
 /// An array of byte strings in a packet, and the iterator over its remaining entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -183,7 +196,7 @@ pub(crate) fn first_blob(octets: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// One value's type and its bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Span<'a> {
+pub(crate) struct Span<'a> {
     pub(super) kind: Type,
     pub(super) octets: &'a [u8],
 }
@@ -235,22 +248,15 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Returns the value of a span that has been checked.
-    #[inline]
-    pub(super) fn value(self) -> Value<'a> {
-        match self.kind {
-            Type::I64 => Value::I64(self.number()),
-            Type::U64 => Value::U64(self.number()),
-            Type::F64 => Value::F64(self.number()),
-            Type::F32 => Value::F32(self.number()),
-            Type::Str => Value::Str(text(&self.octets[LENGTH..])),
-            Type::Blob => Value::Blob(&self.octets[LENGTH..]),
-            Type::I64s => Value::I64s(Numbers::of_octets(&self.octets[LENGTH..])),
-            Type::U64s => Value::U64s(Numbers::of_octets(&self.octets[LENGTH..])),
-            Type::F64s => Value::F64s(Numbers::of_octets(&self.octets[LENGTH..])),
-            Type::F32s => Value::F32s(Numbers::of_octets(&self.octets[LENGTH..])),
-            Type::Strs => Value::Strs(Strs(self.list())),
-            Type::Blobs => Value::Blobs(self.list()),
+    /// Returns how many elements a checked value adds to an array of its type, and their octets.
+    pub(crate) fn elements(self) -> (usize, &'a [u8]) {
+        let counted =
+            || length(self.octets).expect("invariant: an array's span begins with its count") as usize;
+        match (self.kind.is_array(), self.kind.is_number()) {
+            // a text or a byte string is an entry of its array as it is, with its length
+            (false, _) => (1, self.octets),
+            (true, true) => (counted(), &self.octets[LENGTH..]),
+            (true, false) => (counted(), &self.octets[2 * LENGTH..]),
         }
     }
 

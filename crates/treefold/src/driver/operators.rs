@@ -5,7 +5,7 @@
 //! so that a result that is no longer wanted can be recognised.
 
 use super::Loop;
-use crate::filter::{Filters, Kinds, Unresolved};
+use crate::filter::{Filters, Here, Kinds, Unresolved};
 use crate::foreign::{Foreign, Loading, Sent, named};
 use crate::shelf::Shelf;
 use crate::workers::{OpeningFilters, Task};
@@ -105,17 +105,18 @@ impl Loop {
         self.streams.borrow_mut().expect_filters(stream);
         let mut operators = self.operators.borrow_mut();
         operators.opening.remove(&stream);
-        let kinds = Kinds::resolve(&self.registry, spec, |name| operators.of_name(name));
+        let me = self.identity.node;
+        let here = Here { node: me.addr, is_front_end: stream.origin == me.generation };
+        let kinds = Kinds::resolve(&self.registry, spec, here, |name| operators.of_name(name));
         match kinds {
             Ok(kinds) if kinds.are_sent() => {
                 let ticket = operators.ticket();
                 operators.opening.insert(stream, ticket);
-                let params = spec.filter_params.clone();
-                self.workers.submit(Task::Open(Box::new(OpeningFilters { stream, ticket, kinds, params })));
+                self.workers.submit(Task::Open(Box::new(OpeningFilters { stream, ticket, kinds })));
             }
             Ok(kinds) => {
                 drop(operators);
-                self.install_filters(stream, kinds.open(&spec.filter_params));
+                self.install_filters(stream, kinds.open());
             }
             Err(Unresolved::Lacking(id)) => {
                 drop(operators);

@@ -21,6 +21,7 @@
 use super::Loop;
 use super::link::{End, Link};
 use crate::credentials::{Credentials, Held, Proven, Renewal};
+use crate::filter::names_of;
 use crate::foreign::named;
 use crate::wire::Side;
 use bytes::Bytes;
@@ -125,7 +126,7 @@ fn may_not_open(peer: &Proven, spec: &mut Arc<StreamSpec<Bytes>>) -> Option<Deni
     if !opening.into_iter().any(|right| peer.allows(right, Some(service))) {
         return Some(denial(peer, Right::Stream, Some(service)));
     }
-    let brings_code = [&spec.up_filter, &spec.down_filter].into_iter().any(|name| named(name).is_some());
+    let brings_code = names_of(spec).iter().any(|name| named(name).is_some());
     if brings_code && !peer.allows(Right::Operate, None) {
         return Some(denial(peer, Right::Operate, None));
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use treefold::endpoint::{Arrival, Endpoint, Opening, Outlet, Packet, Took, accept};
+use treefold::operators::filter::by_node::{self, ByNode, Chosen};
 use treefold::operators::packet::Row;
 use treefold::{
     Client, ClusterOptions, Limits, Node, PartitionSet, Service, Shape, Stream, StreamError, Synchronisation,
@@ -79,6 +80,44 @@ async fn a_broadcast_comes_back_as_one_sum() {
         assert_eq!((wave.tag, figure(&wave.packets[0])), (tag, 66));
         assert_eq!(wave.contributors, PartitionSet::first(12));
     }
+}
+
+#[tokio::test]
+async fn nodes_and_the_front_end_have_filters_of_their_own() {
+    let nodes = cluster(4, 2).await;
+    let client = nodes[0].client();
+    let chosen = ByNode {
+        others: Chosen::new("sum"),
+        front_end: Some(Chosen::new("concatenate")),
+        nodes: [(nodes[2].addr().to_string(), Chosen::new("max"))].into(),
+    };
+    let builder = client.stream("echo").up_filter(by_node::NAME).filter_params(&chosen).shape(Shape::Flat);
+    let mut stream = builder.open().await.expect("the stream opens");
+    stream.send(Bytes::new()).await.expect("it is open");
+    let wave = stream.wave().await.expect("it is open");
+    let joined = treefold::operators::Packet::read(&wave.packets[0]).expect("a packet");
+    let mut figures = joined.i64s(0).expect("figures").to_vec();
+    figures.sort_unstable();
+    // The front-end's own endpoints 0 and 1, the greater one of the third node, and two sums.
+    assert_eq!(figures, [0, 1, 5, 2 + 3, 6 + 7]);
+    assert_eq!(wave.contributors, PartitionSet::first(8));
+}
+
+#[tokio::test]
+async fn a_stream_is_refused_if_a_node_can_not_have_its_filter() {
+    let nodes = cluster(3, 1).await;
+    let client = nodes[0].client();
+    let refused = async |chosen: ByNode| {
+        let builder = client.stream("echo").up_filter(by_node::NAME).filter_params(&chosen);
+        builder.open().await.expect_err("one node can't open its filter").to_string()
+    };
+    let of_one = |filter| [(nodes[2].addr().to_string(), Chosen::new(filter))].into();
+    let unknown = refused(ByNode { nodes: of_one("nowhere"), ..ByNode::default() }).await;
+    assert!(unknown.contains("no filter is called \"nowhere\""), "{unknown}");
+    let without_k = refused(ByNode { nodes: of_one("top-k"), ..ByNode::default() }).await;
+    assert!(without_k.contains("missing field `k`"), "{without_k}");
+    let itself = refused(ByNode { others: Chosen::new(by_node::NAME), ..ByNode::default() }).await;
+    assert!(itself.contains("by-node can't choose itself"), "{itself}");
 }
 
 #[tokio::test]

@@ -107,6 +107,7 @@ impl<'a> Writer<'a> {
             Some((same, sum)) if *same == key => {
                 *sum = sum.checked_add(value).ok_or_else(|| FilterError::Overflow {
                     figure: format!("sum of key \"{}\"", key.escape_ascii()),
+                    bits: 64,
                 })?;
             }
             _ => {

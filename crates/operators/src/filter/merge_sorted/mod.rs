@@ -182,7 +182,8 @@ impl Filter for Merger {
 }
 
 fn late_sum(late: u64, more: u64) -> Result<u64, FilterError> {
-    late.checked_add(more).ok_or_else(|| FilterError::Overflow { figure: "count of late entries".into() })
+    late.checked_add(more)
+        .ok_or_else(|| FilterError::Overflow { figure: "count of late entries".into(), bits: 64 })
 }
 
 impl State {

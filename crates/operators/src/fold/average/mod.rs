@@ -10,7 +10,7 @@
 //! nanoseconds don't overflow; whole numbers above 2⁵³ are rounded. Sums round as those of [`FloatSum`] do,
 //! and one NaN makes its field's mean NaN. Partials of calls and pushes are sums and a count.
 
-use super::elementwise::{Elementwise, Total, checked, length, numbers_alone};
+use super::elementwise::{Elementwise, Total, checked, numbers_alone};
 use super::sum::Adding;
 use super::{FilterError, FloatSum, Fold, Merge, MergeError, Piece, Source};
 use crate::builtin::{Builtin, Made, plain};
@@ -131,7 +131,7 @@ fn widened(packet: &Packet) -> Packet {
     let mut row = Row::new();
     for value in packet.values() {
         row = if value.kind().is_array() {
-            let mut numbers = Vec::with_capacity(length(value));
+            let mut numbers = Vec::with_capacity(value.elements());
             value.each_f64(|number| numbers.push(number));
             row.f64s(&numbers)
         } else {

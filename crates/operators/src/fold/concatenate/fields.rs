@@ -19,8 +19,8 @@ use super::CONCATENATE_BYTES_MAX;
 use crate::builtin::{Builtin, Made, Param, stateless};
 use crate::error::Result;
 use crate::fold::{FilterError, Fold, Piece, Source, params};
-use crate::packet::value::LENGTH;
-use crate::packet::{Packet, Row, Type, Value, Values};
+use crate::packet::value::{LENGTH, Span};
+use crate::packet::{Packet, Row, Type};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -79,12 +79,10 @@ impl Fold for Joined {
         for (from, packet) in others {
             same_elements(*from, packet, first)?;
         }
-        let mut packets_values: Vec<Values<'_>> = packets.iter().map(|(_, packet)| packet.values()).collect();
+        let mut spans: Vec<_> = packets.iter().map(|(_, packet)| packet.values().spans()).collect();
         let fields: Vec<Field<'_>> = first
             .types()
-            .map(|kind| {
-                Field::of(kind.element(), packets_values.iter_mut().filter_map(Iterator::next).collect())
-            })
+            .map(|kind| Field::of(kind.element(), spans.iter_mut().filter_map(Iterator::next)))
             .collect();
         let (bytes, bytes_max) = (1 + fields.iter().map(Field::joined_bytes).sum::<u64>(), self.bytes_max);
         if bytes > bytes_max {
@@ -109,7 +107,8 @@ fn same_elements(from: Source, packet: &Packet, first: &Packet) -> Result<(), Fi
 /// The values of all pieces in one field.
 struct Field<'a> {
     element: Type,
-    values: Vec<Value<'a>>,
+    /// The elements of each value, as they lie in its packet.
+    octets: Vec<&'a [u8]>,
     /// Number of elements in total.
     count: usize,
     /// Bytes of the elements in total.
@@ -117,11 +116,14 @@ struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn of(element: Type, values: Vec<Value<'a>>) -> Self {
-        let sizes = values.iter().map(elements);
-        let (count, bytes) =
-            sizes.fold((0, 0), |(count, bytes), (more, octets)| (count + more, bytes + octets));
-        Self { element, values, count, bytes }
+    fn of(element: Type, values: impl Iterator<Item = Span<'a>>) -> Self {
+        let mut field = Self { element, octets: Vec::new(), count: 0, bytes: 0 };
+        for (count, octets) in values.map(Span::elements) {
+            field.count += count;
+            field.bytes += octets.len();
+            field.octets.push(octets);
+        }
+        field
     }
 
     /// Returns the field's size in the packet, in bytes.
@@ -136,38 +138,7 @@ impl<'a> Field<'a> {
             true => row.begin_array(self.element, self.count),
             false => row.begin_list(self.element, self.count, self.bytes),
         }
-        for value in &self.values {
-            match value {
-                Value::I64(number) => row.octets(&number.to_le_bytes()),
-                Value::U64(number) => row.octets(&number.to_le_bytes()),
-                Value::F64(number) => row.octets(&number.to_le_bytes()),
-                Value::F32(number) => row.octets(&number.to_le_bytes()),
-                Value::Str(text) => row.blob_octets(text.as_bytes()),
-                Value::Blob(blob) => row.blob_octets(blob),
-                Value::I64s(numbers) => row.octets(numbers.octets()),
-                Value::U64s(numbers) => row.octets(numbers.octets()),
-                Value::F64s(numbers) => row.octets(numbers.octets()),
-                Value::F32s(numbers) => row.octets(numbers.octets()),
-                Value::Strs(texts) => row.octets(texts.as_blobs().octets()),
-                Value::Blobs(blobs) => row.octets(blobs.octets()),
-            }
-        }
-    }
-}
-
-/// Returns the number of elements that a value adds to an array, and their bytes.
-fn elements(value: &Value<'_>) -> (usize, usize) {
-    match value {
-        Value::I64(_) | Value::U64(_) | Value::F64(_) => (1, 8),
-        Value::F32(_) => (1, 4),
-        Value::Str(text) => (1, LENGTH + text.len()),
-        Value::Blob(blob) => (1, LENGTH + blob.len()),
-        Value::I64s(numbers) => (numbers.len(), numbers.octets().len()),
-        Value::U64s(numbers) => (numbers.len(), numbers.octets().len()),
-        Value::F64s(numbers) => (numbers.len(), numbers.octets().len()),
-        Value::F32s(numbers) => (numbers.len(), numbers.octets().len()),
-        Value::Strs(texts) => (texts.len(), texts.as_blobs().octets().len()),
-        Value::Blobs(blobs) => (blobs.len(), blobs.octets().len()),
+        self.octets.iter().for_each(|octets| row.octets(octets));
     }
 }
 

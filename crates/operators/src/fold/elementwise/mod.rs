@@ -12,7 +12,7 @@
 use super::{FilterError, Fold, MergeError, Piece, Source};
 use crate::error::Result;
 use crate::packet::value::LENGTH;
-use crate::packet::{Number, Packet, Type, Value};
+use crate::packet::{Number, Packet, Type};
 use bytes::Bytes;
 use std::marker::PhantomData;
 
@@ -83,8 +83,8 @@ pub(super) struct Total<E> {
 enum Unfit {
     /// It is not a packet of the same types and lengths.
     Unlike,
-    /// A number in this field overflows.
-    Overflow(usize),
+    /// A number in this field, whose type has so many bits, overflows.
+    Overflow { field: usize, bits: usize },
 }
 
 impl<E: Elementwise> Total<E> {
@@ -97,8 +97,8 @@ impl<E: Elementwise> Total<E> {
     pub(super) fn fold(&mut self, from: Source, piece: &Bytes) -> Result<(), FilterError> {
         self.fold_octets(piece).map_err(|unfit| match unfit {
             Unfit::Unlike => self.difference(from, piece),
-            Unfit::Overflow(field) => {
-                FilterError::Overflow { figure: format!("{} in field {field}", E::FIGURE) }
+            Unfit::Overflow { field, bits } => {
+                FilterError::Overflow { figure: format!("{} in field {field}", E::FIGURE), bits }
             }
         })
     }
@@ -136,10 +136,17 @@ impl<E: Elementwise> Total<E> {
                 Type::I64 => fold_numbers(ours, theirs, E::i64),
                 Type::U64 => fold_numbers(ours, theirs, E::u64),
                 Type::F64 => fold_numbers(ours, theirs, |a, b| (E::f64(a, b), false)),
-                _ => fold_numbers(ours, theirs, |a, b| (E::f32(a, b), false)),
+                Type::F32 => fold_numbers(ours, theirs, |a, b| (E::f32(a, b), false)),
+                Type::I32 => fold_narrow::<i32, _>(ours, theirs, E::i64),
+                Type::U32 => fold_narrow::<u32, _>(ours, theirs, E::u64),
+                Type::I16 => fold_narrow::<i16, _>(ours, theirs, E::i64),
+                Type::U16 => fold_narrow::<u16, _>(ours, theirs, E::u64),
+                Type::I8 => fold_narrow::<i8, _>(ours, theirs, E::i64),
+                Type::U8 => fold_narrow::<u8, _>(ours, theirs, E::u64),
+                _ => unreachable!("invariant: the total contains only numbers"),
             };
             if overflows {
-                return Err(Unfit::Overflow(field));
+                return Err(Unfit::Overflow { field, bits: 8 * width });
             }
             at += bytes;
         }
@@ -159,7 +166,8 @@ impl<E: Elementwise> Total<E> {
             let wanted = format!("`{}`, as others send,", total.format());
             return FilterError::Format { from, given: packet.format(), wanted };
         }
-        let lengths = packet.values().zip(total.values()).map(|(their, our)| (length(their), length(our)));
+        let lengths =
+            packet.values().zip(total.values()).map(|(their, our)| (their.elements(), our.elements()));
         let (field, (given, wanted)) = (0..)
             .zip(lengths)
             .find(|(_, (given, wanted))| given != wanted)
@@ -184,15 +192,17 @@ pub(super) fn fold_numbers<N: Number>(
     overflows
 }
 
-/// Returns the number of numbers in a value.
-pub(super) fn length(value: Value<'_>) -> usize {
-    match value {
-        Value::I64s(numbers) => numbers.len(),
-        Value::U64s(numbers) => numbers.len(),
-        Value::F64s(numbers) => numbers.len(),
-        Value::F32s(numbers) => numbers.len(),
-        _ => 1,
-    }
+/// Folds adjacent numbers of fewer than 64 bits; returns true if one of them overflows.
+#[inline(always)]
+fn fold_narrow<N: Number + Into<W> + TryFrom<W>, W>(
+    ours: &mut [u8],
+    theirs: &[u8],
+    fold: impl Fn(W, W) -> (W, bool),
+) -> bool {
+    fold_numbers(ours, theirs, |our: N, their: N| {
+        let (wide, overflows) = fold(our.into(), their.into());
+        N::try_from(wide).map_or((our, true), |number| (number, overflows))
+    })
 }
 
 #[cfg(test)]

@@ -87,6 +87,33 @@ fn overflow_is_an_error() {
 }
 
 #[test]
+fn numbers_of_fewer_bits_fold_in_their_own_type() {
+    let rows = || {
+        vec![
+            Row::new().i32(-3).u32(7).i16s(&[300, -1]).u16(9).i8(-100).u8s(&[200, 1]),
+            Row::new().i32(5).u32(9).i16s(&[20, -2]).u16(8).i8(-28).u8s(&[55, 2]),
+        ]
+    };
+    let sum = Row::new().i32(2).u32(16).i16s(&[320, -3]).u16(17).i8(-128).u8s(&[255, 3]);
+    assert_eq!(folded("sum", rows()).unwrap(), sum.packet());
+    let least = Row::new().i32(-3).u32(7).i16s(&[20, -2]).u16(8).i8(-100).u8s(&[55, 1]);
+    assert_eq!(folded("min", rows()).unwrap(), least.packet());
+    let greatest = Row::new().i32(5).u32(9).i16s(&[300, -1]).u16(9).i8(-28).u8s(&[200, 2]);
+    assert_eq!(folded("max", rows()).unwrap(), greatest.packet());
+}
+
+#[test]
+fn a_sum_beyond_its_type_names_the_bits() {
+    let overflow = |bits| format!("sum: overflow: the sum in field 0 does not fit into {bits} bits");
+    assert_eq!(refused(vec![Row::new().i32s(&[0, i32::MIN]), Row::new().i32s(&[0, -1])]), overflow(32));
+    assert_eq!(refused(vec![Row::new().u32(u32::MAX), Row::new().u32(1)]), overflow(32));
+    assert_eq!(refused(vec![Row::new().i16(i16::MAX), Row::new().i16(1)]), overflow(16));
+    assert_eq!(refused(vec![Row::new().u16(u16::MAX), Row::new().u16(1)]), overflow(16));
+    assert_eq!(refused(vec![Row::new().i8(i8::MIN), Row::new().i8(-1)]), overflow(8));
+    assert_eq!(refused(vec![Row::new().u8s(&[255]), Row::new().u8s(&[1])]), overflow(8));
+}
+
+#[test]
 fn packets_of_unlike_types_are_refused_with_both_formats() {
     assert_eq!(
         refused(vec![Row::new().i64(1).f64s(&[]), Row::new().i64(1).f64(2.0)]),
