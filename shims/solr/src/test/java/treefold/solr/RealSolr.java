@@ -45,7 +45,15 @@ final class RealSolr implements AutoCloseable {
                   <filter class="solr.LowerCaseFilterFactory"/>
                 </analyzer>
               </fieldType>
+              <fieldType name="words" class="solr.TextField">
+                <analyzer>
+                  <tokenizer class="solr.PatternTokenizerFactory" pattern="[\\p{IsAlphabetic}\\p{N}]+" group="0"/>
+                  <filter class="solr.LengthFilterFactory" min="1" max="40"/>
+                  <filter class="solr.LowerCaseFilterFactory"/>
+                </analyzer>
+              </fieldType>
               <field name="id" type="string" required="true"/>
+              <field name="body" type="words" stored="false"/>
               <field name="text" type="text"/>
               <field name="n" type="int"/>
               <field name="l" type="long"/>
