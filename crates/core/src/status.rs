@@ -4,6 +4,7 @@ use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::membership::card::MemberCard;
 use crate::membership::service::AgreedTotal;
+use crate::stream::traffic::StreamTraffic;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -54,6 +55,9 @@ pub struct StreamStatus {
     pub away: u32,
     /// Bytes of packets that wait for the rest of their wave, or that were sent up and are not settled.
     pub held_bytes: u64,
+    /// Packets, bytes and filter runs since the node joined the stream.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub traffic: StreamTraffic,
 }
 
 /// How many partitions a service has, as a node sees it.

@@ -194,11 +194,14 @@ pub struct Stream {
     /// Endpoints among them that the node has given up.
     pub away: u32,
     pub held_bytes: u64,
+    /// Packets, bytes, waves and filter runs since the node joined the stream, by name.
+    pub traffic: BTreeMap<&'static str, u64>,
 }
 
 impl Stream {
     fn of(status: &StreamStatus) -> Self {
-        let StreamStatus { service, up_filter, is_front, children, endpoints, away, held_bytes } = status;
+        let StreamStatus { service, up_filter, is_front, children, endpoints, away, held_bytes, traffic } =
+            status;
         Self {
             service: service.to_string(),
             up_filter: up_filter.to_string(),
@@ -207,6 +210,7 @@ impl Stream {
             endpoints: *endpoints,
             away: *away,
             held_bytes: *held_bytes,
+            traffic: traffic.figures().into_iter().collect(),
         }
     }
 }

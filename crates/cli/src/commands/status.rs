@@ -54,8 +54,13 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
     let counted = if counted.is_empty() { "nothing yet".to_owned() } else { counted.join(", ") };
     let count = status.members.len() + 1;
     let notes: String = notes_of(status, style).iter().map(|note| format!("\n{note}")).collect();
+    let streams = if status.streams.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", streams(status).render(style))
+    };
     format!(
-        "{}\n{}\n{} {counted}\n{} {}{notes}",
+        "{}\n{}\n{} {counted}\n{} {}{streams}{notes}",
         style.bold(format_args!("{count} member{} in sight", if count == 1 { "" } else { "s" })),
         members(status).render(style),
         style.dim("counted:"),
@@ -122,6 +127,45 @@ fn members(status: &NodeStatus) -> Table {
             .load_age_ms
             .map_or_else(|| "never".to_owned(), |age| format!("{} ago", short(Duration::from_millis(age))));
         row(&member.card, member.load, heard);
+    }
+    table
+}
+
+/// The streams that the node takes part in, with the packets that have passed it.
+fn streams(status: &NodeStatus) -> Table {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("stream of", Align::Left),
+        ("filter", Align::Left),
+        ("endpoints", right),
+        ("away", right),
+        ("children", right),
+        ("packets in", right),
+        ("waves", right),
+        ("packets up", right),
+        ("MB up", right),
+        ("packets down", right),
+        ("MB down", right),
+        ("filter µs", right),
+    ]);
+    let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
+    for stream in &status.streams {
+        let traffic = &stream.traffic;
+        let mean_us = traffic.filter_us as f64 / traffic.filter_runs.max(1) as f64;
+        table.row(vec![
+            stream.service.to_string(),
+            if stream.up_filter.is_empty() { "–".to_owned() } else { stream.up_filter.to_string() },
+            stream.endpoints.to_string(),
+            stream.away.to_string(),
+            stream.children.to_string(),
+            traffic.packets_in.to_string(),
+            traffic.waves.to_string(),
+            traffic.packets_up.to_string(),
+            megabytes(traffic.bytes_up),
+            traffic.packets_down.to_string(),
+            megabytes(traffic.bytes_down),
+            if traffic.filter_runs == 0 { "–".to_owned() } else { format!("{mean_us:.1}") },
+        ]);
     }
     table
 }

@@ -102,5 +102,6 @@ fn shown<P: Payload>(state: &StreamState<P>) -> StreamStatus {
         endpoints: number(state.roll.group.len()),
         away: number(state.roll.away_set.len()),
         held_bytes: (state.window.held_bytes + state.window.unsettled_bytes) as u64,
+        traffic: state.traffic,
     }
 }

@@ -154,6 +154,7 @@ impl<P: Payload> StreamState<P> {
         self.down.tag_max = self.down.tag_max.max(tag_max);
         let bytes = run.weight();
         self.down.held_bytes += bytes;
+        self.traffic.pass_down(run.packets.len(), bytes);
         let due = self.due(run.first, run.last(), bytes);
         self.pass_on(cx, Descending { due, content: Content::Run(run), bytes });
     }
@@ -192,6 +193,7 @@ impl<P: Payload> StreamState<P> {
         let (bytes, left, made) = (weight(&packets), SmallVec::new(), packets);
         let mut descent = Descent { sequence, tag, to, bytes, left, made, missed_from: None };
         self.down.held_bytes += bytes;
+        self.traffic.pass_down(descent.made.len(), bytes);
         if self.terms.spec.down_filter.is_empty() {
             return self.forward(cx, descent);
         }

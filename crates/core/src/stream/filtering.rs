@@ -218,6 +218,7 @@ impl<P: Payload> Streams<P> {
                     desk.cx.jobs.processors_busy -= u32::from(!busy.inline);
                     state.close_charge(desk.cx, now, busy.charge, cost);
                     state.filtering.cost.observe(cost);
+                    state.traffic.run_filter(cost);
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
                     state.take_filtered(desk.cx, busy.what, result);
                     if is_broken {

@@ -204,6 +204,7 @@ impl<P: Payload> StreamState<P> {
     fn put_in_slot(&mut self, cx: &mut Context<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
         let slot = &mut self.row.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
         let (bytes, source) = (part.payload.len(), part.payload.source);
+        self.traffic.take_in(&part.payload.packets);
         let mut covered: SmallVec<[(Source, usize); 2]> = SmallVec::new();
         let taken = slot.parts.take_in_for(part, |old| covered.push((old.payload.source, old.payload.len())));
         if !matches!(taken, Ok(Taken::Added)) {

@@ -70,6 +70,7 @@ pub(crate) mod state;
 pub(crate) mod table;
 pub mod tags;
 mod taken;
+pub mod traffic;
 pub mod work;
 
 pub use error::StreamError;

@@ -10,6 +10,7 @@ use super::ready::Ready;
 use super::roll::Cohort;
 use super::spec::{FilterRun, Source, StreamEvent, StreamSpec, Synchronisation};
 use super::tags::TagRuns;
+use super::traffic::StreamTraffic;
 use crate::config::Placement;
 use crate::effect::{Effect, Event};
 use crate::error::Missing;
@@ -200,8 +201,8 @@ pub(crate) struct Filtering<P> {
 
 /// A node's state for a stream.
 ///
-/// Eleven fields, because each is a part with methods of its own, and a stream needs all of them: its terms, its
-/// place, the nodes below it, the waves that are here, and how packets go up and down.
+/// Twelve fields, because each is a part with methods of its own, and a stream needs all of them: its terms, its
+/// place, the nodes below it, the waves that are here, how packets go up and down, and what all that has cost.
 #[derive(Debug)]
 pub(crate) struct StreamState<P> {
     pub(crate) terms: Terms<P>,
@@ -215,6 +216,7 @@ pub(crate) struct StreamState<P> {
     pub(crate) window: Window,
     pub(crate) filtering: Filtering<P>,
     pub(crate) down: Down<P>,
+    pub(crate) traffic: StreamTraffic,
     /// State that only the front-end has.
     pub(crate) front: Option<FrontEnd>,
 }
@@ -264,6 +266,7 @@ impl<P: Payload> StreamState<P> {
                 is_inline: false,
             },
             down: Down::default(),
+            traffic: StreamTraffic::default(),
             front,
         }
     }

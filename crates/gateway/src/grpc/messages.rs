@@ -71,8 +71,9 @@ impl From<StatusView> for pb::StatusReply {
 
 impl From<Stream> for pb::StreamState {
     fn from(stream: Stream) -> Self {
-        let Stream { service, up_filter, is_front, children, endpoints, away, held_bytes } = stream;
-        Self { service, up_filter, is_front, children, endpoints, away, held_bytes }
+        let Stream { service, up_filter, is_front, children, endpoints, away, held_bytes, traffic } = stream;
+        let traffic = traffic.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect();
+        Self { service, up_filter, is_front, children, endpoints, away, held_bytes, traffic }
     }
 }
 

@@ -536,6 +536,8 @@ pub(super) struct OpenStreamHeader {
     pub(super) away: u32,
     #[prost(uint64, tag = "7")]
     pub(super) held_bytes: u64,
+    #[prost(uint64, repeated, tag = "8")]
+    pub(super) traffic: Vec<u64>,
 }
 
 /// A service's total as the sender of a `Status` sees it.

@@ -18,6 +18,7 @@ use treefold_core::membership::service::AgreedTotal;
 use treefold_core::status::{
     Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus, TotalStatus,
 };
+use treefold_core::stream::traffic::StreamTraffic;
 use treefold_core::time::Duration;
 
 /// Encodes a card.
@@ -151,6 +152,7 @@ fn stream_header(stream: &StreamStatus) -> Result<OpenStreamHeader, WireError> {
         endpoints: stream.endpoints,
         away: stream.away,
         held_bytes: stream.held_bytes,
+        traffic: stream.traffic.figures().map(|(_, figure)| figure).to_vec(),
     })
 }
 
@@ -165,6 +167,7 @@ fn stream_of(header: OpenStreamHeader) -> Result<StreamStatus, WireError> {
         endpoints: header.endpoints,
         away: header.away,
         held_bytes: header.held_bytes,
+        traffic: StreamTraffic::of_row(header.traffic),
     })
 }
 

@@ -80,6 +80,11 @@ async fn a_broadcast_comes_back_as_one_sum() {
         assert_eq!((wave.tag, figure(&wave.packets[0])), (tag, 66));
         assert_eq!(wave.contributors, PartitionSet::first(12));
     }
+    let status = client.status().await.expect("the node answers");
+    let traffic = status.streams[0].traffic;
+    assert_eq!((traffic.waves, traffic.packets_up, traffic.packets_down), (100, 100, 100));
+    assert_eq!((traffic.filter_runs, traffic.bytes_down), (100, 100), "one byte down a wave, and one sum up");
+    assert_eq!(traffic.packets_in, 100 * (2 + 2), "from two endpoints here, and two children");
 }
 
 #[tokio::test]

@@ -170,7 +170,7 @@ pub struct StatusReply {
     pub streams: ::prost::alloc::vec::Vec<StreamState>,
 }
 /// A stream, as one of its nodes sees it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StreamState {
     #[prost(string, tag = "1")]
     pub service: ::prost::alloc::string::String,
@@ -190,6 +190,10 @@ pub struct StreamState {
     pub away: u32,
     #[prost(uint64, tag = "7")]
     pub held_bytes: u64,
+    /// Since the node joined the stream: packets_in, bytes_in, waves, packets_up, bytes_up, packets_down, bytes_down,
+    /// filter_runs, filter_us.
+    #[prost(map = "string, uint64", tag = "8")]
+    pub traffic: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
 }
 /// A question for the services.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -18,6 +18,7 @@ use treefold_core::status::{
     CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, StreamStatus, TotalStatus,
 };
 use treefold_core::stream::OperatorId;
+use treefold_core::stream::traffic::StreamTraffic;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
@@ -194,6 +195,13 @@ fn streaming() -> NodeStatus {
         endpoints: 5,
         away: 1,
         held_bytes: 300,
+        traffic: StreamTraffic {
+            packets_in: 7,
+            bytes_in: 90,
+            waves: 2,
+            filter_us: 300,
+            ..StreamTraffic::default()
+        },
     };
     NodeStatus { members: Vec::new(), streams: vec![stream], ..status() }
 }

@@ -24,6 +24,7 @@ use treefold_core::status::{
     WaveCounters,
 };
 use treefold_core::stream::OperatorId;
+use treefold_core::stream::traffic::StreamTraffic;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
@@ -333,8 +334,8 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
         agreed,
         refused,
     });
-    let stream = (name(), name(), any::<(bool, [u32; 3], u64)>()).prop_map(
-        |(service, up_filter, (is_front, [children, endpoints, away], held_bytes))| StreamStatus {
+    let stream = (name(), name(), any::<(bool, [u32; 3], u64, [u64; 9])>()).prop_map(
+        |(service, up_filter, (is_front, [children, endpoints, away], held_bytes, traffic))| StreamStatus {
             service: service.into(),
             up_filter: up_filter.into(),
             is_front,
@@ -342,6 +343,7 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
             endpoints,
             away,
             held_bytes,
+            traffic: StreamTraffic::of_row(traffic),
         },
     );
     let rest = (vec(total, 0..3), any::<bool>(), vec(stream, 0..3));
