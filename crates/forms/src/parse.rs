@@ -137,7 +137,7 @@ pub fn partitions(text: &str) -> Result<PartitionSet> {
         let number = |digits: &str| digits.trim().parse::<u32>().ok().filter(|&id| id < max);
         match (number(first), number(last)) {
             (Some(first), Some(last)) if first <= last => {
-                runs.push(PartitionSet::from_range(first..last + 1))
+                runs.push(PartitionSet::from_range(first..last + 1));
             }
             _ => return Err(refuse()),
         }

@@ -58,7 +58,7 @@ impl Form {
 /// The media types that [`Form::of_media_type`] knows, in messages.
 pub(crate) const MEDIA_TYPES: &str =
     "application/json, application/msgpack, application/octet-stream, application/vnd.apache.arrow.stream";
-/// Those of bodies with the parameters of single partitions, in messages.
+/// The media types of bodies with the parameters of single partitions, in messages.
 const DOCUMENT_MEDIA_TYPES: &str =
     "application/vnd.treefold.call+json, application/vnd.treefold.call+msgpack";
 

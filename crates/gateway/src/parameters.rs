@@ -33,7 +33,7 @@ pub(crate) const PARAMS_FOR: &str = "params_for";
 pub(crate) struct Params {
     pub(crate) common: Bytes,
     own: BTreeMap<PartitionId, Bytes>,
-    /// What the entries count, with [`OWN_ENTRY_BYTES`] for each partition.
+    /// The bytes that the entries count, with [`OWN_ENTRY_BYTES`] for each partition.
     own_bytes: usize,
 }
 
