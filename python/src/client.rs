@@ -13,7 +13,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use std::str::FromStr;
 use std::time::Duration;
-use treefold::{CallError, Error};
+use treefold::{CallError, Error, Raw};
 
 /// Makes calls.
 #[pyclass(frozen, module = "treefold._native")]
@@ -61,9 +61,19 @@ pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyR
 
 #[pymethods]
 impl Client {
-    /// Starts a call. Its result is a tuple.
-    fn call(&self, kind: &str, params: &Bound<'_, PyAny>, options: CallOptions) -> PyResult<Pending> {
-        outcome(self.client.call_raw(kind, payload::value(params)?), options)
+    /// Starts a call. `params_for` has the parameters of single partitions. Its result is a tuple.
+    fn call(
+        &self,
+        kind: &str,
+        params: &Bound<'_, PyAny>,
+        params_for: Vec<(u32, Bound<'_, PyAny>)>,
+        options: CallOptions,
+    ) -> PyResult<Pending> {
+        let mut call = self.client.call_raw(kind, payload::value(params)?);
+        for (partition, params) in params_for {
+            call = call.params_for(partition, &Raw(payload::value(&params)?));
+        }
+        outcome(call, options)
     }
 
     /// Announces a request of an application whose workers push. Its result is that of a call.
@@ -121,7 +131,7 @@ impl Client {
     }
 }
 
-type Call = treefold::CallBuilder<'static, treefold::Raw>;
+type Call = treefold::CallBuilder<'static, Raw>;
 
 /// Makes the call.
 fn outcome(call: Call, options: CallOptions) -> PyResult<Pending> {

@@ -22,6 +22,8 @@ def test_calls_run_side_by_side() -> None:
             slow = asyncio.ensure_future(client.call("logs/hold", 0.5))
             assert (await client.call("logs/ready", "error")).value == 10
             assert not slow.done() and (await slow).value == 4
+            own = await client.call("logs/ready", "error", params_for={1: "fine", 3: "nothing has this"})
+            assert own.value == 1 + 1 + 3 + 0
             with pytest.raises(treefold.InvalidCall):
                 await client.call("nope/x")
             assert len(await client.members()) == 4

@@ -72,6 +72,18 @@ def test_explain_gives_the_tree(cluster: treefold.Cluster) -> None:
     assert cluster.call("logs/matching", "error").tree is None
 
 
+def test_partitions_get_their_own_parameters(cluster: treefold.Cluster) -> None:
+    own = {1: "fine", 3: "nothing has this"}
+    for shape in ("flat", "chain"):
+        reply = cluster.call("logs/matching", "error", params_for=own, shape=shape)
+        assert reply.value == 1 + 1 + 3 + 0
+    # The reduce gets the call's parameters.
+    service = treefold.Service("words", total=2)
+    service.aggregation("told", local=lambda partition, word: word, reduce=lambda a, b, word: f"{word}: {'-'.join(sorted([a, b]))}")
+    with treefold.Cluster.embedded(1, service) as words:
+        assert words.call("words/told", "all", params_for={1: "one"}).value == "all: all-one"
+
+
 class Tags(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -112,6 +124,12 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
         ("logs/ready", "e", {"min_coverage": "all"}, ValueError, "a share from 0 to 1, not 'all'"),
         ("logs/ready", "e", {"partitions": ["a"]}, treefold.InvalidOption, "partitions must be a whole number from 0 below 2^32, not 'a'"),
         ("logs/ready", "e", {"partitions": [9]}, treefold.InvalidCall, "allowed: 0-3"),
+        ("logs/ready", "e", {"params_for": {9: "e"}}, treefold.InvalidCall, "params_for is 9; allowed: 0-3"),
+        ("logs/ready", "e", {"params_for": {1: "e"}, "partitions": [0, 3]}, treefold.InvalidCall, "params_for is 1; allowed: 0,3"),
+        ("logs/ready", "e", {"params_for": {1: "e" * 2**20}}, treefold.InvalidCall, "(own_params_bytes_max)"),
+        ("logs/ready", "e", {"params_for": {"a": "e"}}, treefold.InvalidOption, "each partition of params_for must be a whole number"),
+        ("logs/ready", "e", {"params_for": ["e"]}, treefold.InvalidOption, "params_for must be a dict from partitions"),
+        ("logs/ready", "e", {"params_for": {1: {1, 2}}}, TypeError, "a set can't travel"),
         ("logs", "e", {}, treefold.InvalidCall, "allowed: service/aggregation"),
         (None, "e", {}, treefold.InvalidOption, "an aggregation is a text"),
         ("logs/ready", "e", {"decode": "json"}, treefold.InvalidOption, "decode is \"json\"; allowed: auto, raw, numpy"),

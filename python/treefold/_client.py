@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Iterable, Mapping, Optional, Union
 
 from . import _native
-from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, secrets, seconds, whole
+from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, whole
 from ._reply import Reply, reply_of
 from ._streams import Stream, stream_options
 from .errors import Closed
@@ -44,6 +44,7 @@ class Client(ClientBase):
         aggregation: str,
         params: Any = None,
         *,
+        params_for: Optional[Mapping[int, Any]] = None,
         deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
         partitions: Optional[Iterable[int]] = None,
@@ -58,7 +59,8 @@ class Client(ClientBase):
         """Calls `service/aggregation` and blocks until the reply is there. Ctrl-C cancels the call.
 
         `params` is passed to every local and reduce. Dicts, lists, texts and numbers travel as MessagePack,
-        bytes as they are, tables of pyarrow as Arrow.
+        bytes as they are, tables of pyarrow as Arrow. `params_for` is a dict from partitions to parameters that these
+        partitions get instead; the reduce gets `params`.
 
         `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions
         that makes a reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
@@ -71,7 +73,8 @@ class Client(ClientBase):
         numbers as numpy's.
         """
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
-        return reply_of(aggregation, self._open().call(aggregation_of(aggregation), params, options).wait(), decode)
+        pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), options)
+        return reply_of(aggregation, pending.wait(), decode)
 
     def announce(
         self,

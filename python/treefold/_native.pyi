@@ -12,7 +12,9 @@ class Pending:
     def cancel(self) -> None: ...
 
 class Client:
-    def call(self, kind: str, params: Any, options: dict[str, Any]) -> Pending: ...
+    def call(
+        self, kind: str, params: Any, params_for: list[tuple[int, Any]], options: dict[str, Any]
+    ) -> Pending: ...
     def announce(
         self,
         kind: str,

@@ -6,7 +6,7 @@ import datetime
 import numbers
 import operator
 import os
-from typing import Any, Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 from .errors import InvalidOption
 
@@ -94,6 +94,15 @@ def aggregation_of(name: Any) -> str:
 def ids_of(name: str, ids: Any) -> list[int]:
     """Checks numbers of partitions, endpoints or workers."""
     return [whole(f"each of {name}", id, 32) for id in ([ids] if isinstance(ids, int) else ids)]
+
+
+def own_params(params_for: Any) -> list[tuple[int, Any]]:
+    """Checks the parameters of single partitions, a dict by partition."""
+    if params_for is None:
+        return []
+    if not isinstance(params_for, Mapping):
+        raise InvalidOption(f"params_for must be a dict from partitions to parameters, as in {{3: ...}}, not {params_for!r}")
+    return [(whole("each partition of params_for", id, 32), params) for id, params in params_for.items()]
 
 
 def call_options(

@@ -15,11 +15,11 @@ next iteration gives it.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, AsyncIterator, Iterable, Optional, Union
+from typing import Any, AsyncIterator, Iterable, Mapping, Optional, Union
 
 from . import _native
 from ._client import ClientBase
-from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, secrets, seconds, whole
+from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, whole
 from ._pending import settled
 from ._reply import Reply, reply_of
 from ._streams import Event, StreamBase, Wave, stream_options
@@ -38,6 +38,7 @@ class Client(ClientBase):
         aggregation: str,
         params: Any = None,
         *,
+        params_for: Optional[Mapping[int, Any]] = None,
         deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
         partitions: Optional[Iterable[int]] = None,
@@ -51,8 +52,8 @@ class Client(ClientBase):
     ) -> Reply[Any]:
         """Calls `service/aggregation`, with the parameters of `treefold.Client.call`."""
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
-        fields = await settled(self._open().call(aggregation_of(aggregation), params, options))
-        return reply_of(aggregation, fields, decode)
+        pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), options)
+        return reply_of(aggregation, await settled(pending), decode)
 
     async def announce(
         self,

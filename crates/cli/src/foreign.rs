@@ -24,11 +24,11 @@ impl Foreign for Guests {
     fn load(&self, bytes: &Bytes) -> Result<Loaded, OperatorError> {
         let modules = MODULES.as_ref().map_err(WasmError::clone)?;
         let module = modules.compile(bytes.clone())?;
-        let kind = match module.kind() {
-            Kind::Reduce => "reduce",
-            Kind::Filter => "filter",
+        let (kind, reduce) = match module.kind() {
+            Kind::Reduce => ("reduce", Some(module.operator()?)),
+            Kind::Filter => ("filter", None),
         };
         let made_bytes = module.held_bytes() - bytes.len();
-        Ok(Loaded { kind, made_bytes, filter: module.filter() })
+        Ok(Loaded { kind, made_bytes, filter: module.filter(), reduce })
     }
 }

@@ -101,6 +101,19 @@ pub enum Message<P> {
         /// The operator kept, or all operators; or why it was not kept.
         result: Result<Vec<OperatorStatus>, Arc<str>>,
     },
+    /// Node to a node whose call it has taken part in, between their drivers: send this operator, by which the call's wave is
+    /// folded.
+    OperatorWant {
+        /// The operator.
+        id: OperatorId,
+    },
+    /// The answer to [`Message::OperatorWant`].
+    OperatorLent {
+        /// The operator.
+        id: OperatorId,
+        /// The operator itself, not yet checked against the id; `None` if the sender does not have it.
+        payload: Option<P>,
+    },
     /// Client to a node: set these shares and report all shares; if the list is empty, only report them.
     SharesRequest {
         /// The client's id of the request.

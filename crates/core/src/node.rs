@@ -227,10 +227,11 @@ impl<P: Payload> Node<P> {
             Message::Reply { .. }
             | Message::Status { .. }
             | Message::OperatorReply { .. }
+            | Message::OperatorLent { .. }
             | Message::SharesReply { .. } => {
                 self.cx.note_bad_message(from, "unexpected answer: this node sends no such requests");
             }
-            Message::OperatorRequest { .. } => {
+            Message::OperatorRequest { .. } | Message::OperatorWant { .. } => {
                 self.cx.note_bad_message(from, "unexpected request: this node keeps no operators");
             }
         }

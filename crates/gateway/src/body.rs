@@ -1,5 +1,7 @@
-//! The parameters of a call: its body, read within its limits, in one of four forms.
+//! The body of a call, read within its limits: its parameters in one of four forms, or a call document.
 
+use crate::limits::Limits;
+use crate::parameters::{DocumentForm, Params};
 use crate::problem::{Kind, Problem};
 use crate::site::{BODY_PERMIT_BYTES, Site};
 use axum::body::Body;
@@ -56,6 +58,9 @@ impl Form {
 /// The media types that [`Form::of_media_type`] knows, in messages.
 pub(crate) const MEDIA_TYPES: &str =
     "application/json, application/msgpack, application/octet-stream, application/vnd.apache.arrow.stream";
+/// The media types of bodies with the parameters of single partitions, in messages.
+const DOCUMENT_MEDIA_TYPES: &str =
+    "application/vnd.treefold.call+json, application/vnd.treefold.call+msgpack";
 
 /// True for the beginning of a stream of Arrow record batches: four bytes of 255, the length of the schema's message in
 /// eights of bytes, and that message. The rest is for the operators, which decode it.
@@ -69,7 +74,7 @@ pub(crate) fn is_arrow_stream(bytes: &[u8]) -> bool {
 
 /// Parameters, and the permits for their bytes, which last as long as the call.
 pub(crate) struct Parameters {
-    pub(crate) bytes: Bytes,
+    pub(crate) params: Params,
     pub(crate) _permits: Option<OwnedSemaphorePermit>,
 }
 
@@ -77,9 +82,11 @@ pub(crate) struct Parameters {
 pub(crate) async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<Parameters, Problem> {
     let within = site.limits.body_within;
     let whole = timeout(within, read_whole(site, headers, body)).await;
-    let (bytes, permits) = whole.unwrap_or_else(|_| Err(Problem::body_timeout(&site.limits)))?;
-    let bytes = if bytes.is_empty() { bytes } else { encoded(form_of(headers)?, bytes)? };
-    Ok(Parameters { bytes, _permits: permits })
+    let (bytes, mut permits) = whole.unwrap_or_else(|_| Err(Problem::body_timeout(&site.limits)))?;
+    let read = bytes.len();
+    let params = if bytes.is_empty() { Params::default() } else { params_of(headers, bytes, &site.limits)? };
+    reserve(site, &mut permits, read.saturating_add(params.own_bytes()))?;
+    Ok(Parameters { params, _permits: permits })
 }
 
 async fn read_whole(
@@ -133,13 +140,17 @@ pub(crate) fn reserve(
     Ok(())
 }
 
-fn form_of(headers: &HeaderMap) -> Result<Form, Problem> {
+fn params_of(headers: &HeaderMap, bytes: Bytes, limits: &Limits) -> Result<Params, Problem> {
     let given = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("not a text"));
-    given.and_then(Form::of_media_type).ok_or_else(|| {
-        let found = given.unwrap_or("none");
-        let detail = format!("the body's content type is {found}; allowed: {MEDIA_TYPES}");
-        Problem::new(Kind::ContentType, detail).about("content-type").given(found).limit(MEDIA_TYPES)
-    })
+    if let Some(form) = given.and_then(DocumentForm::of_media_type) {
+        return form.read(&bytes, limits);
+    }
+    let form = given.and_then(Form::of_media_type).ok_or_else(|| {
+        let (found, allowed) = (given.unwrap_or("none"), format!("{MEDIA_TYPES}, {DOCUMENT_MEDIA_TYPES}"));
+        let detail = format!("the body's content type is {found}; allowed: {allowed}");
+        Problem::new(Kind::ContentType, detail).about("content-type").given(found).limit(allowed)
+    })?;
+    Ok(encoded(form, bytes)?.into())
 }
 
 fn encoded(form: Form, bytes: Bytes) -> Result<Bytes, Problem> {
@@ -169,6 +180,9 @@ mod tests {
         for form in [Form::Json, Form::MessagePack, Form::Bytes, Form::Arrow] {
             assert_eq!(Form::of_media_type(form.media_type()), Some(form));
             assert!(MEDIA_TYPES.contains(form.media_type()));
+        }
+        for form in DocumentForm::ALL {
+            assert!(DOCUMENT_MEDIA_TYPES.contains(form.media_type()));
         }
     }
 

@@ -1,8 +1,9 @@
 //! A call over HTTP.
 
 use crate::answer::{self, CALL, headers_of};
-use crate::body;
+use crate::body::{self, Parameters};
 use crate::caller::Caller;
+use crate::parameters::Params;
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
 use crate::wishes::Wishes;
@@ -11,7 +12,6 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 use treefold::{Raw, Reply, Status};
@@ -37,9 +37,9 @@ pub(crate) async fn call(
     let wishes = Wishes::of(query, &headers)?;
     let form = answer::form_of(&headers)?;
     let _open = tenant.open_call()?;
-    let parameters = body::read(&site, &headers, body).await?;
+    let Parameters { params, _permits } = body::read(&site, &headers, body).await?;
     let named = (service.as_str(), aggregation.as_str());
-    let Made { reply, number } = make(&site, named, parameters.bytes.clone(), &wishes).await?;
+    let Made { reply, number } = make(&site, named, params, &wishes).await?;
     let mut response = answer::of(&reply, form)?;
     response.headers_mut().extend(number);
     Ok(response)
@@ -56,11 +56,11 @@ pub(crate) struct Made {
 pub(crate) async fn make(
     site: &Site,
     (service, aggregation): (&str, &str),
-    params: Bytes,
+    params: Params,
     wishes: &Wishes,
 ) -> Result<Made, Problem> {
-    let call = site.client.call_raw(&format!("{service}/{aggregation}"), params);
-    let call = wishes.apply(call, &site.limits)?;
+    let call = site.client.call_raw(&format!("{service}/{aggregation}"), params.common.clone());
+    let call = wishes.apply(params.apply(call), &site.limits)?;
     let kept = site.trees.choose(wishes.asks_to_explain()?);
     let call = if kept.is_some() { call.explain(true) } else { call };
     let _counted = site.metrics.call_opened();

@@ -22,7 +22,7 @@
 //!   `tls` reads the certificate.
 //! - `door` is passed by every request: it refuses pages in browsers that nobody named, and counts answers.
 //! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
-//! - `call` makes a call from a `body` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
+//! - `call` makes a call from a `body` with `parameters` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
 //!   node's state.
 //! - `streams` opens a stream for one reader, with a bounded queue in front of it.
 //! - `grpc` serves the same calls and streams to clients of gRPC, on the same address. It leaves out what HTTP has alone:
@@ -49,6 +49,7 @@ mod metrics;
 pub mod openapi;
 mod options;
 mod page;
+mod parameters;
 mod problem;
 mod routes;
 mod seconds;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The limits of a gateway. Every refusal names the limit that it is about.
 ///
-/// Twenty-four fields, because it lists every limit once.
+/// Twenty-five fields, because it lists every limit once.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -27,6 +27,8 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Most bytes of all bodies that are being read or whose calls are open.
     pub bodies_bytes_max: usize,
+    /// Most bytes that a call's parameters of single partitions count, with 16 more for each partition.
+    pub params_for_bytes_max: usize,
     /// Time for a request's body.
     #[serde(deserialize_with = "duration")]
     pub body_within: Duration,
@@ -78,6 +80,7 @@ impl Default for Limits {
             idle_max: Duration::from_secs(300),
             body_bytes_max: 8 << 20,
             bodies_bytes_max: 256 << 20,
+            params_for_bytes_max: 1 << 20,
             body_within: Duration::from_secs(10),
             deadline_max: Duration::from_secs(60),
             requests_per_s: 10_000,

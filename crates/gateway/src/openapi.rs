@@ -8,6 +8,7 @@ pub const DOCUMENT: &str = include_str!("openapi.json");
 mod tests {
     use super::*;
     use crate::body::Form;
+    use crate::parameters::DocumentForm;
     use crate::problem::{Kind, TYPE_PREFIX};
     use crate::routes::Route;
     use crate::streams;
@@ -54,10 +55,8 @@ mod tests {
             [Form::Json, Form::MessagePack, Form::Bytes, Form::Arrow].map(Form::media_type).into();
         let keys =
             |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(
-            keys(&call["requestBody"]["content"]),
-            forms.iter().map(|&form| form.to_owned()).collect()
-        );
+        let of_bodies = forms.iter().copied().chain(DocumentForm::ALL.map(DocumentForm::media_type));
+        assert_eq!(keys(&call["requestBody"]["content"]), of_bodies.map(str::to_owned).collect());
         assert_eq!(
             keys(&call["responses"]["200"]["content"]),
             forms.iter().map(|&form| form.to_owned()).collect()

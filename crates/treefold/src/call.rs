@@ -193,7 +193,7 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         let own = self.own.into_iter().map(|(partition, own)| Ok((partition, own?)));
         let own = own.collect::<Result<Vec<_>, BodyError>>()?;
         let params = Params::new(self.params?, own).map_err(|partition| {
-            CallError::bad_field("params.own", partition, "one entry for each partition")
+            CallError::bad_field("params_for", partition, "one entry for each partition")
         })?;
         let outcome = self.client.outcome(Arc::clone(&self.kind), params, self.options).await?;
         match mistake(&self.kind, &outcome) {

@@ -238,6 +238,9 @@ impl Client {
     /// The result is a call of `application/aggregation` whose local partials are the pieces that these
     /// workers push for `request`. The number must not be used for another request. The client's front must
     /// serve the application.
+    ///
+    /// The aggregation is one of the application's, or the [name](crate::foreign::filter_name) of a reduce that was
+    /// [pushed](Self::operator_push) to the front.
     pub fn announce(
         &self,
         kind: &str,

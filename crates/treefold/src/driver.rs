@@ -40,6 +40,7 @@ mod leaving;
 mod link;
 mod meter;
 pub(crate) mod operators;
+mod reduces;
 mod rights;
 mod streams;
 pub(crate) mod thread;

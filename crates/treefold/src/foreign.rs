@@ -5,6 +5,8 @@
 //! ([`Client::operator_push`](crate::Client::operator_push)); the others fetch them on demand: a node that
 //! lacks them asks its parent in the stream's tree, see [`treefold_core::stream::operator`].
 //!
+//! A master of [push waves](crate::push) names a reduce in the same way: `words/wasm:` and the digits.
+//!
 //! A [`Foreign`] knows the format of the bytes. A node has at most one
 //! ([`NodeBuilder::foreign`](crate::NodeBuilder::foreign)); in the `treefold` command it loads WebAssembly.
 //! A node without one cannot open such a filter, and reports that.
@@ -14,7 +16,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use treefold_operators::{FilterKind, OperatorError};
+use treefold_operators::{FilterKind, Operator, OperatorError};
 
 pub use treefold_core::message::OperatorStatus;
 pub use treefold_core::stream::OperatorId;
@@ -40,6 +42,8 @@ pub struct Loaded {
     pub made_bytes: usize,
     /// The operator as a filter.
     pub filter: Arc<dyn FilterKind>,
+    /// The operator as the reduce of push waves; `None` if it is only a filter.
+    pub reduce: Option<Arc<dyn Operator>>,
 }
 
 impl fmt::Debug for Loaded {

@@ -4,6 +4,8 @@
 //! still prints it. Futures are polled under the same guard.
 
 use crate::filter::{Filters, News};
+use crate::foreign::Sent;
+use crate::sent_reduce;
 use crate::service::Registry;
 use crate::workers::Finished;
 use bytes::Bytes;
@@ -66,8 +68,17 @@ pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: u
             .and_then(|result| result.map_err(|error| failed(&error, message_bytes_max)));
         return Yielded::Slices(result);
     }
+    yielded(|| invoke(registry, job), message_bytes_max)
+}
+
+/// Runs a fold by an operator that was sent.
+pub(crate) fn execute_sent(sent: &Sent, job: Job<Bytes>, message_bytes_max: usize) -> Yielded {
+    yielded(|| sent_reduce::invoke(sent, job), message_bytes_max)
+}
+
+fn yielded(invoke: impl FnOnce() -> Result<Outcome, &'static str>, message_bytes_max: usize) -> Yielded {
     // The operator shares only its arguments with this code, and they are dropped with the panic.
-    match catch_unwind(AssertUnwindSafe(|| invoke(registry, job))) {
+    match catch_unwind(AssertUnwindSafe(invoke)) {
         Ok(Ok(Outcome::Now(result))) => {
             Yielded::Ready(result.map_err(|error| failed(&error, message_bytes_max)))
         }

@@ -83,6 +83,7 @@ pub mod push;
 mod record;
 pub mod replay;
 mod seeds;
+mod sent_reduce;
 mod service;
 mod session;
 pub mod shares;

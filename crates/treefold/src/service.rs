@@ -8,6 +8,7 @@
 
 use crate::endpoint::EndpointKind;
 use crate::error::StartError;
+use crate::foreign::NAME_PREFIX;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -194,6 +195,12 @@ impl Service {
                     named.name
                 ));
             }
+            if named.name.starts_with(NAME_PREFIX) {
+                return refuse(format!(
+                    "{:?}: names that begin with {NAME_PREFIX:?} are those of operators that are sent",
+                    named.name
+                ));
+            }
             if self.operators[..at].iter().any(|earlier| earlier.name == named.name) {
                 return refuse(format!("the aggregation {:?} is declared twice", named.name));
             }
@@ -240,7 +247,8 @@ pub(crate) struct Registry {
 }
 
 struct Entry {
-    operator: Arc<dyn Operator>,
+    /// `None` for the aggregation that stands for all reduces that are sent: each job names its operator.
+    operator: Option<Arc<dyn Operator>>,
     service: usize,
 }
 
@@ -279,7 +287,12 @@ impl Registry {
             let is_sliceable = named.operator.is_sliceable();
             let name = format!("{name}/{}", named.name);
             self.kinds.push(Kind { name, placement: named.placement, is_sliceable });
-            self.entries.push(Entry { operator: named.operator, service: at });
+            self.entries.push(Entry { operator: Some(named.operator), service: at });
+        }
+        if service.pushed {
+            let name = format!("{name}/{NAME_PREFIX}");
+            self.kinds.push(Kind { name, placement: KindPlacement::Pool, is_sliceable: false });
+            self.entries.push(Entry { operator: None, service: at });
         }
         for (filter, kind) in service.filters {
             self.filters.insert(format!("{name}/{filter}"), kind);
@@ -317,7 +330,12 @@ impl Registry {
 
     /// The operator of a kind.
     pub(crate) fn operator(&self, kind: u32) -> Option<&Arc<dyn Operator>> {
-        self.entries.get(kind as usize).map(|entry| &entry.operator)
+        self.entries.get(kind as usize)?.operator.as_ref()
+    }
+
+    /// True if each job of the kind names an operator that was sent.
+    pub(crate) fn is_sent(&self, kind: u32) -> bool {
+        self.entries.get(kind as usize).is_some_and(|entry| entry.operator.is_none())
     }
 
     /// A filter of one of the services.
@@ -364,10 +382,22 @@ mod tests {
     }
 
     #[test]
+    fn applications_have_an_aggregation_for_reduces_that_are_sent() {
+        let registry = registry(vec![figures(), Service::new("words").pushed()]).unwrap();
+        let names: Vec<String> = registry.kinds().into_iter().map(|kind| kind.name).collect();
+        assert_eq!(names, ["figures/total", "words/wasm:"]);
+        assert!(registry.is_sent(1) && !registry.is_sent(0) && !registry.is_sent(2));
+        assert!(registry.operator(1).is_none());
+    }
+
+    #[test]
     fn invalid_service_is_refused_by_name() {
         let refused = |services| registry(services).err().unwrap().to_string();
         assert!(refused(vec![Service::new("a/b")]).contains("'/'"));
         assert!(refused(vec![figures(), figures()]).contains("declared twice"));
+        let reserved = Service::new("figures")
+            .aggregation("wasm:own", merging("own", |_: &Partition, (): &()| Ok(Sum(1))));
+        assert!(refused(vec![reserved]).contains("operators that are sent"));
         assert!(refused(vec![figures().partition(4, ()).total(4)]).contains("partition 4 of 4"));
         assert!(refused(vec![figures().total(u32::MAX)]).contains("partitions_max"));
     }

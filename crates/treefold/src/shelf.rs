@@ -110,7 +110,7 @@ mod tests {
 
     fn sent(text: &'static str) -> Arc<Sent> {
         let filter = treefold_operators::filter::builtin("sum").unwrap();
-        let loaded = Loaded { kind: "filter", made_bytes: 0, filter };
+        let loaded = Loaded { kind: "filter", made_bytes: 0, filter, reduce: None };
         Arc::new(Sent { id: id_of(text.as_bytes()), bytes: Bytes::from_static(text.as_bytes()), loaded })
     }
 

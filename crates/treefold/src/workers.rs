@@ -12,7 +12,8 @@
 
 use crate::filter::{Filters, Kinds};
 use crate::foreign::{Loading, Sent};
-use crate::job::{Done, Filtering, Yielded, execute};
+use crate::job::{Done, Filtering, Yielded, execute, execute_sent};
+use crate::sent_reduce::SentJob;
 use crate::service::Registry;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
@@ -97,6 +98,8 @@ impl State {
 pub(crate) enum Task {
     /// A local or a reduction.
     Job(Job<Bytes>),
+    /// A reduction by an operator that was sent.
+    Sent(Box<SentJob>),
     /// A run of a stream's filters, which are returned with the result.
     Filter(Box<Filtering>),
     /// Opening of filters of which one is a sent operator.
@@ -127,6 +130,7 @@ impl Task {
     fn id(&self) -> TaskId {
         match self {
             Self::Job(job) => TaskId::Job(job.id),
+            Self::Sent(sent) => TaskId::Job(sent.job.id),
             Self::Filter(run) => TaskId::Filter(run.stream, run.run),
             Self::Open(opening) => TaskId::Ticket(opening.ticket),
             Self::Load(loading) => TaskId::Ticket(loading.ticket),
@@ -136,6 +140,10 @@ impl Task {
     fn execute(self, registry: &Registry, message_bytes_max: usize) -> Finished {
         match self {
             Self::Job(job) => Finished::Job(job.id, execute(registry, job, message_bytes_max)),
+            Self::Sent(sent) => {
+                let SentJob { job, sent } = *sent;
+                Finished::Job(job.id, execute_sent(&sent, job, message_bytes_max))
+            }
             Self::Filter(filtering) => filtering.run(message_bytes_max),
             Self::Open(opening) => {
                 let OpeningFilters { stream, ticket, kinds } = *opening;
@@ -152,6 +160,7 @@ impl Task {
                 Finished::Job(job.id, Yielded::Slices(Err(error)))
             }
             Self::Job(job) => Finished::Job(job.id, Yielded::Ready(Err(error))),
+            Self::Sent(sent) => Finished::Job(sent.job.id, Yielded::Ready(Err(error))),
             Self::Filter(filtering) => {
                 let Filtering { stream, run, filters, .. } = *filtering;
                 Finished::Filter { stream, run, filters, result: Err(error) }

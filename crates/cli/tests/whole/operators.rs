@@ -2,7 +2,7 @@
 //! misbehaving.
 
 use crate::nodes::{K, StreamNode, figures, rows_of, scores, serve_until_stdin_ends};
-use crate::real::run_args;
+use crate::real::{NodeProcess, run_args, run_with_input, wait_for_members, wait_until};
 use bytes::Bytes;
 use std::time::Duration;
 use treefold::foreign::filter_name;
@@ -13,6 +13,11 @@ use treefold_cli::foreign;
 const TOP_K: &[u8] = include_bytes!("../../../wasm/fixtures/top_k.wasm");
 const TOP_K_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm/fixtures/top_k.wasm");
 const FAULTY: &[u8] = include_bytes!("../../../wasm/fixtures/faulty.wasm");
+
+/// A guest with all ready reduces. Its parameters are the name of one, and a line feed.
+const OPERATORS_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm/fixtures/operators.wasm");
+/// `sum-lines` and a line feed.
+const SUM_LINES: &str = "hex:73756d2d6c696e65730a";
 
 /// A filter that returns each wave's tag, but misbehaves for some tags.
 const CAPRICIOUS: &str = r#"(module (memory (export "memory") 1)
@@ -260,4 +265,96 @@ fn filter_params_in_hex_reach_the_guest_unchanged() {
         (Some("0-1"), Some(1))
     );
     assert_eq!(wave["packets"][0]["bytes"], row.len(), "{wave}");
+}
+
+/// Starts relays that accept `words`, each in a rack of its own, and waits until they see each other.
+fn relays(count: usize) -> Vec<NodeProcess> {
+    let mut relays: Vec<NodeProcess> = Vec::new();
+    for at in 0..count {
+        let rack = format!("r{at}");
+        let mut args = vec!["--relay", "--rack", &rack, "--accept", "words"];
+        let first = relays.first().map(|first| first.addr.clone());
+        args.extend(first.iter().flat_map(|first| ["--join", first.as_str()]));
+        relays.push(NodeProcess::start(&args));
+    }
+    relays.iter().for_each(|relay| wait_for_members(&relay.addr, count));
+    relays
+}
+
+#[test]
+fn push_wave_is_folded_by_a_guest_that_relays_fetch() {
+    let relays = relays(3);
+    let pushed = run_args(&["operator", "push", OPERATORS_PATH, "--at", &relays[0].addr]);
+    assert_eq!(pushed.code, 0, "{}", pushed.stderr);
+    let kind = format!("words/{}", pushed.stdout.trim());
+    std::thread::scope(|scope| {
+        for worker in 0..6 {
+            let at = &relays[worker / 2].addr;
+            scope.spawn(move || {
+                let number = worker.to_string();
+                let args = ["push", "worker", "words", "--at", at, "--worker", &number, "--request", "7"];
+                let ended = run_with_input(&args, &format!("all\t1\nworker {worker}\t1\n"));
+                assert_eq!(ended.code, 0, "{}", ended.stderr);
+            });
+        }
+        let master = run_args(&[
+            "push",
+            "master",
+            &kind,
+            "--at",
+            &relays[0].addr,
+            "--request",
+            "7",
+            "--expect",
+            "0-5",
+            "--params",
+            SUM_LINES,
+            "--deadline",
+            "30s",
+            "--patience",
+            "20s",
+        ]);
+        assert_eq!(master.code, 0, "{} {}", master.stdout, master.stderr);
+        let own: String = (0..6).map(|worker| format!("worker {worker}\t1\n")).collect();
+        assert_eq!(master.stdout, format!("all\t6\n{own}"));
+    });
+    // A relay that had nothing to fold may still be making the operator.
+    for relay in &relays {
+        wait_until("the relay has the operator", || {
+            run_args(&["operator", "list", "--at", &relay.addr]).stdout.contains(pushed.stdout.trim())
+        });
+    }
+}
+
+#[test]
+fn guest_that_misbehaves_in_a_push_wave_costs_its_results_and_no_other_request() {
+    let relays = relays(1);
+    let at = &relays[0].addr;
+    let pushed = run_args(&["operator", "push", OPERATORS_PATH, "--at", at]);
+    let guest = format!("words/{}", pushed.stdout.trim());
+    let master = |kind: &str, request: &str, params: &str| {
+        let args =
+            ["push", "master", kind, "--at", at, "--request", request, "--expect", "0-1", "--params", params];
+        run_args(&args)
+    };
+    std::thread::scope(|scope| {
+        for worker in ["0", "1"] {
+            scope.spawn(move || {
+                let args = ["push", "worker", "words", "--at", at, "--worker", worker, "--request", "7"];
+                run_with_input(&args, "a\t1\n")
+            });
+        }
+        // `no` and a line feed.
+        let failed = master(&guest, "7", "hex:6e6f0a");
+        assert_eq!(failed.code, 4, "{} {}", failed.stdout, failed.stderr);
+        assert!(failed.stderr.contains("no operator `no`"), "{}", failed.stderr);
+    });
+    let nobody = format!("words/wasm:{}", "0".repeat(64));
+    for (kind, params, told) in
+        [(&guest, "hex:6", "pairs of hexadecimal digits"), (&nobody, "hex:", "a reduce that was sent to it")]
+    {
+        let refused = master(kind, "8", params);
+        assert_eq!(refused.code, 2, "{} {}", refused.stdout, refused.stderr);
+        assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    }
 }

@@ -22,7 +22,7 @@ use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload, Report};
 use crate::node::context::Context;
 use crate::node::path::{Key, relays_of};
-use crate::params::Params;
+use crate::params::{OWN_ENTRY_BYTES, Params};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
 use crate::replica::choice::Choice;
@@ -195,7 +195,7 @@ impl<P: Payload> Calls<P> {
     ) -> Result<PartitionSet, CallError> {
         let asked = self.check_asked(cx, requester, name, params, options)?;
         match params.own().iter().find(|&&(partition, _)| !asked.contains(partition)) {
-            Some((partition, _)) => Err(CallError::bad_field("params.own", partition, &asked)),
+            Some((partition, _)) => Err(CallError::bad_field("params_for", partition, &asked)),
             None => Ok(asked),
         }
     }
@@ -219,7 +219,11 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::bad_field("params", params.common.len(), limits.payload_bytes_max));
         }
         if params.own_bytes() > limits.own_params_bytes_max {
-            return Err(CallError::bad_field("params.own", params.own_bytes(), limits.own_params_bytes_max));
+            let (bytes, max) = (params.own_bytes(), limits.own_params_bytes_max);
+            let limit = format_args!(
+                "at most {max} bytes (own_params_bytes_max), each partition with {OWN_ENTRY_BYTES} bytes more"
+            );
+            return Err(CallError::bad_field("params_for", format_args!("{bytes} bytes"), limit));
         }
         let Some((service, aggregation)) = name.split_once('/') else {
             return Err(CallError::bad_field("name", name, "service/aggregation"));
@@ -230,7 +234,7 @@ impl<P: Payload> Calls<P> {
         if options.push.is_some() || cx.config.pushed.contains(service) {
             if let Some((partition, _)) = params.own().first() {
                 let limit = "none, since workers push the results of this application";
-                return Err(CallError::bad_field("params.own", partition, limit));
+                return Err(CallError::bad_field("params_for", partition, limit));
             }
             return self.check_announcement(cx, name, service, options);
         }

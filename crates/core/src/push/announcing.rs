@@ -31,7 +31,7 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::bad_field(
                 "name",
                 name,
-                "an aggregation that this node has, because it folds",
+                "an aggregation that this node has, or a reduce that was sent to it, because it folds",
             ));
         }
         if options.hedge {

@@ -21,7 +21,7 @@ pub(super) struct Admitted {
     /// The end of the caller's patience, from the header `grpc-timeout`.
     pub(super) until: Option<Instant>,
     /// Reserved for the bytes of the message, as long as the request is open.
-    _room: Room,
+    pub(super) room: Room,
 }
 
 /// Admits a request of a tenant.
@@ -31,7 +31,7 @@ pub(super) async fn admit(State(site): State<Arc<Site>>, request: Request, next:
     let admitted = async {
         let Caller(tenant) = Caller::from_request_parts(&mut parts, &site).await?;
         let until = deadline::of(&parts.headers)?;
-        Ok::<_, Problem>(Admitted { tenant, until, _room: room.clone() })
+        Ok::<_, Problem>(Admitted { tenant, until, room: room.clone() })
     };
     let response = match admitted.await {
         Ok(admitted) => {

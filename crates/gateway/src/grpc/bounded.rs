@@ -2,7 +2,7 @@
 
 use crate::body::reserve;
 use crate::problem::Problem;
-use crate::site::Site;
+use crate::site::{BODY_PERMIT_BYTES, Site};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::{BoxError, Error};
 use std::pin::Pin;
@@ -18,6 +18,20 @@ const PREFIX_BYTES: usize = 5;
 /// Permits for the bytes of a body. They last as long as any of its copies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Room {
+    /// Reserves room for `bytes` in all.
+    fn reserve(&self, site: &Site, bytes: usize) -> Result<(), Problem> {
+        reserve(site, &mut self.0.lock().unwrap_or_else(PoisonError::into_inner), bytes)
+    }
+
+    /// Reserves room for `more` bytes than now.
+    pub(super) fn reserve_more(&self, site: &Site, more: usize) -> Result<(), Problem> {
+        let mut permits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = permits.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        reserve(site, &mut permits, (held * BODY_PERMIT_BYTES).saturating_add(more))
+    }
+}
 
 /// The end of a body that is not complete in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +69,7 @@ impl Bounded {
         if announced.max(self.bytes.saturating_sub(PREFIX_BYTES)) > max {
             return Err(Problem::body_too_large(&self.site.limits));
         }
-        let mut permits = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reserve(&self.site, &mut permits, self.bytes)
+        self.room.reserve(&self.site, self.bytes)
     }
 
     fn late(&self) -> Option<Problem> {

@@ -6,6 +6,8 @@ use super::generated::treefold_server::Treefold;
 use super::{deadline, messages};
 use crate::answer::headers_of;
 use crate::call::{Made, check_service, make};
+use crate::limits::Limits;
+use crate::parameters::{self, PARAMS_FOR};
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
 use crate::streams::{Reader, StreamWishes};
@@ -15,6 +17,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use pb::call_reply::Value;
 use pb::call_request::Params;
+use pb::params_for::Params as Own;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,21 +69,23 @@ impl Calls {
     }
 
     async fn make(&self, request: Request<pb::CallRequest>) -> Result<Response<pb::CallReply>, Problem> {
-        let Admitted { tenant, until, .. } = admitted(&request)?;
+        let Admitted { tenant, until, room } = admitted(&request)?;
         // The request keeps its permits for the bytes of its message until the call is over.
         let (_metadata, _extensions, message) = request.into_parts();
         let form = message.form();
-        let pb::CallRequest { service, aggregation, params, options, .. } = message;
+        let pb::CallRequest { service, aggregation, params, options, params_for, .. } = message;
         check_service(&service)?;
         tenant.may_call(&service)?;
         let latest = until.map(deadline::latest);
         let wishes = wishes(options.unwrap_or_default(), latest, self.0.limits.deadline_max)?;
         let _open = tenant.open_call()?;
-        let params = match params {
+        let common = match params {
             None => Bytes::new(),
             Some(Params::Raw(bytes)) => bytes,
             Some(Params::Json(text)) => json("json", &text)?,
         };
+        let params = with_own(common.into(), params_for, &self.0.limits)?;
+        room.reserve_more(&self.0, params.own_bytes())?;
         let Made { reply, number } = make(&self.0, (&service, &aggregation), params, &wishes).await?;
         let headers = headers_of(&reply).into_iter().chain(number);
         let metadata = MetadataMap::from_headers(HeaderMap::from_iter(headers));
@@ -178,6 +183,23 @@ fn json(field: &str, text: &str) -> Result<Bytes, Problem> {
         Problem::new(Kind::BadBody, format!("the parameters are not JSON: {problem}")).about(field)
     };
     message_pack_of_json(text.as_bytes()).map_err(refuse)
+}
+
+/// Adds the parameters of single partitions.
+fn with_own(
+    mut params: parameters::Params,
+    params_for: Vec<pb::ParamsFor>,
+    limits: &Limits,
+) -> Result<parameters::Params, Problem> {
+    for (at, pb::ParamsFor { partitions, params: own }) in params_for.into_iter().enumerate() {
+        let own = match own {
+            None => Bytes::new(),
+            Some(Own::Raw(bytes)) => bytes,
+            Some(Own::Json(text)) => json(&format!("{PARAMS_FOR}[{at}].json"), &text)?,
+        };
+        params.add(at, &partitions, &own, limits)?;
+    }
+    Ok(params)
 }
 
 type Reading = Option<(Reader, Option<Instant>)>;

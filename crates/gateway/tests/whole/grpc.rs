@@ -56,6 +56,7 @@ async fn raw_values_travel_as_they_are() {
             params: Some(call_request::Params::Raw(params)),
             options: Some(pb::CallOptions { partitions: Some("1".to_owned()), ..pb::CallOptions::default() }),
             form: pb::Form::Unspecified.into(),
+            params_for: Vec::new(),
         };
         let reply = channel.ask::<_, pb::CallReply>("Call", Request::new(request)).await.unwrap();
         match reply.into_inner().value {

@@ -17,6 +17,7 @@ mod grpc;
 #[cfg(feature = "grpc")]
 mod http2;
 mod limits;
+mod own_params;
 mod page;
 mod problems;
 #[cfg(feature = "grpc")]

@@ -81,6 +81,7 @@ pub fn sum(json: &str, options: pb::CallOptions) -> pb::CallRequest {
         params: Some(pb::call_request::Params::Json(json.to_owned())),
         options: Some(options),
         form: pb::Form::Json.into(),
+        params_for: Vec::new(),
     }
 }
 

@@ -204,6 +204,8 @@ impl World {
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 pub const MESSAGE_PACK: (&str, &str) = ("content-type", "application/msgpack");
 pub const ARROW: (&str, &str) = ("content-type", "application/vnd.apache.arrow.stream");
+pub const CALL_JSON: (&str, &str) = ("content-type", "application/vnd.treefold.call+json");
+pub const CALL_MESSAGE_PACK: (&str, &str) = ("content-type", "application/vnd.treefold.call+msgpack");
 pub const BYTES: (&str, &str) = ("content-type", "application/octet-stream");
 
 /// An answer over HTTP.

@@ -400,6 +400,11 @@ impl Connection {
 fn unsayable(error: &WireError) -> Error {
     use treefold_core::error::CallError;
     Error::Rejected(match error {
+        WireError::TooLarge { field: "params.own", limit, got } => {
+            let (given, limit) =
+                (format_args!("{got} bytes"), format_args!("at most {limit} bytes (own_params_bytes_max)"));
+            CallError::bad_field("params_for", given, limit)
+        }
         WireError::TooLarge { field, limit, got } => {
             CallError::bad_field(field, got, format_args!("at most {limit}"))
         }

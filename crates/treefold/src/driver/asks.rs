@@ -305,7 +305,8 @@ impl Loop {
     fn take(self: &Rc<Self>, ask: Ask) {
         match ask {
             Ask::Call { answer, .. } if answer.is_closed() => {}
-            Ask::Call { request, name, params, options, answer } => {
+            Ask::Call { request, mut name, mut params, options, answer } => {
+                self.resolve_reduce(&mut name, &mut params);
                 self.answers.borrow_mut().calls.insert(request, answer);
                 self.feed(Input::Command(Command::Call { request, name, params, options }));
             }

@@ -128,14 +128,16 @@ impl Loop {
     /// Closes all links to a peer, and informs core if there were any.
     pub(super) fn lose(self: &Rc<Self>, peer: NodeId) {
         if self.close(peer) {
+            self.lender_lost(peer);
             self.hear(LaunchNews::Lost { peer });
             self.feed(Input::Lost { peer });
         }
     }
 
     /// Closes all links to a peer that core no longer needs.
-    pub(super) fn disconnect(&self, peer: NodeId) {
+    pub(super) fn disconnect(self: &Rc<Self>, peer: NodeId) {
         self.close(peer);
+        self.lender_lost(peer);
     }
 
     fn close(&self, peer: NodeId) -> bool {

@@ -29,6 +29,9 @@ impl Driven {
 
 impl Loop {
     pub(super) fn run_job(self: &Rc<Self>, job: Job<Bytes>) {
+        if self.registry.is_sent(job.kind) {
+            return self.run_sent(job);
+        }
         match job.place {
             Place::Worker => self.workers.submit(Task::Job(job)),
             Place::Inline | Place::Async => self.run_here(job),
@@ -72,6 +75,9 @@ impl Loop {
     }
 
     pub(super) fn abandon_job(self: &Rc<Self>, id: JobId, replace_worker: bool) {
+        if self.take_waiting(id) {
+            return self.end_cancelled(id, Duration::ZERO);
+        }
         let future = self.futures.borrow_mut().remove(&id);
         match future {
             // Core has handed this job to a worker, which returned a future. Core still waits for its end.
@@ -87,6 +93,9 @@ impl Loop {
 
     /// Ends a job whose result nobody wants, or tells its operator.
     pub(super) fn cancel_job(self: &Rc<Self>, id: JobId) {
+        if self.take_waiting(id) {
+            return self.end_cancelled(id, Duration::ZERO);
+        }
         let future = self.futures.borrow_mut().remove(&id);
         if let Some(future) = future {
             return self.end_cancelled(id, future.abort());

@@ -5,6 +5,7 @@
 //! so that a result that is no longer wanted can be recognised.
 
 use super::Loop;
+use super::reduces::Fetches;
 use crate::filter::{Filters, Here, Kinds, Unresolved};
 use crate::foreign::{Foreign, Loading, Sent, named};
 use crate::shelf::Shelf;
@@ -34,8 +35,9 @@ pub(crate) type OperatorAnswer = Result<Vec<OperatorStatus>, Arc<str>>;
 
 /// A loop's operators.
 pub(crate) struct Operators {
-    foreign: Option<Arc<dyn Foreign>>,
-    shelf: Shelf,
+    pub(super) foreign: Option<Arc<dyn Foreign>>,
+    pub(super) shelf: Shelf,
+    pub(super) fetches: Fetches,
     tickets: u64,
     loading: HashMap<u64, Asker>,
     /// Operators that wait until the worker has finished the current one.
@@ -48,6 +50,8 @@ pub(crate) struct Operators {
 pub(super) enum Asker {
     /// Core, which has fetched this operator.
     Core(OperatorId),
+    /// The loop, which has fetched this operator for a wave.
+    Wave(OperatorId),
     /// A client, with the id of its request.
     Peer(NodeId, u64),
     /// A user in this process.
@@ -57,7 +61,8 @@ pub(super) enum Asker {
 impl Operators {
     pub(super) fn new(foreign: Option<Arc<dyn Foreign>>) -> Self {
         let (loading, to_load, opening) = Default::default();
-        Self { foreign, shelf: Shelf::default(), tickets: 0, loading, to_load, opening }
+        let (shelf, fetches) = (Shelf::default(), Fetches::default());
+        Self { foreign, shelf, fetches, tickets: 0, loading, to_load, opening }
     }
 
     fn ticket(&mut self) -> u64 {
@@ -82,7 +87,7 @@ impl Operators {
     pub(super) fn askers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.loading.values().filter_map(|asker| match asker {
             Asker::Peer(peer, _) => Some(*peer),
-            Asker::Core(_) | Asker::User(_) => None,
+            Asker::Core(_) | Asker::Wave(_) | Asker::User(_) => None,
         })
     }
 
@@ -96,7 +101,7 @@ impl Operators {
     }
 }
 
-const NO_FOREIGN: &str =
+pub(super) const NO_FOREIGN: &str =
     "this node does not accept operators: it was built or started without support for them";
 
 impl Loop {
@@ -186,7 +191,7 @@ impl Loop {
             return self.answer_asker(asker, Err(refusal.unwrap_or_default().into()));
         };
         let expected = match asker {
-            Asker::Core(id) => Some(id),
+            Asker::Core(id) | Asker::Wave(id) => Some(id),
             Asker::Peer(..) | Asker::User(_) => None,
         };
         let ticket = operators.ticket();
@@ -195,7 +200,7 @@ impl Loop {
         if operators.loading.len() == 1 {
             self.workers.submit(Task::Load(loading));
         } else if expected.is_some() {
-            // A stream waits for it at this node.
+            // A stream or a wave waits for it at this node.
             operators.to_load.push_front(loading);
         } else {
             operators.to_load.push_back(loading);
@@ -220,6 +225,7 @@ impl Loop {
                 let result = answer.map(drop);
                 self.feed(Input::Operator(OperatorNews::Kept { id, result }));
             }
+            Asker::Wave(id) => self.fetched(id, answer.map(drop)),
             Asker::Peer(peer, id) => self.send(peer, Message::OperatorReply { id, result: answer }),
             // A user that no longer waits needs no answer.
             Asker::User(user) => drop(user.send(answer)),

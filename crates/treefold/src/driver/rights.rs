@@ -6,11 +6,11 @@
 //!
 //! | message | right |
 //! |---|---|
-//! | a call, or a client's part of one | `call`, for its service |
+//! | a call, or a client's part of one | `call`, for its service; with a reduce that is sent, also `operate` |
 //! | opening a stream | `stream`, `feed` or `read`, for its service; with an operator that is sent, also `operate` |
 //! | attaching as a worker | `push`, for its application |
 //! | pushing or listing operators, setting shares | `operate` |
-//! | cards, gossip, partials, the start of a network | `join` |
+//! | cards, gossip, partials, wanting an operator, the start of a network | `join` |
 //!
 //! All other messages are answers, questions about the cluster's state, or belong to something that was opened with a right,
 //! and core checks that they come from the peer that has it.
@@ -22,7 +22,7 @@ use super::Loop;
 use super::link::{End, Link};
 use crate::credentials::{Credentials, Held, Proven, Renewal};
 use crate::filter::names_of;
-use crate::foreign::named;
+use crate::foreign::{NAME_PREFIX, named};
 use crate::wire::Side;
 use bytes::Bytes;
 use std::rc::Rc;
@@ -94,8 +94,8 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
         (!allowed).then(|| denial(peer, right, service))
     };
     match message {
-        Message::Call(call) => lacks(Right::Call, Some(service_of(&call.name))),
-        Message::Request(request) => lacks(Right::Call, Some(service_of(&request.name))),
+        Message::Call(call) => may_not_call(peer, &call.name),
+        Message::Request(request) => may_not_call(peer, &request.name),
         Message::Stream(message) => match &mut **message {
             StreamMessage::Open(open) => may_not_open(peer, &mut open.spec),
             _ => None,
@@ -113,11 +113,23 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
 
 /// True for messages that only members send.
 fn is_for_members<P>(message: &Message<P>) -> bool {
-    matches!(message, Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_))
+    matches!(
+        message,
+        Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_) | Message::OperatorWant { .. }
+    )
 }
 
 fn denial(peer: &Proven, right: Right, service: Option<&str>) -> Denial {
     Denial { right, service: service.map(Arc::from), name: peer.name().to_owned() }
+}
+
+fn may_not_call(peer: &Proven, name: &str) -> Option<Denial> {
+    let (service, aggregation) = name.split_once('/').unwrap_or((name, ""));
+    if !peer.allows(Right::Call, Some(service)) {
+        return Some(denial(peer, Right::Call, Some(service)));
+    }
+    let brings_code = aggregation.starts_with(NAME_PREFIX);
+    (brings_code && !peer.allows(Right::Operate, None)).then(|| denial(peer, Right::Operate, None))
 }
 
 fn may_not_open(peer: &Proven, spec: &mut Arc<StreamSpec<Bytes>>) -> Option<Denial> {
@@ -135,11 +147,6 @@ fn may_not_open(peer: &Proven, spec: &mut Arc<StreamSpec<Bytes>>) -> Option<Deni
         Arc::make_mut(spec).opener = opener;
     }
     None
-}
-
-/// The service in a call's name, `service/aggregation`.
-fn service_of(name: &str) -> &str {
-    name.split_once('/').map_or(name, |(service, _)| service)
 }
 
 impl Loop {

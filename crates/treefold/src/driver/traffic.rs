@@ -170,7 +170,16 @@ impl Loop {
         }
         match message {
             Message::OperatorRequest { id, payload } => self.serve_operators(Asker::Peer(from, id), payload),
-            message => self.feed(Input::Message { from, message }),
+            Message::OperatorWant { id } => self.lend_to(from, id),
+            Message::OperatorLent { id, payload } => self.take_lent(from, id, payload),
+            mut message => {
+                match &mut message {
+                    Message::Call(call) => self.expect_operator(from, call),
+                    Message::Request(request) => self.resolve_reduce(&mut request.name, &mut request.params),
+                    _ => {}
+                }
+                self.feed(Input::Message { from, message });
+            }
         }
     }
 

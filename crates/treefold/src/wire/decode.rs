@@ -7,12 +7,13 @@ use crate::wire::columns::set_alone;
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::Kind;
 use crate::wire::header::{
-    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader, PartialHeader,
-    ReplyHeader, RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
+    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader,
+    OperatorWantHeader, PartialHeader, ReplyHeader, RequestHeader, SharesReplyHeader, SharesRequestHeader,
+    StatusHeader,
 };
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
-use crate::wire::operators::operator_reply_of;
+use crate::wire::operators::{operator_id_of, operator_reply_of};
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
 use crate::wire::params::params_of;
 use crate::wire::push::{push_of, push_request_of};
@@ -33,6 +34,7 @@ use treefold_core::membership::config::DATAGRAM_BYTES_MAX;
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::SETTINGS_MAX;
+use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 
 /// Reads headers. Reuses the header structures of `Call` and `Partial`, the two kinds that waves consist of.
@@ -124,6 +126,8 @@ impl Decoder {
                 let header: OperatorReplyHeader = decoded(header)?;
                 Message::OperatorReply { id: header.id, result: operator_reply_of(header, limits)? }
             }
+            Kind::OperatorWant => Message::OperatorWant { id: operator_of(header)? },
+            Kind::OperatorLent => Message::OperatorLent { id: operator_of(header)?, payload },
             Kind::SharesRequest => shares_request(header)?,
             Kind::SharesReply => shares_reply(header, limits)?,
             Kind::StreamOpen
@@ -237,6 +241,10 @@ fn shares_request(header: &[u8]) -> Result<Message<Bytes>, WireError> {
     Ok(Message::SharesRequest { id: header.id, settings: settings_of(header)? })
 }
 
+fn operator_of(header: &[u8]) -> Result<OperatorId, WireError> {
+    operator_id_of(&decoded::<OperatorWantHeader>(header)?.operator)
+}
+
 fn shares_reply(header: &[u8], limits: &Limits) -> Result<Message<Bytes>, WireError> {
     few_enough(header, 6, "services", ACCOUNTS_MAX)?;
     let header: SharesReplyHeader = decoded(header)?;
@@ -262,6 +270,7 @@ fn may_have_payload(kind: Kind) -> bool {
             | Kind::StreamMissed
             | Kind::StreamOperator
             | Kind::OperatorRequest
+            | Kind::OperatorLent
             | Kind::Push
     )
 }
@@ -276,7 +285,9 @@ pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
         Message::Partial(partial) => partial.payload = Some(payload),
         Message::Request(request) => request.params.common = payload,
         Message::Reply { outcome, .. } => outcome.value = Some(payload),
-        Message::OperatorRequest { payload: place, .. } => *place = Some(payload),
+        Message::OperatorRequest { payload: place, .. } | Message::OperatorLent { payload: place, .. } => {
+            *place = Some(payload);
+        }
         Message::Stream(message) => put_stream_payload(message, payload),
         Message::Push(message) => {
             if let PushMessage::Push { payload: place, .. } = &mut **message {

@@ -7,7 +7,8 @@ use crate::wire::columns::put_set;
 use crate::wire::error::{WireError, within};
 use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{
-    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader,
+    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorWantHeader, PartialHeader,
+    RequestHeader,
 };
 use crate::wire::loads::put_loads;
 use crate::wire::operators::operator_reply_header;
@@ -145,6 +146,17 @@ impl Encoder {
             Message::OperatorReply { id, result } => {
                 append(&operator_reply_header(*id, result, limits)?, out);
                 Shell::of_request(Kind::OperatorReply, *id, None)
+            }
+            Message::OperatorWant { id } => {
+                append(&OperatorWantHeader { operator: id.0.to_vec() }, out);
+                Shell::bare(Kind::OperatorWant)
+            }
+            Message::OperatorLent { id, payload } => {
+                append(&OperatorWantHeader { operator: id.0.to_vec() }, out);
+                let [track, ..] = id.0.as_chunks::<8>().0 else {
+                    unreachable!("invariant: an id has 32 bytes")
+                };
+                Shell::of_request(Kind::OperatorLent, u64::from_be_bytes(*track), payload.as_ref())
             }
             Message::SharesRequest { id, settings } => {
                 append(&shares_request_header(*id, settings)?, out);

@@ -100,6 +100,10 @@ kinds! {
     SharesReply = 55,
     /// `Message::Gossip`.
     Gossip = 56,
+    /// `Message::OperatorWant`.
+    OperatorWant = 57,
+    /// `Message::OperatorLent`.
+    OperatorLent = 58,
     /// `StreamMessage::Open`.
     StreamOpen = 64,
     /// `StreamMessage::Up`.

@@ -247,6 +247,13 @@ pub(super) struct OperatorReplyHeader {
     pub(super) operators: Vec<OperatorHeader>,
 }
 
+/// `OperatorWant` and `OperatorLent`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct OperatorWantHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) operator: Vec<u8>,
+}
+
 /// An operator that a node has received.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct OperatorHeader {

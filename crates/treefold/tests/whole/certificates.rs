@@ -1,10 +1,12 @@
 //! A cluster whose processes have certificates: who may do what, and how keys are replaced while it runs.
 
 use crate::figures::{PATIENCE, service, total};
+use bytes::Bytes;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
+use treefold::foreign::{filter_name, id_of};
 use treefold::operators::merge::Sum;
 use treefold::push::{PushError, Worker};
 use treefold::shares::ShareSetting;
@@ -108,6 +110,9 @@ async fn a_client_may_do_what_its_certificate_says() {
         refused.to_string(),
         "the certificate does not give the right to call for the service \"others\""
     );
+    let named = format!("figures/{}", filter_name(id_of(b"code")));
+    let refused = front.call_raw(&named, Bytes::new()).await.unwrap_err();
+    assert!(is_denied(&refused, "operate"), "{refused}");
     let refused = front.operator_push("code").await.unwrap_err();
     assert!(refused.to_string().contains("right to operate"), "{refused}");
     let setting = ShareSetting { service: "figures".into(), share: 2.0, class: None };

@@ -17,6 +17,7 @@ mod pushes;
 mod quotas;
 mod recording;
 mod restarts;
+mod sent_reduces;
 mod slices;
 mod strangers;
 mod streams;

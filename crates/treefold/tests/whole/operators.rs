@@ -27,7 +27,7 @@ impl Foreign for Names {
         let name = name.trim_end();
         let filter = treefold::operators::filter::builtin(name)
             .ok_or_else(|| OperatorError::new(format!("{name:?} is no filter")))?;
-        Ok(Loaded { kind: "filter", made_bytes: 0, filter })
+        Ok(Loaded { kind: "filter", made_bytes: 0, filter, reduce: None })
     }
 }
 

@@ -78,16 +78,19 @@ async fn mistakes_are_refused_by_field() {
         let words = "words".to_owned();
         let long = "x".repeat(1 << 20);
         for (call, says) in [
-            (call().params_for(6, &words), "params.own is 6; allowed: 0-5"),
+            (call().params_for(6, &words), "params_for is 6; allowed: 0-5"),
             (
                 call().params_for(2, &words).partitions([1, 3].into_iter().collect()),
-                "params.own is 2; allowed: 1,3",
+                "params_for is 2; allowed: 1,3",
             ),
             (
                 call().params_for(2, &words).params_for(2, &words),
-                "params.own is 2; allowed: one entry for each partition",
+                "params_for is 2; allowed: one entry for each partition",
             ),
-            (call().params_for(2, &long), "params.own is 1048597; allowed: "),
+            (
+                call().params_for(2, &long),
+                "params_for is 1048597 bytes; allowed: at most 1048576 bytes (own_params_bytes_max)",
+            ),
         ] {
             let error = call.await.unwrap_err();
             assert!(matches!(&error, Error::Rejected(CallError::BadField { .. })), "{error:?}");

@@ -44,7 +44,7 @@ async fn relays(count: usize) -> Vec<Node> {
 }
 
 /// Waits until `front` knows where this many workers are attached: cards travel once per gossip interval.
-async fn hear_of_workers(front: &Node, count: usize) {
+pub(crate) async fn hear_of_workers(front: &Node, count: usize) {
     let all_heard = async {
         loop {
             let status = front.status().await.unwrap();
@@ -299,8 +299,12 @@ async fn flood_beyond_the_window_is_dropped() {
     for sequence in 1..=1_024 {
         flood.word(PushMessage::Push { request: 1, sequence, last: false, payload: piece.clone() }).await;
     }
-    // Messages that a worker must not send. The frame or the message is dropped; the connection stays.
+    // Messages that a worker must not send, and an operator that was not asked for. They are dropped; the connection stays.
     flood.word(PushMessage::Ended { request: 1 }).await;
+    let operator = treefold::foreign::id_of(b"code");
+    let lent = Message::OperatorLent { id: operator, payload: Some(Bytes::from_static(b"code")) };
+    flood.say(|outbox| outbox.push(&lent).unwrap()).await;
+    flood.say(|outbox| outbox.push(&Message::OperatorWant { id: operator }).unwrap()).await;
     flood.word(PushMessage::Push { request: 2, sequence: 1, last: true, payload: "a\t1\n".into() }).await;
     let others = worker(0, &[relay.addr()]).await;
     others.push_last(2, "a\t1\n").await.unwrap();
@@ -308,5 +312,5 @@ async fn flood_beyond_the_window_is_dropped() {
     assert_eq!(announced.await.unwrap().value.unwrap().0, "a\t2\n");
     let status = relay.status().await.unwrap();
     assert!(status.open.held_bytes <= 64 << 10, "{} bytes", status.open.held_bytes);
-    assert!(status.counters.pushes.dropped >= 1_000 && status.counters.bad_messages == 1);
+    assert!(status.counters.pushes.dropped >= 1_000 && status.counters.bad_messages == 2);
 }

@@ -275,7 +275,7 @@ impl Foreign for Slow {
     fn load(&self, _: &bytes::Bytes) -> Result<Loaded, OperatorError> {
         self.0.pass();
         let filter = treefold::operators::filter::builtin("sum").expect("a built-in filter");
-        Ok(Loaded { kind: "filter", made_bytes: 0, filter })
+        Ok(Loaded { kind: "filter", made_bytes: 0, filter, reduce: None })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `treefold push master`: announces a request.
 
 use crate::commands::call::{missing_line, read_params, verdict_line};
+use crate::commands::stream::octets;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::json::Answer;
@@ -21,7 +22,7 @@ use treefold::{PartitionSet, Raw, Reply};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Master {
-    /// Application, and the reduce that folds its results
+    /// Application, and the reduce that folds its results: a ready reduce, or the name that `treefold operator push` prints
     #[arg(value_name = "APPLICATION/REDUCE")]
     kind: String,
 
@@ -37,8 +38,8 @@ pub(crate) struct Master {
     #[arg(long, value_name = "WORKERS", value_parser = parse::partitions)]
     expect: PartitionSet,
 
-    /// Parameters of the reduce: JSON, @FILE to read them from a file, or - to read standard input [default:
-    /// none]
+    /// Parameters of the reduce: JSON, @FILE to read them from a file, or - to read standard input; hex:…
+    /// passes bytes [default: none]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
 
@@ -69,11 +70,19 @@ Exit codes:
 
 Examples:
   treefold push master words/sum-lines --at 127.0.0.1:7700 --request 7 --expect 0-3
-  treefold push master hits/top-k --params '{\"k\": 10}' --at 127.0.0.1:7700 --request 8 --expect 0-3 -o json";
+  treefold push master hits/top-k --params '{\"k\": 10}' --at 127.0.0.1:7700 --request 8 --expect 0-3 -o json
+  treefold push master hits/$(treefold operator push best.wasm --at 127.0.0.1:7700) --params hex:0a000000 \\
+    --at 127.0.0.1:7700 --request 9 --expect 0-3";
 
 impl Master {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let params = self.params.as_deref().map_or(Ok(Bytes::new()), read_params)?;
+        let params = match self.params.as_deref() {
+            None => Bytes::new(),
+            Some(given) => match given.strip_prefix("hex:") {
+                Some(digits) => octets("params", digits)?,
+                None => read_params(given)?,
+            },
+        };
         let client = connect(&self.at, false, &self.cluster).await?;
         let announcing = client
             .announce(&self.kind, params, self.request, self.expect)

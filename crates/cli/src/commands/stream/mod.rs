@@ -142,7 +142,7 @@ impl StreamArgs {
         check_endpoint_params(service, &params)
             .map_err(|problem| Failure::usage(format!("--params: {problem}")))?;
         let filter_params = match self.filter_params.as_deref().and_then(|given| given.strip_prefix("hex:")) {
-            Some(digits) => octets(digits)?,
+            Some(digits) => octets("filter_params", digits)?,
             None => read("--filter-params", &self.filter_params)?,
         };
         let mut endings = Endings::catch()?;
@@ -284,10 +284,10 @@ async fn close(client: &Client, stream: Stream) {
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone).await;
 }
 
-/// Parses parameters in hexadecimal.
+/// Parses an option's parameters in hexadecimal.
 ///
-/// A guest filter defines its own format, which need not be a MessagePack value.
-fn octets(digits: &str) -> Result<Bytes, Failure> {
+/// A guest defines its own format, which need not be a MessagePack value.
+pub(crate) fn octets(option: &str, digits: &str) -> Result<Bytes, Failure> {
     let octet = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2 && !text.starts_with('+'))?;
         u8::from_str_radix(text, 16).ok()
@@ -295,7 +295,7 @@ fn octets(digits: &str) -> Result<Bytes, Failure> {
     let octets: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(octet).collect();
     octets.map(Bytes::from).ok_or_else(|| {
         let limit = "hex: and pairs of hexadecimal digits, as in hex:0a000000";
-        Failure::Rejected(CallError::bad_field("filter_params", format_args!("hex:{digits}"), limit))
+        Failure::Rejected(CallError::bad_field(option, format_args!("hex:{digits}"), limit))
     })
 }
 
@@ -313,6 +313,7 @@ mod tests {
 
     #[test]
     fn filter_params_accept_raw_bytes_in_hex() {
+        let octets = |digits| octets("filter_params", digits);
         assert_eq!(octets("0a000000").unwrap(), [10, 0, 0, 0][..]);
         assert_eq!(octets("FFfe").unwrap(), [255, 254][..]);
         assert_eq!(octets("").unwrap(), Bytes::new());

@@ -13,6 +13,9 @@ pub struct CallRequest {
     /// Form of the answer's value.
     #[prost(enumeration = "Form", tag = "6")]
     pub form: i32,
+    /// Parameters of single partitions, instead of the common ones above. Each partition is in at most one entry.
+    #[prost(message, repeated, tag = "7")]
+    pub params_for: ::prost::alloc::vec::Vec<ParamsFor>,
     /// Parameters of the aggregation; without them it has none.
     #[prost(oneof = "call_request::Params", tags = "3, 4")]
     pub params: ::core::option::Option<call_request::Params>,
@@ -27,6 +30,27 @@ pub mod call_request {
         Raw(::prost::bytes::Bytes),
         /// JSON, which travels as MessagePack.
         #[prost(string, tag = "4")]
+        Json(::prost::alloc::string::String),
+    }
+}
+/// Parameters of some partitions.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ParamsFor {
+    /// As in "0-3,7".
+    #[prost(string, tag = "1")]
+    pub partitions: ::prost::alloc::string::String,
+    /// As in CallRequest.
+    #[prost(oneof = "params_for::Params", tags = "2, 3")]
+    pub params: ::core::option::Option<params_for::Params>,
+}
+/// Nested message and enum types in `ParamsFor`.
+pub mod params_for {
+    /// As in CallRequest.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Params {
+        #[prost(bytes, tag = "2")]
+        Raw(::prost::bytes::Bytes),
+        #[prost(string, tag = "3")]
         Json(::prost::alloc::string::String),
     }
 }

@@ -322,6 +322,12 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("operator-list", Message::OperatorRequest { id: 9, payload: None }),
         ("operator-reply", Message::OperatorReply { id: 9, result: Ok(vec![operator()]) }),
         ("operator-refused", Message::OperatorReply { id: 9, result: Err("too large".into()) }),
+        ("operator-want", Message::OperatorWant { id: operator().id }),
+        (
+            "operator-lent",
+            Message::OperatorLent { id: operator().id, payload: Some(Bytes::from_static(b"wasm")) },
+        ),
+        ("operator-lacking", Message::OperatorLent { id: operator().id, payload: None }),
         ("shares-set", Message::SharesRequest { id: 10, settings: settings() }),
         ("shares-show", Message::SharesRequest { id: 10, settings: Vec::new() }),
         ("shares-reply", Message::SharesReply { id: 10, result: Ok(Box::new(shares())) }),

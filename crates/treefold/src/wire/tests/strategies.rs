@@ -422,6 +422,9 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => (any::<u64>(), option::of(payload()))
             .prop_map(|(id, payload)| Message::OperatorRequest { id, payload }),
         1 => (any::<u64>(), operators()).prop_map(|(id, result)| Message::OperatorReply { id, result }),
+        1 => any::<[u8; 32]>().prop_map(|id| Message::OperatorWant { id: OperatorId(id) }),
+        1 => (any::<[u8; 32]>(), option::of(payload()))
+            .prop_map(|(id, payload)| Message::OperatorLent { id: OperatorId(id), payload }),
         1 => (any::<u64>(), settings()).prop_map(|(id, settings)| Message::SharesRequest { id, settings }),
         1 => (any::<u64>(), shares()).prop_map(|(id, result)| Message::SharesReply { id, result }),
         1 => any::<u64>().prop_map(|id| Message::StatusRequest { id }),
