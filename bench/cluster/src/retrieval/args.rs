@@ -62,9 +62,10 @@ processors for its real processor time, times a factor. Loads are 0.5, 0.7 and 0
 Arrival intervals are as varied as those of a published trace; shapes get the same arrivals and queries.
 
 With -o json, {work, points}. work is:
-  {queries, words_mean, local_ms, local_deviation, reduce_ms, factor, stretched_local_ms, stretched_reduce_ms, ideal_per_s}
+  {queries, words_mean, local_ms, local_deviation, slowest_partition, reduce_ms, factor, stretched_local_ms,
+   stretched_reduce_ms, ideal_per_s}
 local_ms and reduce_ms are mean processor times; local_deviation is the deviation of the queries' mean locals as a share
-of their mean. The points are those of bench-cluster micro, and so is the output of --csv. late_us_mean and late_share
+of their mean, slowest_partition the largest mean local of a partition as a multiple of it. The points are those of bench-cluster micro, and so is the output of --csv. late_us_mean and late_share
 also count the real searches, which run before the emulated time begins.
 
 Examples:

@@ -79,11 +79,19 @@ impl Caller {
 
     /// Makes a call without stretching it, and returns its checked answer.
     pub(super) async fn ask_alone(&self, question: &Question) -> Result<Answer, Failure> {
-        let reply = self.reply_alone(question).await?;
-        let missing = missing_of(&reply);
-        reply
-            .value
-            .ok_or_else(|| Failure::failed(format!("no answer to {:?}: {missing}", question.params.query)))
+        value_of(self.reply_alone(question).await?, question)
+    }
+
+    /// Asks one partition a question, to learn the cost that its node has kept.
+    pub(super) async fn ask_partition(&self, partition: u32, question: &Question) -> Result<Answer, Failure> {
+        let params = stretched(1.0, &question.params)?;
+        let call = self.client.call::<Answer>(KIND, &params).partitions([partition].into_iter().collect());
+        value_of(call.deadline(ALONE_TIMEOUT).await.map_err(failure_of)?, question)
+    }
+
+    /// The partitions that calls ask.
+    pub(super) fn asked(&self) -> &PartitionSet {
+        &self.asked
     }
 
     /// Returns once the front's answers are exact, which means that it has met all nodes.
@@ -118,6 +126,11 @@ impl Caller {
 
 fn stretched(factor: f64, params: &TopKParams) -> Result<Stretch, Failure> {
     Stretch::new(factor, params).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn value_of(reply: Reply<Answer>, question: &Question) -> Result<Answer, Failure> {
+    let missing = missing_of(&reply);
+    reply.value.ok_or_else(|| Failure::failed(format!("no answer to {:?}: {missing}", question.params.query)))
 }
 
 fn missing_of(reply: &Reply<Answer>) -> String {

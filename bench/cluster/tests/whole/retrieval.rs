@@ -25,6 +25,7 @@ fn shapes_are_compared_over_a_real_search() {
     for figure in ["words_mean", "local_ms", "reduce_ms", "factor", "stretched_reduce_ms", "ideal_per_s"] {
         assert!(work[figure].as_f64() > Some(0.0), "{figure} of {work}");
     }
+    assert!(work["slowest_partition"].as_f64() >= Some(1.0), "{work}");
     let points = results["points"].as_array().unwrap();
     let series: Vec<&str> = points.iter().map(|p| p["series"].as_str().unwrap()).collect();
     assert_eq!(series, ["base", "adaptive"]);

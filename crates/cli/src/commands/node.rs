@@ -140,7 +140,7 @@ Services:
       Full-text search over the text files below DIR, split into TOTAL partitions. Aggregations:
       search/topk, search/terms, search/sample, search/categorise and search/words. The index is
       kept, and reused when nothing has changed. With emulate, also search/stretched-topk and so on:
-      they take a multiple of their processor time, on K emulated processors. See docs/evaluation.md.
+      they take a multiple of their processor time, on K emulated processors. See apps/search/README.md.
   micro:partitions=IDS/TOTAL
       Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
   echo:partitions=IDS/TOTAL
