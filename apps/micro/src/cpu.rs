@@ -31,14 +31,14 @@ pub(crate) fn spin(duration: Duration) -> bool {
 
 /// The processor time that this thread has spent.
 #[cfg(unix)]
-fn spent() -> Duration {
+pub(crate) fn spent() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a thread has spent no negative time")
 }
 
 /// The time that has passed. It is the nearest substitute on systems without a readable thread clock.
 #[cfg(not(unix))]
-fn spent() -> Duration {
+pub(crate) fn spent() -> Duration {
     static FROM: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
     FROM.elapsed()
 }

@@ -18,10 +18,14 @@
 //! each call, use another seed in each call. `emulated` has its own parameters ([`Emulation`]), and draws
 //! in the same way.
 //!
+//! [`Stretched`] is for real work on emulated processors: it runs another aggregation, and takes a multiple of its
+//! processor time. A node has the stretched forms of its aggregations ([`stretched()`]) beside them.
+//!
 //! This crate has no network code. It exports aggregations, and the program that runs a node registers
 //! them.
 #![forbid(unsafe_code)]
 
+mod costs;
 mod cpu;
 pub mod draw;
 mod emulated;
@@ -30,13 +34,18 @@ mod folded;
 mod hold;
 mod processors;
 mod spin;
+mod stretch;
+mod stretched;
 mod work;
 
+pub use costs::COSTS_MAX;
 pub use emulated::{Emulated, Timed};
 pub use emulation::Emulation;
 pub use folded::Folded;
 pub use hold::Hold;
 pub use spin::Spin;
+pub use stretch::{FACTOR_MAX as STRETCH_MAX, FactorError, Stretch};
+pub use stretched::{Answer, RUNS, Stretched, stretched, stretched_name};
 pub use work::{
     DURATION_MS_MAX, Distribution, FACTOR_MAX, LISTED_MAX, Misbehaviour, PAYLOAD_BYTES_MAX, PROCESSORS_MAX,
     Work, WorkError,

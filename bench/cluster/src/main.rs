@@ -11,15 +11,18 @@
 //! - [`stream_stall`]: what nodes hold for a front-end that does not read.
 //! - [`fairness`]: how two applications divide one node while shares and tasks change.
 //! - [`flood`]: a relay that one application floods while another asks for little.
-//! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
+//! - [`micro`] and [`retrieval`]: response time and throughput of tree shapes under [`load`], on emulated processors;
+//!   the work is emulated, or searches a real folder.
 //! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
 
 mod breaker;
 mod fairness;
 mod faults;
 mod flood;
+mod load;
 mod micro;
 mod mirror_faults;
+mod retrieval;
 mod stream_faults;
 mod stream_stall;
 mod tool;
@@ -47,6 +50,7 @@ enum Experiment {
     Flood(flood::BenchFlood),
     Micro(Box<micro::BenchMicro>),
     MirrorFaults(mirror_faults::BenchMirrorFaults),
+    Retrieval(Box<retrieval::BenchRetrieval>),
     StreamFaults(stream_faults::BenchStreamFaults),
     StreamStall(stream_stall::BenchStreamStall),
     Tool(tool::BenchTool),
@@ -69,6 +73,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
             Experiment::Flood(flood) => flood.run(format).await,
             Experiment::Micro(micro) => micro.run(format).await,
             Experiment::MirrorFaults(faults) => faults.run(format).await,
+            Experiment::Retrieval(retrieval) => retrieval.run(format).await,
             Experiment::StreamFaults(faults) => faults.run(format).await,
             Experiment::StreamStall(stall) => stall.run(format).await,
             Experiment::Tool(tool) => tool.run(format).await,

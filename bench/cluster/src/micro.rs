@@ -3,41 +3,28 @@
 //! Every node is a process; sockets, trees, queues, load figures and deadlines are real. Only the work is
 //! emulated: a job takes one of its node's k emulated processors for a drawn time (`micro/emulated`), so that
 //! a machine of two processors can run twenty-four nodes of two processors each. Calls arrive as a Poisson
-//! process whether or not earlier calls have been answered. Response time counts from the *planned* instant
-//! of a call ([`pace`]), so that a stall of the system cannot slow down the measurement itself.
-//!
-//! Shapes are compared on the same arrivals with the same costs, one right after the other, in a given number
-//! of rounds, so that other load of the machine affects all of them alike. Every answer is checked. The error
-//! of the emulation is measured as well: how late jobs ended, how late calls were sent, and how busy the
-//! machine was ([`point`]).
+//! process. [`load`](crate::load) measures them.
 //!
 //! - [`args`]: the parameters, and which combinations are valid.
-//! - [`pace`]: when calls are made.
 //! - [`slowing`]: nodes that are slow for a while.
-//! - [`trial`]: one cluster under one load: makes the calls, checks the answers.
-//! - [`point`]: from calls to figures, and how these are printed.
+//! - [`caller`]: makes the calls, checks the answers.
 
 mod args;
-mod pace;
-mod point;
+mod caller;
 mod slowing;
-mod trial;
 
 pub(crate) use args::BenchMicro;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use point::{Cell, Point};
-use std::time::Duration;
+use crate::load::Sweep;
+use crate::load::pace::Pacing;
+use crate::load::point::{self, Point};
+use caller::{Caller, MicroCalls};
 use tokio::task::LocalSet;
 use treefold::Client;
 use treefold_cli::commands::bench::fleet::{Fleet, Placement};
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
 use treefold_cli::output::{Format, print, print_json};
-use trial::{Caller, Trial};
-
-/// Pause between two trials, so that remains of one trial are not load of the next.
-const REST: Duration = Duration::from_millis(500);
 
 impl BenchMicro {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
@@ -45,7 +32,7 @@ impl BenchMicro {
         let points = LocalSet::new().run_until(self.measure()).await?;
         match format {
             Format::Json => print_json(&points),
-            Format::Text if self.csv => print(point::csv(&points)),
+            Format::Text if self.load.csv => print(point::csv(&points)),
             Format::Text => print(point::table(&points)),
         }
         Ok(Verdict::Full)
@@ -73,30 +60,14 @@ impl BenchMicro {
             caller.await_exactness(self.emulation(nodes)).await?;
             callers.push(caller);
         }
-        let mut cells: Vec<Cell> = Vec::new();
-        for rate_per_s in self.rates_per_s(nodes) {
-            cells.extend(self.shape.iter().map(|&shape| Cell::new(shape, rate_per_s)));
-        }
-        let bar = progress(nodes, (cells.len() as u32 * self.rounds) as f64 * self.trial_s());
-        for round in 0..self.rounds {
-            for cell in &mut cells {
-                bar.set_message(format!("{} at {:.1} calls/s", cell.shape, cell.rate_per_s));
-                let trial = Trial {
-                    callers: &callers,
-                    shape: cell.shape,
-                    emulation: self.emulation(nodes),
-                    slow: &self.slow,
-                    rate_per_s: cell.rate_per_s,
-                    // The same for each shape: the same arrivals and the same costs.
-                    seed: self.seed.wrapping_add(u64::from(round) << 32),
-                    warm_up: Duration::from_secs_f64(self.warm_up),
-                    measured: Duration::from_secs_f64(self.seconds),
-                };
-                cell.add(trial.run(fleet, &bar).await?);
-                tokio::time::sleep(REST).await;
-            }
-        }
-        bar.finish_and_clear();
+        let sweep = Sweep {
+            load: &self.load,
+            pacing: Pacing::Poisson,
+            shapes: &self.shape,
+            rates_per_s: self.rates_per_s(nodes),
+        };
+        let calls = MicroCalls { callers: &callers, emulation: self.emulation(nodes), slow: &self.slow };
+        let cells = sweep.run(&calls, fleet).await?;
         Ok(cells.iter().flat_map(|cell| self.points_of(cell, nodes)).collect())
     }
 
@@ -109,12 +80,4 @@ impl BenchMicro {
         }
         Ok(clients)
     }
-}
-
-/// Makes a bar that counts the remaining milliseconds of measuring.
-fn progress(nodes: u32, seconds: f64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{prefix}, {msg} {wide_bar} {eta}");
-    let bar = ProgressBar::new((seconds * 1e3) as u64);
-    bar.set_prefix(format!("{nodes} nodes"));
-    bar.with_style(style.expect("invariant: the template is well-formed"))
 }

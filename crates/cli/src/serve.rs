@@ -5,6 +5,7 @@
 //!
 //! search=/srv/docs:partitions=0-3/12            partitions 0 to 3 of the folder's twelve
 //! search=.:partitions=0/1:data=/var/idx:files=5000
+//! search=.:partitions=0/1:emulate=4              the same with stretched aggregations, on four emulated processors
 //! micro:partitions=0,8/16                       emulated work
 //! micro:partitions=0/1:name=batch               the same as a service of another name
 //! echo:partitions=0/4                           endpoints that send each packet back
@@ -46,16 +47,18 @@ use std::sync::Arc;
 use treefold::{Body, CallError, Operator, PartitionSet, Service};
 use treefold_feed::{HttpOptions, MirrorOptions, PromiseFile, Unstarted, mirror};
 use treefold_hosts::Pace;
+use treefold_micro::PROCESSORS_MAX;
 use treefold_mirror::Name;
 use treefold_mirror::rules::file::StateOptions;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// Keys that may follow a colon.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "partitions",
     "endpoints",
     "data",
     "files",
+    "emulate",
     "name",
     "http",
     "http-public",
@@ -78,7 +81,8 @@ pub struct Serve {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
-    Search(Corpus),
+    /// A folder, and the number of emulated processors for stretched aggregations; `None` for no such aggregations.
+    Search(Corpus, Option<u32>),
     /// Emulated work, under this name; `None` for the default name.
     Micro(Option<String>),
     /// Endpoints of streams that send each packet back.
@@ -164,7 +168,7 @@ impl Serve {
     /// True if opening it may take long.
     pub fn may_block(&self) -> bool {
         match &self.what {
-            What::Search(_) | What::Hosts(_) | What::Sql(_) => true,
+            What::Search(..) | What::Hosts(_) | What::Sql(_) => true,
             #[cfg(feature = "vectors")]
             What::Near(_) => true,
             _ => false,
@@ -184,9 +188,19 @@ impl Serve {
         })
     }
 
+    /// Number of emulated processors that the service asks for.
+    ///
+    /// The node must announce as many, because its load and its trees follow from them.
+    pub fn emulated_processors(&self) -> Option<u32> {
+        match &self.what {
+            What::Search(_, emulated) => *emulated,
+            _ => None,
+        }
+    }
+
     fn name(&self) -> &str {
         match &self.what {
-            What::Search(_) => treefold_search::SERVICE,
+            What::Search(..) => treefold_search::SERVICE,
             What::Micro(name) => name.as_deref().unwrap_or(treefold_micro::SERVICE),
             What::Echo => crate::echo::SERVICE,
             What::Hosts(_) => treefold_hosts::SERVICE,
@@ -205,9 +219,13 @@ impl Serve {
     pub fn open(&self) -> Result<Opened, String> {
         let mut unstarted = None;
         let service = match &self.what {
-            What::Search(corpus) => {
+            What::Search(corpus, emulated) => {
                 let report = corpus.index(self.total, &Bar::new())?;
-                search_service(&report.directory, self.partitions.iter(), self.total)?
+                let service = search_service(&report.directory, self.partitions.iter(), self.total)?;
+                match emulated {
+                    Some(processors) => with_stretched(service, *processors),
+                    None => service,
+                }
             }
             What::Echo => echo_service(&self.partitions, self.total),
             What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
@@ -283,6 +301,12 @@ fn search() -> Service {
     with_operators(Service::new(treefold_search::SERVICE), treefold_search::aggregations())
 }
 
+/// Adds the stretched forms of the search service's aggregations.
+fn with_stretched(service: Service, processors: u32) -> Service {
+    let stretched = treefold_micro::stretched(treefold_search::aggregations(), processors);
+    stretched.into_iter().fold(service, |service, (name, operator)| service.operator(name, operator))
+}
+
 fn micro(name: &str) -> Service {
     with_operators(Service::new(name), treefold_micro::aggregations())
 }
@@ -350,7 +374,7 @@ impl FromStr for Serve {
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
         let (mut of_streams, mut wish) = (false, MirrorWish::default());
-        let (mut memory, mut threads) = (None, None);
+        let (mut memory, mut threads, mut emulated) = (None, None, None);
         for (key, value) in options {
             match key {
                 "partitions" | "endpoints" => {
@@ -365,6 +389,7 @@ impl FromStr for Serve {
                 "deletes" => wish.state.deletes = types(value)?,
                 "retention" => wish.state.retention_ms = Some(retention_ms(value)?),
                 "memory" => memory = Some(value.to_owned()),
+                "emulate" => emulated = Some(processors(value)?),
                 "threads" => threads = Some(parse::named("threads", value, "a number of threads")?),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
             }
@@ -379,6 +404,11 @@ impl FromStr for Serve {
         if name != "sql" && (memory.is_some() || threads.is_some()) {
             return Err(refuse("memory and threads for sql only"));
         }
+        if name != "search" && emulated.is_some() {
+            return Err(refuse(
+                "emulate for search only; micro/emulated takes its processors from each call",
+            ));
+        }
         let what = match (name, folder) {
             ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
             ("daemon", _) => {
@@ -388,7 +418,7 @@ impl FromStr for Serve {
                 return Err(refuse("partitions instead of endpoints; only daemon has endpoints"));
             }
             ("search", Some(folder)) if !folder.is_empty() && host.is_none() => {
-                What::Search(Corpus { folder: folder.into(), data, files_max })
+                What::Search(Corpus { folder: folder.into(), data, files_max }, emulated)
             }
             ("search", _) => return Err(refuse("search with a folder, as in search=DIR:partitions=0-3/12")),
             ("micro", None) if !of_a_folder && host.as_deref().is_none_or(is_service_name) => {
@@ -454,6 +484,14 @@ fn total_of(partitions: &PartitionSet, total: Option<u32>) -> u32 {
     total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end))
 }
 
+/// Parses a number of emulated processors.
+fn processors(value: &str) -> Result<u32, CallError> {
+    let number = value.parse().ok().filter(|number| (1..=PROCESSORS_MAX).contains(number));
+    number.ok_or_else(|| {
+        CallError::bad_field("emulate", value, format_args!("1 to {PROCESSORS_MAX} processors"))
+    })
+}
+
 /// Parses the types of events that remove their keys.
 fn types(value: &str) -> Result<Vec<Name>, CallError> {
     let of = |name: &str| {
@@ -511,7 +549,7 @@ mod tests {
 
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
-            What::Search(corpus) => corpus,
+            What::Search(corpus, _) => corpus,
             _ => panic!("{text} is not a search service"),
         }
     }
@@ -570,6 +608,20 @@ mod tests {
         assert_eq!(odd.folder, Path::new("/a:b=c:d"));
         assert_eq!(odd.data.as_deref(), Some(Path::new("/x:y")));
         assert_eq!(odd.files_max, Some(7));
+    }
+
+    #[test]
+    fn search_alone_has_stretched_aggregations() {
+        assert_eq!(serve("search=.:partitions=0/1:emulate=4").emulated_processors(), Some(4));
+        assert_eq!(serve("search=.:partitions=0/1").emulated_processors(), None);
+        for (wrong, allowed) in [
+            ("search=.:partitions=0/1:emulate=0", "1 to 4096 processors"),
+            ("search=.:partitions=0/1:emulate=two", "1 to 4096 processors"),
+            ("micro:partitions=0/1:emulate=2", "emulate for search only"),
+        ] {
+            let refused = wrong.parse::<Serve>().unwrap_err().to_string();
+            assert!(refused.contains(allowed), "{wrong}: {refused}");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Parameters of a run, and which combinations are valid.
 
-use super::point::{Cell, Point, Scene};
+use super::caller::Asks;
 use super::slowing::{Slowing, slowing};
-use super::trial::Asks;
+use crate::load::args::{LARGE_NODES, LoadArgs, ideal_per_s, processors_of};
+use crate::load::point::{Cell, Point, Scene};
 use clap::Args;
-use std::time::Duration;
 use treefold::{CallError, ReplicaPolicy, Shape, Waiting};
 use treefold_cli::commands::bench::fleet::NODES_MAX;
 use treefold_cli::exit::Failure;
@@ -32,25 +32,8 @@ pub(crate) struct BenchMicro {
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', default_value = "adaptive", value_parser = parse::shape)]
     pub(super) shape: Vec<Shape>,
 
-    /// Rates, in calls per second, separated by commas
-    #[arg(long, value_name = "R", value_delimiter = ',', default_value = "30", value_parser = rate)]
-    rate: Vec<f64>,
-
-    /// Loads instead of rates: shares of the largest rate that the processors could serve, n·k/(n·s+(n−1)·r)
-    #[arg(long, value_name = "SHARE", value_delimiter = ',', conflicts_with = "rate", value_parser = load)]
-    load: Vec<f64>,
-
-    /// Duration of the measurement of each point, per round, in seconds
-    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = parse::seconds)]
-    pub(super) seconds: f64,
-
-    /// Time that calls are made before they are measured, in seconds
-    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse::warm_up)]
-    pub(super) warm_up: f64,
-
-    /// Number of rounds in which each point is measured; shapes take turns
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
-    pub(super) rounds: u32,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
 
     /// Mean duration of a local, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 25.0)]
@@ -63,10 +46,6 @@ pub(crate) struct BenchMicro {
     /// Distribution of durations about their means: exponential, fixed
     #[arg(long, value_name = "NAME", default_value = "exponential", value_parser = distribution)]
     distribution: Distribution,
-
-    /// Deadline of each call, with its unit
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline)]
-    deadline: Duration,
 
     /// Minimum coverage of an answer, 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "1.0", value_parser = parse::min_coverage)]
@@ -84,10 +63,6 @@ pub(crate) struct BenchMicro {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     pub(super) fronts: u32,
 
-    /// Seed of the arrivals and the durations
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(super) seed: u64,
-
     /// Nodes that are slow for a time after measuring began, as in 1:5x@10s-30s,2:5x@20s-40s
     #[arg(long, value_name = "NODE:FACTOR[@FROM-TO]", value_delimiter = ',', value_parser = slowing)]
     pub(super) slow: Vec<Slowing>,
@@ -95,14 +70,10 @@ pub(crate) struct BenchMicro {
     /// Length of the intervals, in seconds, that get one point each, from the calls that ended in them
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     every: Option<f64>,
-
-    /// Print comma-separated values instead of a table
-    #[arg(long)]
-    pub(super) csv: bool,
 }
 
 const EXAMPLES: &str = "\
-Calls arrive as a Poisson process. A local takes one of its node's emulated processors for 25 ms on average, a
+Calls arrive as a Poisson process, 30 per second unless --rate or --load is given. A local takes one of its node's emulated processors for 25 ms on average, a
 reduction for 5 ms; reductions go first and nothing is interrupted. Shapes get the same arrivals and the same
 costs. Every sum is checked. With -o json, an array of points:
   {series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, quality_per_s, nodes, processors,
@@ -120,18 +91,8 @@ Examples:
   bench-cluster micro --heterogeneous --shape adaptive,binomial,flat --load 0.5,0.7,0.9 --rounds 3
   bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s";
 
-/// Largest number of rounds.
-const ROUNDS_MAX: i64 = 1000;
-
-/// Largest rate, in calls per second, that one caller can pace.
-const RATE_PER_S_MAX: f64 = 10_000.0;
-
-/// Largest load; higher overload shows nothing new.
-const LOAD_MAX: f64 = 10.0;
-
-/// Number of larger nodes in a heterogeneous cluster, and number of their processors (DAC §5.3).
-const LARGE_NODES: u32 = 4;
-const LARGE_PROCESSORS: u32 = 4;
+/// Rate if neither rates nor loads are given.
+const RATE_DEFAULT_PER_S: f64 = 30.0;
 
 impl BenchMicro {
     /// Checks the combination of the arguments.
@@ -165,8 +126,7 @@ impl BenchMicro {
 
     /// Returns the number of processors of each of `nodes` nodes.
     pub(super) fn processors_of(&self, nodes: u32) -> Vec<u32> {
-        let is_large = |node: u32| self.heterogeneous && node + LARGE_NODES >= nodes;
-        (0..nodes).map(|node| if is_large(node) { LARGE_PROCESSORS } else { self.processors }).collect()
+        processors_of(nodes, self.processors, self.heterogeneous)
     }
 
     /// Returns the work of every call.
@@ -188,21 +148,13 @@ impl BenchMicro {
 
     /// Returns the settings of every call, beside the work.
     pub(super) fn asks(&self) -> Asks {
-        let Self { deadline, min_coverage, waiting, policy, .. } = *self;
-        Asks { deadline, min_coverage, waiting, policy }
+        let Self { min_coverage, waiting, policy, .. } = *self;
+        Asks { deadline: self.load.deadline, min_coverage, waiting, policy }
     }
 
     /// Returns the rates at which calls are made of `nodes` nodes.
     pub(super) fn rates_per_s(&self, nodes: u32) -> Vec<f64> {
-        if self.load.is_empty() {
-            return self.rate.clone();
-        }
-        self.load.iter().map(|load| load * self.ideal_per_s(nodes)).collect()
-    }
-
-    /// Returns the duration of one trial in seconds.
-    pub(super) fn trial_s(&self) -> f64 {
-        self.warm_up + self.seconds
+        self.load.rates_per_s(self.ideal_per_s(nodes)).unwrap_or_else(|| vec![RATE_DEFAULT_PER_S])
     }
 
     /// Returns the points of one shape at one rate.
@@ -212,8 +164,8 @@ impl BenchMicro {
             nodes,
             processors: self.processors_of(nodes).iter().sum(),
             ideal_per_s: self.ideal_per_s(nodes),
-            rounds: self.rounds,
-            seconds: self.seconds,
+            rounds: self.load.rounds,
+            seconds: self.load.seconds,
         };
         match self.every {
             Some(every) => cell.points_over_time(&scene, every),
@@ -222,27 +174,9 @@ impl BenchMicro {
     }
 
     /// Returns the calls per second at which all processors of `nodes` nodes would always be busy.
-    ///
-    /// A call is n locals and n−1 reductions (DAC §5.6, footnote 5).
     fn ideal_per_s(&self, nodes: u32) -> f64 {
-        let processors: u32 = self.processors_of(nodes).iter().sum();
-        let n = f64::from(nodes);
-        f64::from(processors) * 1e3 / (n * self.local_ms + (n - 1.0) * self.reduce_ms)
+        ideal_per_s(&self.processors_of(nodes), self.local_ms, self.reduce_ms)
     }
-}
-
-fn rate(text: &str) -> Result<f64, CallError> {
-    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= RATE_PER_S_MAX);
-    rate.ok_or_else(|| {
-        CallError::bad_field("rate", text, format_args!("above 0, at most {RATE_PER_S_MAX} calls/s"))
-    })
-}
-
-fn load(text: &str) -> Result<f64, CallError> {
-    let load = text.parse::<f64>().ok().filter(|load| *load > 0.0 && *load <= LOAD_MAX);
-    load.ok_or_else(|| {
-        CallError::bad_field("load", text, format_args!("above 0, at most {LOAD_MAX}; 1 is the ideal"))
-    })
 }
 
 fn distribution(text: &str) -> Result<Distribution, CallError> {
@@ -297,6 +231,7 @@ mod tests {
         let rates = lists.rates_per_s(4);
         assert!((rates[0] - 0.5 * 8.0 / 0.115).abs() < 1e-9 && rates[1] > rates[0]);
         assert_eq!(parsed("--rate 20,30.5").unwrap().rates_per_s(24), [20.0, 30.5]);
+        assert_eq!(parsed("").unwrap().rates_per_s(24), [30.0]);
     }
 
     #[test]

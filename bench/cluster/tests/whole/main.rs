@@ -8,4 +8,5 @@
 mod faults;
 mod micro;
 mod real;
+mod retrieval;
 mod tool;

@@ -136,10 +136,11 @@ pub(crate) struct NodeArgs {
 
 const EXAMPLES: &str = "\
 Services:
-  search=DIR:partitions=IDS/TOTAL[:data=DIR][:files=N]
+  search=DIR:partitions=IDS/TOTAL[:data=DIR][:files=N][:emulate=K]
       Full-text search over the text files below DIR, split into TOTAL partitions. Aggregations:
       search/topk, search/terms, search/sample, search/categorise and search/words. The index is
-      kept, and reused when nothing has changed.
+      kept, and reused when nothing has changed. With emulate, also search/stretched-topk and so on:
+      they take a multiple of their processor time, on K emulated processors. See apps/search/README.md.
   micro:partitions=IDS/TOTAL
       Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
   echo:partitions=IDS/TOTAL
@@ -279,6 +280,7 @@ impl NodeArgs {
         } else {
             self.serve
         };
+        let processors = announced(&serve, self.processors.or(file.processors))?;
         let file = NodeFile {
             listen: self.listen.or(file.listen),
             advertise: self.advertise.or(file.advertise),
@@ -288,7 +290,7 @@ impl NodeArgs {
             relay: self.relay || file.relay,
             accept: if self.accept.is_empty() { file.accept } else { self.accept },
             shares: file.shares.into_iter().chain(self.shares.into_iter().map(share_of)).collect(),
-            processors: self.processors.or(file.processors),
+            processors,
             workers: self.workers.or(file.workers),
             record: self.record.or(file.record),
             cluster: self.cluster.or(file.cluster),
@@ -305,6 +307,18 @@ impl NodeArgs {
             trust,
             attached: self.attached.resolve()?,
         })
+    }
+}
+
+/// The number of processors to announce: the given one, or the one that a service emulates.
+fn announced(serve: &[Serve], given: Option<u32>) -> Result<Option<u32>, Failure> {
+    let Some(emulated) = serve.iter().find_map(Serve::emulated_processors) else { return Ok(given) };
+    match given {
+        Some(given) if given != emulated => Err(Failure::usage(format!(
+            "emulate={emulated} and --processors {given} contradict each other: a node announces the processors that it \
+             emulates; leave out --processors"
+        ))),
+        _ => Ok(Some(emulated)),
     }
 }
 
@@ -466,6 +480,16 @@ mod tests {
     fn settings(arguments: &[&str]) -> Settings {
         let all = [&["node"], arguments].concat();
         Alone::try_parse_from(all).unwrap().node.settings().map_err(|failure| failure.to_string()).unwrap()
+    }
+
+    #[test]
+    fn node_announces_the_processors_that_it_emulates() {
+        let emulating = "search=.:partitions=0/1:emulate=4";
+        assert_eq!(settings(&["--serve", emulating]).file.processors, Some(4));
+        assert_eq!(settings(&["--serve", emulating, "--processors", "4"]).file.processors, Some(4));
+        let other = Alone::try_parse_from(["node", "--serve", emulating, "--processors", "2"]).unwrap();
+        let refused = other.node.settings().map(drop).unwrap_err().to_string();
+        assert!(refused.contains("emulate=4 and --processors 2 contradict each other"), "{refused}");
     }
 
     #[test]

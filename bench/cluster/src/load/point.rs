@@ -15,25 +15,25 @@ use treefold_cli::output::table::{Align, Table};
 
 /// One shape at one rate, with the results of its calls.
 #[derive(Debug)]
-pub(super) struct Cell {
-    pub(super) shape: Shape,
-    pub(super) rate_per_s: f64,
+pub(crate) struct Cell {
+    pub(crate) shape: Shape,
+    pub(crate) rate_per_s: f64,
     record: Record,
 }
 
 /// Properties that all cells of a cluster share.
-pub(super) struct Scene {
-    pub(super) nodes: u32,
-    pub(super) processors: u32,
-    pub(super) ideal_per_s: f64,
-    pub(super) rounds: u32,
+pub(crate) struct Scene {
+    pub(crate) nodes: u32,
+    pub(crate) processors: u32,
+    pub(crate) ideal_per_s: f64,
+    pub(crate) rounds: u32,
     /// Measured time in each round.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 /// One measured point of one series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Point {
+pub(crate) struct Point {
     series: String,
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     x: f64,
@@ -85,26 +85,26 @@ fn precisely<S: serde::Serializer>(figure: &f64, serializer: S) -> Result<S::Ok,
 }
 
 impl Cell {
-    pub(super) fn new(shape: Shape, rate_per_s: f64) -> Self {
+    pub(crate) fn new(shape: Shape, rate_per_s: f64) -> Self {
         Self { shape, rate_per_s, record: Record::default() }
     }
 
     /// Adds the results of one more round.
-    pub(super) fn add(&mut self, round: Record) {
+    pub(crate) fn add(&mut self, round: Record) {
         self.record.samples.extend(round.samples);
         self.record.machine = self.record.machine + round.machine;
         self.record.own_s += round.own_s;
     }
 
     /// Summarises the calls that were planned during the measured time as one point at `x`.
-    pub(super) fn point(&self, scene: &Scene, x: f64) -> Point {
+    pub(crate) fn point(&self, scene: &Scene, x: f64) -> Point {
         let is_measured = |sample: &&Sample| (0.0..scene.seconds).contains(&sample.planned_s);
         let measured: Vec<&Sample> = self.record.samples.iter().filter(is_measured).collect();
         self.point_of(&measured, scene, x, scene.seconds)
     }
 
     /// Returns one point for each `every_s` seconds, from the calls that ended in them.
-    pub(super) fn points_over_time(&self, scene: &Scene, every_s: f64) -> Vec<Point> {
+    pub(crate) fn points_over_time(&self, scene: &Scene, every_s: f64) -> Vec<Point> {
         let windows = (scene.seconds / every_s).ceil() as usize;
         let mut ended: Vec<Vec<&Sample>> = vec![Vec::new(); windows];
         for sample in &self.record.samples {
@@ -121,18 +121,18 @@ impl Cell {
 
     fn point_of(&self, samples: &[&Sample], scene: &Scene, x: f64, seconds: f64) -> Point {
         let answers = samples.iter().filter_map(|sample| match &sample.ending {
-            Ending::Answered(timed) => Some((sample, timed)),
+            Ending::Answered(times) => Some((sample, times)),
             _ => None,
         });
         let count = |ending: Ending| samples.iter().filter(|sample| sample.ending == ending).count();
         let (mut responses, mut quality) = (Vec::new(), 0.0);
         let (mut jobs, mut asked_ns, mut late_ns) = (0, 0, 0);
-        for (sample, timed) in answers {
+        for (sample, times) in answers {
             responses.push(sample.response);
             quality += sample.coverage;
-            jobs += timed.jobs();
-            asked_ns += timed.asked_ns;
-            late_ns += timed.late_ns;
+            jobs += times.jobs;
+            asked_ns += times.asked_ns;
+            late_ns += times.late_ns;
         }
         responses.sort_unstable();
         let sum_ms: f64 = responses.iter().map(|response| response.as_secs_f64() * 1e3).sum();
@@ -208,7 +208,7 @@ impl<'de> serde::Deserialize<'de> for Ordered {
 /// Prints comma-separated values below a line of names.
 ///
 /// No value contains a comma.
-pub(super) fn csv(points: &[Point]) -> String {
+pub(crate) fn csv(points: &[Point]) -> String {
     let joined = |cells: Vec<String>| cells.join(",");
     let names =
         points.first().map(|point| joined(point.fields().into_iter().map(|(name, _)| name).collect()));
@@ -218,7 +218,7 @@ pub(super) fn csv(points: &[Point]) -> String {
 }
 
 /// Prints the most important fields as a table.
-pub(super) fn table(points: &[Point]) -> String {
+pub(crate) fn table(points: &[Point]) -> String {
     let right = |name| (name, Align::Right);
     let mut table = Table::new(&[
         ("shape", Align::Left),
@@ -254,16 +254,16 @@ pub(super) fn table(points: &[Point]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use treefold_micro::Timed;
+    use crate::load::trial::Times;
 
     fn sample(planned_s: f64, response_ms: u64, coverage: f64) -> Sample {
-        let timed = Timed { sum: 0, partitions: 2, asked_ns: 55_000_000, late_ns: 300_000 };
+        let times = Times { jobs: 3, asked_ns: 55_000_000, late_ns: 300_000 };
         Sample {
             planned_s,
             sent_late: Duration::from_micros(50),
             response: Duration::from_millis(response_ms),
             coverage,
-            ending: if coverage < 0.5 { Ending::Insufficient } else { Ending::Answered(timed) },
+            ending: if coverage < 0.5 { Ending::Insufficient } else { Ending::Answered(times) },
         }
     }
 
