@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Most costs that a node keeps. The cost of a local beyond them is measured in each of its calls.
 pub const COSTS_MAX: usize = 1 << 16;
 
+/// Longest parameters under which a cost is kept.
+pub const PARAMS_BYTES_MAX: usize = 4 << 10;
+
 /// Costs by partition and parameters.
 #[derive(Debug)]
 pub(crate) struct Costs {
@@ -33,8 +36,11 @@ impl Costs {
         self.lock().by_partition.get(&partition)?.get(params).copied()
     }
 
-    /// Keeps a cost, unless there is one already or too many are kept.
+    /// Keeps a cost, unless there is one already, too many are kept, or the parameters are too long.
     pub(crate) fn keep(&self, partition: u32, params: &Bytes, cost: Duration) {
+        if params.len() > PARAMS_BYTES_MAX {
+            return;
+        }
         let mut kept = self.lock();
         let is_known = kept.by_partition.get(&partition).is_some_and(|costs| costs.contains_key(params));
         if is_known || kept.number >= self.max {
@@ -75,5 +81,13 @@ mod tests {
             costs.keep(partition, &params, Duration::ZERO);
         }
         assert_eq!([0, 1, 2].map(|partition| costs.of(partition, &params).is_some()), [true, true, false]);
+    }
+
+    #[test]
+    fn long_parameters_are_not_kept() {
+        let (costs, long) = (Costs::default(), Bytes::from(vec![7; PARAMS_BYTES_MAX + 1]));
+        costs.keep(1, &long, Duration::ZERO);
+        costs.keep(1, &long.slice(1..), Duration::ZERO);
+        assert_eq!((costs.of(1, &long), costs.of(1, &long.slice(1..))), (None, Some(Duration::ZERO)));
     }
 }
