@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const COSTS_MAX: usize = 1 << 16;
 
 /// Longest parameters under which a cost is kept.
-pub const PARAMS_BYTES_MAX: usize = 4 << 10;
+const PARAMS_BYTES_MAX: usize = 4 << 10;
 
 /// Costs by partition and parameters.
 #[derive(Debug)]
