@@ -2,7 +2,7 @@
 //! misbehaving.
 
 use crate::nodes::{K, StreamNode, figures, rows_of, scores, serve_until_stdin_ends};
-use crate::real::{NodeProcess, run_args, run_with_input, wait_for_members, wait_until};
+use crate::real::{relays, run_args, run_with_input, wait_until};
 use bytes::Bytes;
 use std::time::Duration;
 use treefold::foreign::filter_name;
@@ -267,23 +267,9 @@ fn filter_params_in_hex_reach_the_guest_unchanged() {
     assert_eq!(wave["packets"][0]["bytes"], row.len(), "{wave}");
 }
 
-/// Starts relays that accept `words`, each in a rack of its own, and waits until they see each other.
-fn relays(count: usize) -> Vec<NodeProcess> {
-    let mut relays: Vec<NodeProcess> = Vec::new();
-    for at in 0..count {
-        let rack = format!("r{at}");
-        let mut args = vec!["--relay", "--rack", &rack, "--accept", "words"];
-        let first = relays.first().map(|first| first.addr.clone());
-        args.extend(first.iter().flat_map(|first| ["--join", first.as_str()]));
-        relays.push(NodeProcess::start(&args));
-    }
-    relays.iter().for_each(|relay| wait_for_members(&relay.addr, count));
-    relays
-}
-
 #[test]
 fn push_wave_is_folded_by_a_guest_that_relays_fetch() {
-    let relays = relays(3);
+    let relays = relays(3, 3);
     let pushed = run_args(&["operator", "push", OPERATORS_PATH, "--at", &relays[0].addr]);
     assert_eq!(pushed.code, 0, "{}", pushed.stderr);
     let kind = format!("words/{}", pushed.stdout.trim());
@@ -328,7 +314,7 @@ fn push_wave_is_folded_by_a_guest_that_relays_fetch() {
 
 #[test]
 fn guest_that_misbehaves_in_a_push_wave_costs_its_results_and_no_other_request() {
-    let relays = relays(1);
+    let relays = relays(1, 1);
     let at = &relays[0].addr;
     let pushed = run_args(&["operator", "push", OPERATORS_PATH, "--at", at]);
     let guest = format!("words/{}", pushed.stdout.trim());

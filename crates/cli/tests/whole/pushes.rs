@@ -1,9 +1,7 @@
 //! Applications whose workers push, as real processes: the commands, a worker in another language, and relays
 //! that are killed and stopped while workers are attached.
 
-use crate::real::{
-    Ended, NodeProcess, blocks, paste, run_args, run_with_input, treefold, wait_for_members, wait_until,
-};
+use crate::real::{Ended, blocks, paste, relays, run_args, run_with_input, treefold, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -18,20 +16,6 @@ fn example_of_the_page_prints_the_result_when_pasted() {
     assert_eq!(lines, ["a\t3", "b\t5", "c\t1"], "{}{}", pasted.stdout, pasted.stderr);
     assert!(pasted.stderr.contains("full: coverage 1.000 (2 of 2 workers)"), "{}", pasted.stderr);
     assert_eq!(pasted.code, 0, "{}", pasted.stderr);
-}
-
-/// Starts relays that accept `words`.
-fn relays(count: usize) -> Vec<NodeProcess> {
-    let mut relays: Vec<NodeProcess> = Vec::new();
-    for at in 0..count {
-        let rack = format!("r{}", at % 2);
-        let mut args = vec!["--relay", "--rack", &rack, "--accept", "words"];
-        let first = relays.first().map(|first| first.addr.clone());
-        args.extend(first.iter().flat_map(|first| ["--join", first.as_str()]));
-        relays.push(NodeProcess::start(&args));
-    }
-    relays.iter().for_each(|relay| wait_for_members(&relay.addr, count));
-    relays
 }
 
 /// A child process that is killed when this is dropped.
@@ -108,7 +92,7 @@ fn has_python() -> bool {
 
 #[test]
 fn master_and_worker_commands_complete_a_request() {
-    let relays = relays(2);
+    let relays = relays(2, 2);
     let master = master(&relays[0].addr, "7", "0-1");
     let piece = ["push", "worker", "words", "--request", "7", "--piece-lines", "1", "-o", "json"];
     let whole = ["push", "worker", "words", "--request", "7"];
@@ -134,7 +118,7 @@ fn workers_in_another_language_push_and_survive_their_relay() {
         return;
     }
     for signal in [libc::SIGKILL, libc::SIGTERM] {
-        let mut relays = relays(3);
+        let mut relays = relays(3, 2);
         let folder = tempfile::tempdir().expect("a folder");
         let gate = folder.path().join("gate");
         let at = format!("{},{}", relays[1].addr, relays[2].addr);
@@ -166,7 +150,7 @@ fn workers_in_another_language_push_and_survive_their_relay() {
 
 #[test]
 fn errors_have_their_exit_codes() {
-    let relays = relays(1);
+    let relays = relays(1, 2);
     let at = relays[0].addr.as_str();
     let master = ["push", "master", "words/sum-lines", "--request", "1", "--expect", "0-1", "--at"];
     let none = run_args(&[&master[..], &[at, "--deadline", "300ms", "--patience", "100ms"]].concat());

@@ -190,3 +190,17 @@ pub(crate) fn wait_for_members(addr: &str, members: usize) {
         status.json()["members"].as_array().is_some_and(|others| others.len() + 1 == members)
     });
 }
+
+/// Starts relays that accept `words`, in so many racks, and waits until they see each other.
+pub(crate) fn relays(count: usize, racks: usize) -> Vec<NodeProcess> {
+    let mut relays: Vec<NodeProcess> = Vec::new();
+    for at in 0..count {
+        let rack = format!("r{}", at % racks);
+        let mut args = vec!["--relay", "--rack", &rack, "--accept", "words"];
+        let first = relays.first().map(|first| first.addr.clone());
+        args.extend(first.iter().flat_map(|first| ["--join", first.as_str()]));
+        relays.push(NodeProcess::start(&args));
+    }
+    relays.iter().for_each(|relay| wait_for_members(&relay.addr, count));
+    relays
+}

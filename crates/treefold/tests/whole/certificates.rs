@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use treefold::foreign::{filter_name, id_of};
+use treefold::operators::filter::by_node::{self, ByNode, Chosen};
 use treefold::operators::merge::Sum;
 use treefold::push::{PushError, Worker};
 use treefold::shares::ShareSetting;
@@ -136,6 +137,16 @@ async fn streams_and_workers_need_their_rights() {
     assert!(
         matches!(&refused, Error::Stream(StreamError::Denied { right, .. }) if &**right == "stream"),
         "{refused}"
+    );
+    let streamer = keys.issue(Role::Client, "streamer", &[Right::Stream], &[]);
+    let streamer = client(&first, streamer, true).await;
+    let sent = Chosen::new(filter_name(id_of(b"code")));
+    let sent = ByNode { nodes: [(first.addr().to_string(), sent)].into(), ..ByNode::default() };
+    let within = streamer.stream("figures").up_filter(by_node::NAME).filter_params(&sent);
+    let refused = within.open().await.unwrap_err();
+    assert!(
+        matches!(&refused, Error::Stream(StreamError::Denied { right, .. }) if &**right == "operate"),
+        "a filter that was sent, within by-node: {refused}"
     );
     let attached = Worker::builder("figures", 0)
         .at([first.addr()])

@@ -3,33 +3,14 @@
 //!
 //! The operators here stand in for WebAssembly: their bytes are the name of a built-in filter.
 
+use crate::names::Names;
 use bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took};
-use treefold::foreign::{Foreign, Loaded};
 use treefold::foreign::{filter_name, id_of};
 use treefold::operators::packet::Row;
-use treefold::{Client, Cluster, Limits, OperatorError, Service, Shape, Stream};
-
-/// Loads operators whose bytes are a built-in filter's name.
-#[derive(Default)]
-struct Names {
-    loaded: AtomicU64,
-}
-
-impl Foreign for Names {
-    fn load(&self, bytes: &Bytes) -> Result<Loaded, OperatorError> {
-        self.loaded.fetch_add(1, Ordering::Relaxed);
-        let name = std::str::from_utf8(bytes).map_err(|_| OperatorError::new("it is no text"))?;
-        assert_ne!(name, "panic", "as told");
-        let name = name.trim_end();
-        let filter = treefold::operators::filter::builtin(name)
-            .ok_or_else(|| OperatorError::new(format!("{name:?} is no filter")))?;
-        Ok(Loaded { kind: "filter", made_bytes: 0, filter, reduce: None })
-    }
-}
+use treefold::{Client, Cluster, Limits, Service, Shape, Stream};
 
 /// Answers each packet with its own number.
 struct Echo(Bytes);
@@ -87,10 +68,10 @@ async fn pushed_operator_is_fetched_and_listed_by_all_nodes() {
             Client::connect(node.addr()).await.expect("it connects").operators().await.expect("it answers");
         assert_eq!((listed.len(), listed[0].id, listed[0].uses, listed[0].streams), (1, pushed.id, 1, 1));
     }
-    assert_eq!(names.loaded.load(Ordering::Relaxed), 7, "each node loaded it once");
+    assert_eq!(names.loaded(), 7, "each node loaded it once");
     let mut again = open(&cluster.client(3), filter_name(pushed.id)).await.expect("every node has it");
     assert_eq!(sum(&mut again).await, 21);
-    assert_eq!(names.loaded.load(Ordering::Relaxed), 7);
+    assert_eq!(names.loaded(), 7);
 }
 
 #[tokio::test]
@@ -171,5 +152,5 @@ async fn restarted_node_fetches_the_operator_from_its_users() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), all_are_back).await.expect("the new node folds, too");
-    assert_eq!(names.loaded.load(Ordering::Relaxed), 6);
+    assert_eq!(names.loaded(), 6);
 }

@@ -3,39 +3,20 @@
 //!
 //! The operators here stand in for WebAssembly: their bytes are the name of a ready reduce.
 
+use crate::names::Names;
 use crate::pushes::hear_of_workers;
-use bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use treefold::foreign::{Foreign, Loaded, filter_name, id_of};
-use treefold::push::{Worker, application, ready};
-use treefold::{Client, ClusterOptions, Error, Limits, Node, OperatorError, Shape, Status};
+use treefold::foreign::{filter_name, id_of};
+use treefold::push::{Worker, application};
+use treefold::{Client, ClusterOptions, Error, Limits, Node, Shape, Status};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SUM_LINES: &[u8] = b"sum-lines";
 /// It folds no push waves.
-const FILTER: &[u8] = b"filter";
-
-/// Loads operators whose bytes are the name of a ready reduce. All others are filters.
-#[derive(Default)]
-struct Names {
-    loaded: AtomicU64,
-}
-
-impl Foreign for Names {
-    fn load(&self, bytes: &Bytes) -> Result<Loaded, OperatorError> {
-        self.loaded.fetch_add(1, Ordering::Relaxed);
-        // As a compiler, it takes a while.
-        std::thread::sleep(Duration::from_millis(20));
-        let name = std::str::from_utf8(bytes).map_err(|_| OperatorError::new("it is no text"))?;
-        let reduce = ready::reduces().find(|(ready, _)| *ready == name).map(|(_, reduce)| reduce);
-        let filter =
-            treefold::operators::filter::builtin("sum").ok_or_else(|| OperatorError::new("no filter"))?;
-        let kind = if reduce.is_some() { "reduce" } else { "filter" };
-        Ok(Loaded { kind, made_bytes: 0, filter, reduce })
-    }
-}
+const FILTER: &[u8] = b"identity";
+/// How long a node takes to make an operator.
+const COMPILES_FOR: Duration = Duration::from_millis(20);
 
 /// Starts relays that accept `words`, each in a rack of its own.
 async fn relays(count: usize, foreign: &Arc<Names>) -> Vec<Node> {
@@ -86,7 +67,7 @@ async fn until_made(node: &Node, bytes: &[u8]) {
 #[tokio::test]
 async fn relays_fetch_the_reduce_from_their_parents_and_fold_by_it() {
     for shape in [Shape::Flat, Shape::Chain] {
-        let names = Arc::new(Names::default());
+        let names = Arc::new(Names::taking(COMPILES_FOR));
         let relays = relays(4, &names).await;
         let client = Client::connect(relays[0].addr()).await.unwrap();
         let pushed = client.operator_push(SUM_LINES).await.unwrap();
@@ -111,13 +92,13 @@ async fn relays_fetch_the_reduce_from_their_parents_and_fold_by_it() {
             let folds = relay.status().await.unwrap().counters.waves.reductions_run;
             assert!(folds >= 2 * 3, "{shape}: each worker has two pieces: {folds}");
         }
-        assert_eq!(names.loaded.load(Ordering::Relaxed), 4, "{shape}: once by each relay");
+        assert_eq!(names.loaded(), 4, "{shape}: once by each relay");
     }
 }
 
 #[tokio::test]
 async fn request_whose_reduce_the_front_lacks_is_refused_by_name() {
-    let names = Arc::new(Names::default());
+    let names = Arc::new(Names::taking(COMPILES_FOR));
     let relays = relays(2, &names).await;
     let client = Client::connect(relays[0].addr()).await.unwrap();
     client.operator_push(FILTER).await.unwrap();
@@ -127,12 +108,12 @@ async fn request_whose_reduce_the_front_lacks_is_refused_by_name() {
         assert!(matches!(refused, Error::Rejected(_)), "{refused:?}");
         assert!(refused.to_string().contains("a reduce that was sent to it"), "{refused}");
     }
-    assert_eq!(names.loaded.load(Ordering::Relaxed), 1);
+    assert_eq!(names.loaded(), 1);
 }
 
 #[tokio::test]
 async fn results_at_a_relay_that_accepts_no_operators_are_missing_with_the_reason() {
-    let names = Arc::new(Names::default());
+    let names = Arc::new(Names::taking(COMPILES_FOR));
     let front = relays(1, &names).await.remove(0);
     let builder = Node::builder().relay().rack("other").service(application("words"));
     let other = builder.join([front.addr()]).start().await.unwrap();
@@ -156,7 +137,7 @@ async fn results_at_a_relay_that_accepts_no_operators_are_missing_with_the_reaso
 
 #[tokio::test]
 async fn evicted_reduce_is_fetched_again() {
-    let names = Arc::new(Names::default());
+    let names = Arc::new(Names::taking(COMPILES_FOR));
     let front = relays(1, &names).await.remove(0);
     let limits = Limits { operators_max: 1, ..Limits::default() };
     let builder = Node::builder().relay().rack("other").service(application("words")).foreign(names.clone());
@@ -176,5 +157,5 @@ async fn evicted_reduce_is_fetched_again() {
         assert_eq!((reply.status, &reply.missing), (Status::Full, &Vec::new()));
         until_made(&relays[1], reduce).await;
     }
-    assert_eq!(names.loaded.load(Ordering::Relaxed), 2 + 3);
+    assert_eq!(names.loaded(), 2 + 3);
 }
