@@ -57,7 +57,7 @@ impl<P: Payload> StreamState<P> {
         let sent = Sent { key: slot.key, tag: slot.tag, packets, contributors, missing, bytes, urgent };
         self.window.unsettled_bytes += bytes;
         cx.counters.stream_waves += 1;
-        self.traffic.send_up(&sent.packets);
+        self.traffic.send_up(sent.packets.len(), bytes);
         let kept = match self.seat.parent {
             Parent::Top => {
                 let front = self.front.as_mut().expect("invariant: a front-end's state says so");

@@ -64,22 +64,28 @@ impl StreamTraffic {
         self.bytes_in += bytes_of(packets);
     }
 
-    pub(crate) fn send_up<P: Payload>(&mut self, packets: &[P]) {
+    /// Counts a wave on its way up, whose weight is known already.
+    pub(crate) fn send_up(&mut self, packets: usize, weight: usize) {
         self.waves += 1;
-        self.packets_up += packets.len() as u64;
-        self.bytes_up += bytes_of(packets);
+        self.packets_up += packets as u64;
+        self.bytes_up += bytes_in(packets, weight);
     }
 
     /// Counts packets on their way down, whose weight is known already.
     pub(crate) fn pass_down(&mut self, packets: usize, weight: usize) {
         self.packets_down += packets as u64;
-        self.bytes_down += weight.saturating_sub(packets * PACKET_BYTES) as u64;
+        self.bytes_down += bytes_in(packets, weight);
     }
 
     pub(crate) fn run_filter(&mut self, cost: Duration) {
         self.filter_runs += 1;
         self.filter_us += cost.as_nanos() / 1_000;
     }
+}
+
+/// The bytes of packets of this weight, which counts a place for each packet, and one for none.
+fn bytes_in(packets: usize, weight: usize) -> u64 {
+    weight.saturating_sub(packets.max(1) * PACKET_BYTES) as u64
 }
 
 fn bytes_of<P: Payload>(packets: &[P]) -> u64 {
