@@ -19,6 +19,7 @@ use std::io;
 
 #[cfg(feature = "arrow")]
 mod batch;
+pub mod short;
 #[cfg(feature = "arrow")]
 pub use batch::{BATCH_COLUMNS_MAX, BATCH_ROWS_MAX, Batch, concatenated};
 
@@ -255,7 +256,7 @@ impl Gathered {
     #[inline]
     pub(crate) fn into_bytes(self) -> Bytes {
         if self.spilled.is_empty() {
-            Bytes::copy_from_slice(&self.inline[..self.inline_len])
+            short::copied(&self.inline[..self.inline_len])
         } else {
             Bytes::from(self.spilled)
         }

@@ -24,6 +24,7 @@ use bytes::buf::Limit;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
+use treefold_operators::codec::short::copied;
 
 /// Room for a read if the length of the next frame is unknown.
 const READ_BYTES: usize = 16 << 10;
@@ -200,7 +201,7 @@ impl Inbox {
         // The buffer is moved out of `self` and back, so that the frame can be read in place.
         let mut buffer = std::mem::take(&mut self.buffer);
         let frame = &buffer[..total];
-        let taken = self.read_frame(prefix, frame, |at| Bytes::copy_from_slice(&frame[at..]));
+        let taken = self.read_frame(prefix, frame, |at| copied(&frame[at..]));
         buffer.advance(total);
         self.buffer = buffer;
         taken
