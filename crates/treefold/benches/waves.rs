@@ -1,0 +1,355 @@
+//! Instructions and allocations of a wave at one node: `cargo bench -p treefold --bench waves`.
+//!
+//! A wave comes as bytes and leaves as bytes: frames are decoded, core decides, jobs run at once, and frames are encoded, as
+//! in a node, but without its sockets and its runtime. Valgrind counts the instructions, so the figures do not depend on how
+//! fast or how busy the machine is, and a change of one per cent shows. Allocations are counted by the program itself.
+//!
+//! `waves PLACE COUNT` runs the waves of one place alone, for a profile:
+//! `valgrind --tool=callgrind --toggle-collect='*counted*' target/release/deps/waves-… inner 1000`.
+
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+use bytes::Bytes;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::{BTreeMap, HashMap};
+use std::env;
+use std::io::IoSlice;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant as Clock;
+use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
+use treefold_core::effect::{Effect, Work};
+use treefold_core::id::{NodeId, Tag, WaveId};
+use treefold_core::input::Input;
+use treefold_core::limits::Limits;
+use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::membership::card::{MemberCard, ServiceCard};
+use treefold_core::message::{Call, Message, Partial};
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::Tree;
+use treefold_core::wave::slice::Slice;
+use treefold_core::wave::wait::Waiting;
+use treefold_operators::codec::short::copied;
+
+/// Waves before the counted ones: tables have grown by then, and kept answers expire as fast as new ones come.
+const WARM_UP: u32 = 2_500;
+/// Waves that are counted.
+const COUNTED: u32 = 500;
+/// Time between two waves.
+const PACE: Duration = Duration::from_micros(400);
+/// The deadline of each call.
+const DEADLINE: Duration = Duration::from_millis(800);
+/// The numbers of a wave in a frame's prefix: its sequence.
+const SEQUENCE_AT: std::ops::Range<usize> = 18..26;
+
+const PLACES: [(&str, &str); 3] = [
+    ("leaf", "a leaf"),
+    ("inner", "an inner node with 8 leaves"),
+    ("root", "the root of 73 nodes, with 8 children that have 8 leaves each"),
+];
+
+/// Counts allocations, and passes them on to the system.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as promised by the caller.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+        // SAFETY: as promised by the caller.
+        unsafe { System.realloc(at, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let [place, count] = &args[..] {
+        let count = count.parse().expect("a number of waves");
+        Place::new(place).run(count);
+        return ExitCode::SUCCESS;
+    }
+    println!("{:<68} {:>13} {:>12} {:>8} {:>8}", "a wave at", "instructions", "allocations", "bytes", "ns");
+    for (place, meaning) in PLACES {
+        let instructions = instructions(place);
+        let warm = Place::new(place).run(COUNTED);
+        let each = |sum: u64| sum as f64 / f64::from(COUNTED);
+        println!(
+            "{meaning:<68} {:>13} {:>12.1} {:>8.0} {:>8.0}",
+            instructions.map_or("-".into(), |sum| format!("{:.0}", each(sum))),
+            each(warm.allocations),
+            each(warm.bytes),
+            each(warm.ns)
+        );
+    }
+    ExitCode::SUCCESS
+}
+
+/// The instructions of the counted waves; `None` without valgrind.
+fn instructions(place: &str) -> Option<u64> {
+    let me = env::current_exe().expect("the program's path");
+    let valgrind = Command::new("valgrind")
+        .args(["--tool=callgrind", "--toggle-collect=*counted*", "--callgrind-out-file=/dev/null"])
+        .arg(me)
+        .args([place, &COUNTED.to_string()])
+        .output();
+    let Ok(output) = valgrind else {
+        eprintln!("waves: without valgrind, instructions are not counted");
+        return None;
+    };
+    let report = String::from_utf8_lossy(&output.stderr).into_owned();
+    let collected = report.lines().find_map(|line| line.split_once("Collected :"));
+    Some(collected.expect("valgrind says how many").1.trim().parse().expect("a number"))
+}
+
+/// The cost of the counted waves.
+struct Cost {
+    allocations: u64,
+    bytes: u64,
+    ns: u64,
+}
+
+/// A node between the peers of its place.
+struct Place {
+    node: Node<Bytes>,
+    now: Instant,
+    inboxes: HashMap<NodeId, Inbox>,
+    outboxes: BTreeMap<NodeId, Outbox>,
+    /// The frame of the call, and those of the children's partials.
+    call: Vec<u8>,
+    partials: Vec<(NodeId, Vec<u8>)>,
+    sequence: u64,
+    /// Bytes that the last wave sent.
+    sent_bytes: usize,
+}
+
+fn node_id(number: u32) -> NodeId {
+    let [.., high, low] = number.to_be_bytes();
+    NodeId::new(([10, 0, high, low], 7_700).into(), 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(number.into()) | 1)
+}
+
+const PARENT: u32 = 1_000;
+
+impl Place {
+    fn new(place: &str) -> Self {
+        let leaf = |number: u32| Tree::leaf(node_id(number), PartitionSet::from_range(number..number + 1));
+        let inner = |number: u32, below: &[Tree]| {
+            Tree::join(node_id(number), PartitionSet::from_range(number..number + 1), below)
+        };
+        let children: Vec<Tree> = match place {
+            "leaf" => Vec::new(),
+            "inner" => (1..9).map(leaf).collect(),
+            "root" => (0..8)
+                .map(|at| {
+                    let first = 1 + 9 * at;
+                    inner(first, &(first + 1..first + 9).map(leaf).collect::<Vec<_>>())
+                })
+                .collect(),
+            other => panic!("no place is called {other:?}; there are leaf, inner and root"),
+        };
+        let tree = inner(0, &children);
+        let partials = children.iter().map(|child| (child.root().node, frame(&partial(child.partitions()))));
+        let mut this = Self {
+            node: Node::new(config(tree.seats().len() as u32), Instant::START),
+            now: Instant::START,
+            inboxes: HashMap::new(),
+            outboxes: BTreeMap::new(),
+            partials: partials.collect(),
+            call: frame(&call(tree)),
+            sequence: 0,
+            sent_bytes: 0,
+        };
+        let peers = this.partials.iter().map(|(child, _)| *child).chain([node_id(PARENT)]);
+        for peer in peers.collect::<Vec<_>>() {
+            let mut outbox = Outbox::new(Limits::DEFAULT);
+            outbox.push_hello(&Hello::new("bench", peer)).expect("a greeting is within its limits");
+            let mut inbox = Inbox::new(Limits::DEFAULT);
+            inbox.put(&written(&mut outbox));
+            assert!(matches!(inbox.next(), Ok(Some(Incoming::Hello(_)))), "each begins with its greeting");
+            this.inboxes.insert(peer, inbox);
+            this.outboxes.insert(peer, outbox);
+            this.node.handle_input(this.now, Input::Connected { peer });
+        }
+        while this.node.poll_effect().is_some() {}
+        this
+    }
+
+    fn run(mut self, count: u32) -> Cost {
+        (0..WARM_UP).for_each(|_| warming(&mut self));
+        let before = [&ALLOCATIONS, &BYTES].map(|sum| sum.load(Ordering::Relaxed));
+        let began = Clock::now();
+        counted(&mut self, count);
+        let ns = began.elapsed().as_nanos() as u64;
+        let after = [&ALLOCATIONS, &BYTES].map(|sum| sum.load(Ordering::Relaxed));
+        Cost { allocations: after[0] - before[0], bytes: after[1] - before[1], ns }
+    }
+
+    /// One wave: the call comes, then the children's partials, and the answer goes.
+    fn wave(&mut self) {
+        self.sequence += 1;
+        self.now = self.now + PACE;
+        if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.node.handle_timeout(self.now);
+            self.perform();
+        }
+        let mut call = std::mem::take(&mut self.call);
+        self.hear(node_id(PARENT), &mut call);
+        self.call = call;
+        let mut partials = std::mem::take(&mut self.partials);
+        partials.iter_mut().for_each(|(child, frame)| self.hear(*child, frame));
+        self.partials = partials;
+        self.flush();
+    }
+
+    fn hear(&mut self, from: NodeId, frame: &mut [u8]) {
+        frame[SEQUENCE_AT].copy_from_slice(&self.sequence.to_le_bytes());
+        let inbox = self.inboxes.get_mut(&from).expect("every peer has one");
+        inbox.put(frame);
+        let Ok(Some(Incoming::Message(message))) = inbox.next() else { panic!("a whole frame came") };
+        self.node.handle_input(self.now, Input::Message { from, message });
+        self.perform();
+    }
+
+    fn perform(&mut self) {
+        while let Some(effect) = self.node.poll_effect() {
+            match effect {
+                Effect::Send { to, message } => {
+                    let outbox = self.outboxes.get_mut(&to).expect("it knows its neighbours only");
+                    outbox.push(&message).expect("it is within its limits");
+                }
+                Effect::Run(job) => {
+                    let result = match job.work {
+                        Work::Local { .. } => Bytes::from_static(&[0xd3, 0, 0, 0, 0, 0, 0, 0, 7]),
+                        Work::Reduce { a, .. } => copied(&a),
+                        other => panic!("{other:?} is not part of a plain call"),
+                    };
+                    let done =
+                        Input::JobDone { job: job.id, result: Ok(result), cost: Duration::from_nanos(150) };
+                    self.node.handle_input(self.now, done);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes what waits for each peer.
+    fn flush(&mut self) {
+        self.sent_bytes = 0;
+        for outbox in self.outboxes.values_mut() {
+            while !outbox.is_empty() {
+                let mut slices = [IoSlice::new(&[]); 8];
+                let filled = outbox.fill_slices(&mut slices);
+                let bytes = slices[..filled].iter().map(|slice| slice.len()).sum();
+                outbox.advance(bytes);
+                self.sent_bytes += bytes;
+            }
+        }
+        assert!(self.sent_bytes > 0, "every wave is answered");
+    }
+}
+
+#[inline(never)]
+fn counted(place: &mut Place, count: u32) {
+    (0..count).for_each(|_| place.wave());
+}
+
+#[inline(never)]
+fn warming(place: &mut Place) {
+    place.wave();
+}
+
+fn config(partitions: u32) -> NodeConfig {
+    let mut card = MemberCard::new(node_id(0));
+    card.processors = 2;
+    let own = PartitionSet::from_range(0..1);
+    card.services.insert("s".into(), ServiceCard { partitions: own, total: partitions, declared: true });
+    NodeConfig {
+        card,
+        kinds: vec![Kind { name: "s/sum".into(), placement: Placement::Inline, is_sliceable: false }],
+        tuning: Tuning::LAN,
+        limits: Limits::DEFAULT,
+        pushed: Default::default(),
+        shares: BTreeMap::new(),
+        seed: 1,
+    }
+}
+
+const ANY_TAG: Tag = Tag { wave: WaveId { origin: 0xdead_beef_0123_4567, sequence: 0 }, branch: 0 };
+
+fn call(tree: Tree) -> Message<Bytes> {
+    Message::Call(Box::new(Call {
+        tag: ANY_TAG,
+        name: "s/sum".into(),
+        params: Some(Bytes::from(vec![7; 32]).into()),
+        deadline_left: DEADLINE,
+        answer_left: DEADLINE,
+        waiting: Waiting::Staged,
+        spare: 0,
+        hedge: false,
+        losses_max: 0,
+        tree,
+        explain: false,
+        push: None,
+        loads_wanted: false,
+        slice: Slice::WHOLE,
+    }))
+}
+
+fn partial(contributors: PartitionSet) -> Message<Bytes> {
+    Message::Partial(Box::new(Partial {
+        tag: ANY_TAG,
+        payload: Some(Bytes::from(vec![7; 9])),
+        contributors,
+        missing: Vec::new(),
+        last: true,
+        load: LoadFigure {
+            queued: Duration::from_micros(15),
+            in_flight: 1,
+            processors: 2,
+            latency: Duration::from_micros(90),
+        },
+        loads: Vec::new(),
+        given_up: Vec::new(),
+        cost: CostFigure { local: Some(Duration::from_nanos(310)), reduce: Some(Duration::from_nanos(200)) },
+        report: None,
+    }))
+}
+
+/// A message as bytes.
+fn frame(message: &Message<Bytes>) -> Vec<u8> {
+    let mut outbox = Outbox::new(Limits::DEFAULT);
+    outbox.push(message).expect("the message is within its limits");
+    written(&mut outbox)
+}
+
+fn written(outbox: &mut Outbox) -> Vec<u8> {
+    let mut out = Vec::new();
+    while !outbox.is_empty() {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let filled = outbox.fill_slices(&mut slices);
+        slices[..filled].iter().for_each(|slice| out.extend_from_slice(slice));
+        let bytes = slices[..filled].iter().map(|slice| slice.len()).sum();
+        outbox.advance(bytes);
+    }
+    out
+}
