@@ -5,6 +5,7 @@
 
 use crate::wire::columns::set_alone;
 use crate::wire::error::{WireError, malformed, within};
+use crate::wire::fields::Fields as _;
 use crate::wire::frame::Kind;
 use crate::wire::header::{
     CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader,
@@ -155,7 +156,7 @@ impl Decoder {
     fn call(&mut self, tag: Tag, bytes: &[u8], params: Option<Bytes>) -> Result<Call<Bytes>, WireError> {
         let header = &mut self.call;
         header.clear();
-        header.merge(bytes).map_err(|_| malformed("header"))?;
+        header.take(bytes)?;
         within("name", NAME_BYTES_MAX, header.name.len())?;
         let params = match (params, header.own.take()) {
             (Some(common), own) => Some(params_of(common, own, &self.limits)?),
@@ -195,7 +196,7 @@ impl Decoder {
         few_enough(bytes, 14, "given_up", limits.missing_max)?;
         let header = &mut self.partial;
         header.clear();
-        header.merge(bytes).map_err(|_| malformed("header"))?;
+        header.take(bytes)?;
         let report = header.report.take().map(|columns| report_of(columns, limits).map(Box::new));
         let partial = Partial {
             tag,

@@ -5,6 +5,7 @@
 
 use crate::wire::columns::put_set;
 use crate::wire::error::{WireError, within};
+use crate::wire::fields;
 use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{
     CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorWantHeader, PartialHeader,
@@ -86,6 +87,8 @@ pub(super) struct Encoder {
     call: CallHeader,
     partial: PartialHeader,
     stream: StreamEncoder,
+    /// The bytes of one header.
+    row: Vec<u8>,
 }
 
 impl Encoder {
@@ -197,10 +200,14 @@ impl Encoder {
             None => None,
         };
         put_tree(header, &call.tree, limits)?;
-        append(header, out);
+        match header.own {
+            // They may be long, so they are not copied twice.
+            Some(_) => append(header, out),
+            None => fields::append(header, &mut self.row, out),
+        }
         header.own = None;
         if header.nodes.len() > LONG_HEADER_BYTES {
-            self.call = CallHeader::default();
+            (self.call, self.row) = Default::default();
         }
         Ok(())
     }
@@ -225,9 +232,9 @@ impl Encoder {
         header.given_up = given_up_column(&partial.given_up, limits)?;
         header.report = partial.report.as_deref().map(|report| report_columns(report, limits)).transpose()?;
         put_loads(header, &partial.loads, limits)?;
-        append(header, out);
-        if header.loads_nodes.len() > LONG_HEADER_BYTES {
-            self.partial = PartialHeader::default();
+        fields::append(header, &mut self.row, out);
+        if self.row.len() > LONG_HEADER_BYTES {
+            (self.partial, self.row) = Default::default();
         }
         Ok(())
     }

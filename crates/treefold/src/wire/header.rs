@@ -7,6 +7,10 @@
 //! Enumerations are plain numbers here and are interpreted where they are read, so that an unknown value is a
 //! typed error instead of a default.
 
+mod waves;
+
+pub(super) use waves::{CallHeader, OwnParamsHeader, PartialHeader};
+
 /// `Hello`. Its form is the same in every version.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct HelloHeader {
@@ -144,96 +148,6 @@ pub(super) struct Announcement {
 pub(super) struct ChunkHeader {
     #[prost(uint32, tag = "1")]
     pub(super) stream: u32,
-}
-
-/// `Call`. Fields 8 to 12 are the tree. They are fields of the header itself, so that calls reuse their
-/// memory.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct CallHeader {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(uint64, tag = "2")]
-    pub(super) deadline_left_us: u64,
-    #[prost(uint64, tag = "3")]
-    pub(super) answer_left_us: u64,
-    #[prost(uint32, tag = "4")]
-    pub(super) waiting: u32,
-    #[prost(uint32, tag = "5")]
-    pub(super) losses_max: u32,
-    #[prost(bool, tag = "6")]
-    pub(super) explain: bool,
-    #[prost(bool, tag = "7")]
-    pub(super) loads_wanted: bool,
-    #[prost(bytes = "vec", tag = "8")]
-    pub(super) sizes: Vec<u8>,
-    #[prost(uint32, tag = "9")]
-    pub(super) family: u32,
-    #[prost(bytes = "vec", tag = "10")]
-    pub(super) nodes: Vec<u8>,
-    #[prost(bytes = "vec", tag = "11")]
-    pub(super) run_counts: Vec<u8>,
-    #[prost(bytes = "vec", tag = "12")]
-    pub(super) runs: Vec<u8>,
-    #[prost(uint32, tag = "13")]
-    pub(super) spare: u32,
-    #[prost(double, tag = "14")]
-    pub(super) slope_min: f64,
-    #[prost(double, tag = "15")]
-    pub(super) slope_max: f64,
-    #[prost(bool, tag = "16")]
-    pub(super) hedge: bool,
-    #[prost(uint32, tag = "17")]
-    pub(super) slice: u32,
-    #[prost(uint32, tag = "18")]
-    pub(super) slices: u32,
-    #[prost(message, optional, tag = "20")]
-    pub(super) push: Option<PushRequestHeader>,
-    #[prost(message, optional, tag = "21")]
-    pub(super) own: Option<OwnParamsHeader>,
-}
-
-/// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct OwnParamsHeader {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) partitions: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) lengths: Vec<u8>,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub(super) bytes: bytes::Bytes,
-}
-
-/// `Partial`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PartialHeader {
-    #[prost(bool, tag = "1")]
-    pub(super) last: bool,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) contributors: Vec<u8>,
-    #[prost(uint64, tag = "3")]
-    pub(super) load_queued_us: u64,
-    #[prost(uint32, tag = "4")]
-    pub(super) load_in_flight: u32,
-    #[prost(uint32, tag = "5")]
-    pub(super) load_processors: u32,
-    #[prost(uint64, optional, tag = "6")]
-    pub(super) cost_local_ns: Option<u64>,
-    #[prost(uint64, optional, tag = "7")]
-    pub(super) cost_reduce_ns: Option<u64>,
-    #[prost(message, repeated, tag = "8")]
-    pub(super) missing: Vec<MissingHeader>,
-    #[prost(message, optional, tag = "9")]
-    pub(super) report: Option<ReportColumns>,
-    #[prost(uint64, tag = "10")]
-    pub(super) load_latency_us: u64,
-    #[prost(uint32, tag = "11")]
-    pub(super) loads_family: u32,
-    #[prost(bytes = "vec", tag = "12")]
-    pub(super) loads_nodes: Vec<u8>,
-    #[prost(bytes = "vec", tag = "13")]
-    pub(super) loads: Vec<u8>,
-    #[prost(bytes = "vec", repeated, tag = "14")]
-    pub(super) given_up: Vec<Vec<u8>>,
 }
 
 /// `OperatorReply`: either a problem or a list of operators.

@@ -12,6 +12,7 @@ use crate::wire::LONG_HEADER_BYTES;
 use crate::wire::columns::{Nodes, Numbers, Sets, set_alone};
 use crate::wire::decode::{decoded, few_enough};
 use crate::wire::error::{WireError, malformed, within};
+use crate::wire::fields::Fields as _;
 use crate::wire::frame::Kind;
 use crate::wire::names::Names;
 use crate::wire::operators::operator_id_of;
@@ -100,7 +101,7 @@ impl StreamDecoder {
         few_enough(bytes, 7, "missing", limits.missing_max)?;
         let header = &mut self.up;
         header.clear();
-        header.merge(bytes).map_err(|_| malformed("header"))?;
+        header.take(bytes)?;
         lane_within(header.lane, limits)?;
         let up = StreamUp {
             stream,
@@ -129,7 +130,7 @@ impl StreamDecoder {
     ) -> Result<StreamDown<Bytes>, WireError> {
         let header = &mut self.down;
         header.clear();
-        header.merge(bytes).map_err(|_| malformed("header"))?;
+        header.take(bytes)?;
         let to = match header.chosen {
             true => Some(set_alone(&header.to, limits.partitions_max, "to")?),
             false => None,
@@ -145,7 +146,7 @@ impl StreamDecoder {
     fn settled(&mut self, bytes: &[u8], limits: &Limits) -> Result<Vec<(u32, TagRuns)>, WireError> {
         let header = &mut self.settled;
         header.clear();
-        header.merge(bytes).map_err(|_| malformed("header"))?;
+        header.take(bytes)?;
         let mut numbers = Numbers::new(&header.lanes);
         let count = numbers.count();
         within("lanes", lanes_max(limits), count)?;

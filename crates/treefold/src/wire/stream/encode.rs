@@ -11,6 +11,7 @@ use crate::wire::LONG_HEADER_BYTES;
 use crate::wire::columns::{put_nodes, put_number, put_set};
 use crate::wire::encode::{Shell, append};
 use crate::wire::error::{WireError, within};
+use crate::wire::fields;
 use crate::wire::frame::Kind;
 use crate::wire::outcome::missing_headers;
 use crate::wire::tree::put_tree;
@@ -29,6 +30,8 @@ pub(in crate::wire) struct StreamEncoder {
     up: UpHeader,
     down: DownHeader,
     settled: SettledHeader,
+    /// The bytes of one header.
+    row: Vec<u8>,
 }
 
 impl StreamEncoder {
@@ -111,9 +114,9 @@ impl StreamEncoder {
         put_set(&mut header.contributors, &up.contributors, limits.partitions_max, "contributors")?;
         header.missing = missing_headers(&up.missing, limits)?;
         header.holds_from = up.holds_from;
-        append(header, out);
-        if header.contributors.len() > LONG_HEADER_BYTES {
-            self.up = UpHeader::default();
+        fields::append(header, &mut self.row, out);
+        if self.row.len() > LONG_HEADER_BYTES {
+            (self.up, self.row) = Default::default();
         }
         Ok(())
     }
@@ -133,9 +136,9 @@ impl StreamEncoder {
         if let Some(to) = &down.to {
             put_set(&mut header.to, to, limits.partitions_max, "to")?;
         }
-        append(header, out);
-        if header.to.len() > LONG_HEADER_BYTES {
-            self.down = DownHeader::default();
+        fields::append(header, &mut self.row, out);
+        if self.row.len() > LONG_HEADER_BYTES {
+            (self.down, self.row) = Default::default();
         }
         Ok(())
     }
@@ -157,9 +160,9 @@ impl StreamEncoder {
             put_number(&mut header.lanes, *lane);
             put_tags(&mut header.run_counts, &mut header.runs, tags);
         }
-        append(header, out);
-        if header.runs.len() > LONG_HEADER_BYTES {
-            self.settled = SettledHeader::default();
+        fields::append(header, &mut self.row, out);
+        if self.row.len() > LONG_HEADER_BYTES {
+            (self.settled, self.row) = Default::default();
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //!
 //! `StreamBeat` has no header. A tree's columns have the same field numbers as in a `Call`.
 
+use crate::wire::fields::fields;
 use crate::wire::header::MissingHeader;
 
 /// `StreamOpen`. The payload is the parameters for the endpoints.
@@ -70,6 +71,17 @@ pub(in crate::wire) struct UpHeader {
     pub(in crate::wire) holds_from: Option<u64>,
 }
 
+fields!(UpHeader {
+    1 uint32 lane,
+    2 uint64 tag,
+    3 uint64 serial,
+    4 bool more,
+    5 bool urgent,
+    6 bytes contributors,
+    7 messages missing,
+    8 optional_uint64 holds_from,
+});
+
 /// `StreamDown`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct DownHeader {
@@ -84,6 +96,14 @@ pub(in crate::wire) struct DownHeader {
     #[prost(bytes = "vec", tag = "5")]
     pub(in crate::wire) to: Vec<u8>,
 }
+
+fields!(DownHeader {
+    1 uint64 number,
+    2 uint64 tag,
+    3 bool more,
+    4 bool chosen,
+    5 bytes to,
+});
 
 /// `StreamRun`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -110,6 +130,12 @@ pub(in crate::wire) struct SettledHeader {
     #[prost(bytes = "vec", tag = "3")]
     pub(in crate::wire) runs: Vec<u8>,
 }
+
+fields!(SettledHeader {
+    1 bytes lanes,
+    2 bytes run_counts,
+    3 bytes runs,
+});
 
 /// `StreamTaken`.
 #[derive(Clone, Copy, PartialEq, prost::Message)]

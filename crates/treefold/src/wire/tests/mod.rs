@@ -1,6 +1,7 @@
 //! Tests of the two halves of a connection: against each other, against golden bytes, and against arbitrary
 //! bytes.
 
+mod fields;
 mod garbage;
 mod golden;
 mod limits;
