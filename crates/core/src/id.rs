@@ -1,14 +1,15 @@
 //! Ids as separate types, so that the compiler rejects one id in place of another.
 
+use core::cmp::Ordering;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// A node or a client: the address where it listens, and the generation of its process.
 ///
 /// A name contains the address, so a node can be reached without a lookup. The generation is drawn at random
 /// at each start. A restarted process is therefore another node, and never receives messages that were meant
 /// for its predecessor. A client does not listen; its address is the unspecified `0.0.0.0:0`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeId {
     /// Where the node listens, TCP and UDP alike.
@@ -50,6 +51,28 @@ impl NodeId {
             IpAddr::V6(ip) => ip.to_bits(),
         };
         [(ip >> 64) as u64, ip as u64, self.addr.port().into()]
+    }
+}
+
+/// By address, then by generation.
+impl Ord for NodeId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_address = match (self.addr, other.addr) {
+            // Two numbers are compared several times as fast as two addresses, and in the same order.
+            (SocketAddr::V4(a), SocketAddr::V4(b)) => {
+                let place =
+                    |addr: SocketAddrV4| u64::from(addr.ip().to_bits()) << 16 | u64::from(addr.port());
+                place(a).cmp(&place(b))
+            }
+            (a, b) => a.cmp(&b),
+        };
+        by_address.then(self.generation.cmp(&other.generation))
+    }
+}
+
+impl PartialOrd for NodeId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -95,6 +118,14 @@ pub struct Tag {
     pub wave: WaveId,
     /// The branch of the node's part.
     pub branch: u32,
+}
+
+impl Tag {
+    /// The tag that sorts before every other.
+    pub(crate) const LEAST: Self = Self { wave: WaveId { origin: 0, sequence: 0 }, branch: 0 };
+    /// The tag that sorts behind every other.
+    pub(crate) const GREATEST: Self =
+        Self { wave: WaveId { origin: u64::MAX, sequence: u64::MAX }, branch: u32::MAX };
 }
 
 impl fmt::Debug for Tag {

@@ -28,7 +28,7 @@ impl<P: Payload> Waves<P> {
     fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
         let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
         let waits_for = |wave: &Wave<P>| wave.seat.children.find_open(child, tag.branch).is_some();
-        self.open.range(parts).find(|(_, wave)| waits_for(wave)).map(|(&own, _)| own)
+        self.open.range(parts).find(|&wave| waits_for(wave)).map(|wave| wave.tag)
     }
 
     /// A child offers a partial that is too large to send without asking.
@@ -39,7 +39,7 @@ impl<P: Payload> Waves<P> {
         };
         // An offer whose size makes no sense is treated as one that does not fit. If there is room, the grant
         // follows once this input has been handled.
-        if let Some(account_id) = self.open.get(&own_tag).map(|wave| wave.ask.account_id) {
+        if let Some(account_id) = self.open.find(&own_tag).map(|wave| wave.ask.account_id) {
             cx.note_held(account_id);
             let key = own_and_child(own_tag, from, tag.branch);
             cx.credit.offered(
@@ -255,7 +255,7 @@ impl<P: Payload> Waves<P> {
             cx.loads.table.learn(from, partial.load, now);
         }
         let own = Tag { branch: crate::call::caller::CALLER_BRANCH, ..partial.tag };
-        let Some(wave) = self.open.get(&own) else { return };
+        let Some(wave) = self.open.find(&own) else { return };
         if partial.cost == CostFigure::default() {
             return;
         }

@@ -79,6 +79,8 @@ pub(crate) struct OpenJob {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     pub(crate) open: BTreeMap<JobId, OpenJob>,
+    /// Jobs on the driver's loop, which come back before any other input; the next one is near the end.
+    inline: Vec<(JobId, OpenJob)>,
     pub(crate) started: u64,
     pub(crate) epochs: u64,
     pub(crate) stuck: usize,
@@ -101,6 +103,15 @@ pub(crate) struct RunAbandoned {
     pub(crate) is_replaced: bool,
     /// The charge to its application.
     pub(crate) charge: Option<Charge>,
+}
+
+impl Jobs {
+    fn remove(&mut self, id: JobId) -> Option<OpenJob> {
+        match self.inline.iter().rposition(|&(inline, _)| inline == id) {
+            Some(at) => Some(self.inline.remove(at).1),
+            None => self.open.remove(&id),
+        }
+    }
 }
 
 impl<P: Payload> Wave<P> {
@@ -170,9 +181,11 @@ impl<P: Payload> Wave<P> {
             self.locals.handed_out.push(id);
         }
         self.locals.inline += u32::from(place == Place::Inline);
-        let cost = cx.loads.costs.of(kind);
-        let expected_ms = if what.is_fold() { cost.reduce_ms() } else { cost.local_ms() };
-        let charge = holds_processor.then(|| cx.queue.accounts.begin(self.ask.account_id, expected_ms));
+        let charge = holds_processor.then(|| {
+            let cost = cx.loads.costs.of(kind);
+            let expected_ms = if what.is_fold() { cost.reduce_ms() } else { cost.local_ms() };
+            cx.queue.accounts.begin(self.ask.account_id, expected_ms)
+        });
         let mut open = OpenJob {
             tag,
             kind,
@@ -195,7 +208,10 @@ impl<P: Payload> Wave<P> {
             cx.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         }
         let is_inline_fold = what.is_fold() && place == Place::Inline;
-        cx.jobs.open.insert(id, open);
+        match place {
+            Place::Inline => cx.jobs.inline.push((id, open)),
+            Place::Worker | Place::Async => _ = cx.jobs.open.insert(id, open),
+        }
         let run = Effect::Run(Job { id, kind, work, place });
         if is_inline_fold {
             // Folds go before locals: the result of an inline local is folded before the next inline local
@@ -300,7 +316,7 @@ impl<P: Payload> Context<P> {
         cost: Duration,
         is_ok: bool,
     ) -> Option<OpenJob> {
-        let mut job = self.jobs.open.remove(&id)?;
+        let mut job = self.jobs.remove(id)?;
         self.timers.rearm(&mut job.armed, None, Wake::Job(id));
         if job.is_stuck {
             self.jobs.stuck -= 1;

@@ -321,6 +321,10 @@ impl<P: Payload> Wave<P> {
             self.dismiss_rivals(desk.cx, now);
             if now < self.clock.answer_at {
                 self.fold_pairs(desk.cx, now);
+                if self.locals.inline > 0 {
+                    // Its inline jobs come back before any other input, and the wave is decided then.
+                    return desk.waves.open.insert(self.tag, self);
+                }
             }
             self.free_unfolded(desk);
             if self.is_own_over() || now >= self.clock.answer_at {
@@ -349,11 +353,8 @@ impl<P: Payload> Wave<P> {
                 answered.keep(desk);
             }
             Phase::Open => {
-                // An inline job comes back before any other input, and the timer is set then.
-                if self.locals.inline == 0 {
-                    let at = self.wake_at(now);
-                    desk.cx.timers.rearm(&mut self.clock.armed, Some(at), Wake::Wave(self.tag));
-                }
+                let at = self.wake_at(now);
+                desk.cx.timers.rearm(&mut self.clock.armed, Some(at), Wake::Wave(self.tag));
                 desk.waves.open.insert(self.tag, self);
             }
         }

@@ -64,7 +64,7 @@ impl<P: Payload> Desk<'_, P> {
             !wave.seat.children.open_of(peer).is_empty() || (peer.is_client() && wave.seat.parent.is(peer))
         };
         let tags: Vec<Tag> =
-            self.waves.open.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
+            self.waves.open.iter().filter(|&wave| touched(wave)).map(|wave| wave.tag).collect();
         for tag in tags {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
             if wave.seat.parent.is(peer) && peer.is_client() {
@@ -86,7 +86,7 @@ impl<P: Payload> Desk<'_, P> {
     pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
         let Partial { tag, payload, contributors, report, .. } = partial;
         let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
-        let is_awaited = self.waves.open.get(&own_tag).is_some_and(|wave| {
+        let is_awaited = self.waves.open.find(&own_tag).is_some_and(|wave| {
             wave.seat.deposed.contains(&(from, tag.branch)) && wave.asked == contributors
         });
         let Some(payload) = payload.filter(|_| is_awaited) else {
@@ -106,7 +106,7 @@ impl<P: Payload> Waves<P> {
     pub(crate) fn works_with(&self, peer: NodeId) -> bool {
         let of_peer =
             |wave: &Wave<P>| wave.seat.parent.is(peer) || !wave.seat.children.open_of(peer).is_empty();
-        self.open.values().any(|wave| of_peer(wave))
+        self.open.iter().any(of_peer)
     }
 }
 

@@ -137,7 +137,7 @@ impl<P: Payload> Waves<P> {
             return None;
         };
         job.tag = tag;
-        job.epoch = self.open.get(&tag)?.locals.epoch;
+        job.epoch = self.open.find(&tag)?.locals.epoch;
         Some(())
     }
 
@@ -151,7 +151,7 @@ impl<P: Payload> Waves<P> {
         let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };
         let waves = Tag { wave: first, branch: 0 }..=Tag { wave: last, branch: u32::MAX };
         let wants = |wave: &Wave<P>| wave.locals.open.contains(partition);
-        self.open.range(waves).filter(|(_, wave)| wants(wave)).map(|(&tag, _)| tag).collect()
+        self.open.range(waves).filter(|&wave| wants(wave)).map(|wave| wave.tag).collect()
     }
 
     /// Keeps slices that no wave has asked for yet, if there is room.

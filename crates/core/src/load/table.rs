@@ -108,7 +108,7 @@ impl LoadTable {
     }
 
     fn row(&mut self, node: NodeId) -> &mut Row {
-        if !self.rows.contains_key(&node) && self.rows.len() >= self.peers_max {
+        if self.rows.len() >= self.peers_max && !self.rows.contains_key(&node) {
             self.evict();
         }
         self.rows.entry(node).or_default()

@@ -43,7 +43,7 @@ impl<P: Payload> Node<P> {
     pub(crate) fn sweep_queue(&mut self) {
         let Self { cx, waves, streams, .. } = self;
         cx.queue.sweep(|turn| match turn {
-            Turn::Job(job) => waves.open.get(&job.tag).is_some_and(|wave| is_wanted(wave, job)),
+            Turn::Job(job) => waves.open.find(&job.tag).is_some_and(|wave| is_wanted(wave, job)),
             Turn::Filter { stream, run } => {
                 streams.states.get(stream).is_some_and(|state| state.waits_for(*run))
             }

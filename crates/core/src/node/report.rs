@@ -51,7 +51,7 @@ impl<P: Payload> Node<P> {
 
     /// The open waves that this node takes part in. A wave in which the node has two parts appears twice.
     pub fn open_waves(&self) -> impl Iterator<Item = WaveId> + '_ {
-        self.waves.open.keys().map(|tag| tag.wave)
+        self.waves.open.iter().map(|wave| wave.tag.wave)
     }
 
     /// The sizes of further tables at this moment.

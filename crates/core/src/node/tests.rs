@@ -153,7 +153,7 @@ impl Root {
     /// The partitions lost for good by the running count and by a scan of all children, and the number in the
     /// wave's progress.
     fn lost(&mut self) -> Option<(PartitionSet, PartitionSet, usize)> {
-        let wave = self.node.waves.open.get_mut(&TAG)?;
+        let wave = self.node.waves.open.find_mut(&TAG)?;
         Some((wave.lost_for_good().clone(), wave.not_in_hand(), wave.progress().lost))
     }
 }
@@ -210,7 +210,7 @@ proptest! {
             }
             let Some((lost, all, counted)) = root.lost() else { break };
             prop_assert_eq!(&lost, &all);
-            let is_counted = !root.node.waves.open[&TAG].losses.noted.is_empty();
+            let is_counted = !root.node.waves.open.find(&TAG).is_none_or(|wave| wave.losses.noted.is_empty());
             prop_assert_eq!(counted, if is_counted { all.len() } else { 0 });
         }
     }

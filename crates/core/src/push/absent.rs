@@ -72,7 +72,7 @@ impl<P: Payload> Desk<'_, P> {
     pub(crate) fn look_for_absent(&mut self, now: Instant) {
         let waits = |wave: &Wave<P>| !wave.absent().is_empty();
         let tags: Vec<Tag> =
-            self.waves.open.iter().filter(|(_, wave)| waits(wave)).map(|(&tag, _)| tag).collect();
+            self.waves.open.iter().filter(|&wave| waits(wave)).map(|wave| wave.tag).collect();
         for tag in tags {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
             let wanted = wave.absent().clone();

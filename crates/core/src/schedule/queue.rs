@@ -67,6 +67,8 @@ pub(crate) struct Queue<P> {
     pub(crate) accounts: Accounts,
     lines: Vec<Line<P>>,
     jobs_max: usize,
+    /// Number of waiting jobs in all lines.
+    waiting: usize,
     /// Upper bound of the number of stale folds.
     stale: usize,
 }
@@ -76,7 +78,7 @@ impl<P> Queue<P> {
     pub(crate) fn new(jobs_max: usize, accounts: Accounts) -> Self {
         let line = || Line { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: 0 };
         let lines = core::iter::repeat_with(line).take(accounts.len()).collect();
-        let mut queue = Self { accounts, lines, jobs_max, stale: 0 };
+        let mut queue = Self { accounts, lines, jobs_max, waiting: 0, stale: 0 };
         queue.part_room();
         queue
     }
@@ -92,7 +94,7 @@ impl<P> Queue<P> {
 
     /// Number of waiting jobs.
     pub(crate) fn len(&self) -> usize {
-        self.lines.iter().map(Line::len).sum()
+        self.waiting
     }
 
     /// Number of jobs that wait in one line.
@@ -132,17 +134,20 @@ impl<P> Queue<P> {
             return Err(job);
         }
         line.locals.push_back(job);
+        self.waiting += 1;
         Ok(())
     }
 
     /// Adds a fold.
     pub(crate) fn push_fold(&mut self, job: Pending<P>) {
         self.line(job.kind).folds.push_back(Turn::Job(job));
+        self.waiting += 1;
     }
 
     /// Adds the run of a stream's filter. It is never refused: a stream has at most one at a time.
     pub(crate) fn push_filter(&mut self, account_id: AccountId, stream: StreamId, run: u64) {
         self.lines[account_id].folds.push_back(Turn::Filter { stream, run });
+        self.waiting += 1;
     }
 
     /// Counts folds in line that are not needed any more.
@@ -154,6 +159,7 @@ impl<P> Queue<P> {
     pub(crate) fn sweep(&mut self, mut wanted: impl FnMut(&Turn<P>) -> bool) {
         if self.stale > STALE_FOLDS_MAX && self.stale > self.folds() / 2 {
             self.lines.iter_mut().for_each(|line| line.folds.retain(&mut wanted));
+            self.waiting = self.lines.iter().map(Line::len).sum();
             self.stale = 0;
         }
     }
@@ -163,6 +169,9 @@ impl<P> Queue<P> {
     /// While locals run, folds have one extra processor, so that hanging locals do not keep partials from
     /// being folded. A second extra fold would only wait behind others, and delay another application's.
     pub(crate) fn pop(&mut self, busy: u32, locals_busy: u32, processors: u32) -> Option<Turn<P>> {
+        if self.waiting == 0 {
+            return None;
+        }
         let takes_locals = busy < processors;
         let takes_folds = takes_locals || (busy == processors && locals_busy > 0);
         let Self { accounts, lines, .. } = self;
@@ -173,6 +182,7 @@ impl<P> Queue<P> {
         let chosen = accounts.choose(has_turn)?;
         let line = &mut lines[chosen];
         let fold = if takes_folds { line.folds.pop_front() } else { None };
+        self.waiting -= 1;
         fold.or_else(|| line.locals.pop_front().map(Turn::Job))
     }
 }

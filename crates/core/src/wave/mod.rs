@@ -6,6 +6,7 @@ pub(crate) mod contributors;
 pub(crate) mod credit;
 pub(crate) mod keep;
 pub(crate) mod losses;
+pub(crate) mod open;
 pub mod slice;
 pub(crate) mod state;
 pub(crate) mod table;

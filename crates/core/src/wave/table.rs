@@ -2,13 +2,14 @@
 
 use crate::call::slices::{LocalKey, SlicedLocal};
 use crate::config::NodeConfig;
-use crate::id::{NodeId, Tag};
+use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::push::table::Pushes;
 use crate::schedule::retry_budget::RetryBudget;
 use crate::time::Instant;
 use crate::wave::keep::Kept;
+use crate::wave::open::OpenWaves;
 use crate::wave::state::Wave;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -16,8 +17,7 @@ use alloc::vec::Vec;
 
 /// The waves that this node takes part in.
 pub(crate) struct Waves<P> {
-    #[allow(clippy::vec_box)]
-    pub(crate) open: BTreeMap<Tag, Box<Wave<P>>>,
+    pub(crate) open: OpenWaves<P>,
     pub(crate) kept: Kept<P>,
     pub(crate) kept_armed: Option<Instant>,
     /// Locals that run once for all slices of a call.
@@ -33,7 +33,7 @@ impl<P: Payload> Waves<P> {
     pub(crate) fn new(config: &NodeConfig) -> Self {
         let accounts = crate::node::sharing::accounts_of(config).len();
         Self {
-            open: BTreeMap::new(),
+            open: OpenWaves::default(),
             kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, accounts),
             kept_armed: None,
             sliced: BTreeMap::new(),
@@ -47,7 +47,7 @@ impl<P: Payload> Waves<P> {
 impl<P> Waves<P> {
     /// The nodes and clients that wait for the answers of open waves.
     pub(crate) fn parents(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.open.values().filter_map(|wave| wave.seat.parent.node())
+        self.open.iter().filter_map(|wave| wave.seat.parent.node())
     }
 }
 
