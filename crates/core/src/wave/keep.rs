@@ -19,8 +19,11 @@ use crate::schedule::accounts::AccountId;
 use crate::time::Instant;
 use crate::wave::answered::{Answered, Plain, Recent};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use places::{At, Places};
+
+mod places;
 
 /// The least number of places by which a row grows.
 const PLACES_MIN: usize = 16;
@@ -75,8 +78,8 @@ impl<P: Payload> Place<P> {
 struct Row<P> {
     waves: VecDeque<Place<P>>,
     recent: Recent,
-    /// The number of the row's first wave, counted since the start.
-    first: u64,
+    /// The number of the row's first wave, counted since the start; it wraps around.
+    first: u32,
     bytes: usize,
 }
 
@@ -84,7 +87,7 @@ struct Row<P> {
 #[derive(Debug)]
 pub(crate) struct Kept<P> {
     rows: Vec<Row<P>>,
-    places: BTreeMap<Tag, (AccountId, u64)>,
+    places: Places,
     bytes: usize,
     /// The number of places in all rows, including empty ones.
     stands: usize,
@@ -93,10 +96,11 @@ pub(crate) struct Kept<P> {
 }
 
 impl<P: Payload> Kept<P> {
-    pub(crate) fn new(waves_max: usize, bytes_max: usize, accounts: usize) -> Self {
+    /// An empty store. The hashes of tags are keyed with `seed`.
+    pub(crate) fn new(waves_max: usize, bytes_max: usize, accounts: usize, seed: u64) -> Self {
         let row = || Row { waves: VecDeque::new(), recent: Recent::default(), first: 0, bytes: 0 };
         let rows = core::iter::repeat_with(row).take(accounts).collect();
-        Self { rows, places: BTreeMap::new(), bytes: 0, stands: 0, waves_max, bytes_max }
+        Self { rows, places: Places::new(seed), bytes: 0, stands: 0, waves_max, bytes_max }
     }
 
     /// The number of kept waves.
@@ -122,7 +126,7 @@ impl<P: Payload> Kept<P> {
         let row = &mut self.rows[account_id];
         row.bytes += bytes;
         self.bytes += bytes;
-        self.places.insert(wave.tag, (account_id, row.first + row.waves.len() as u64));
+        self.places.insert(&wave.tag, At::new(account_id, row.first.wrapping_add(row.waves.len() as u32)));
         row.make_room(waves_max);
         row.waves.push_back(Place::of(wave, &mut row.recent));
         self.stands += 1;
@@ -152,9 +156,10 @@ impl<P: Payload> Kept<P> {
 
     /// Removes and returns a wave.
     pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Answered<P>>> {
-        let (account_id, place) = self.places.remove(tag)?;
-        let row = &mut self.rows[account_id];
-        let place = row.waves.get_mut((place - row.first) as usize)?;
+        let rows = &self.rows;
+        let at = self.places.remove(tag, |at| has_tag(rows, at, tag))?;
+        let row = &mut self.rows[at.account_id()];
+        let place = row.at_mut(at.number)?;
         let bytes = place.bytes();
         let wave = core::mem::replace(place, Place::Whole(None)).whole()?;
         row.bytes -= bytes;
@@ -164,9 +169,8 @@ impl<P: Payload> Kept<P> {
 
     /// Takes the partials that wait for the parent's grant from a kept wave, if this is its parent.
     pub(crate) fn take_offered(&mut self, tag: &Tag, parent: NodeId) -> Vec<Partial<P>> {
-        let Some(&(account_id, place)) = self.places.get(tag) else { return Vec::new() };
-        let row = &mut self.rows[account_id];
-        match row.waves.get_mut((place - row.first) as usize) {
+        let Some(at) = self.places.find(tag, |at| has_tag(&self.rows, at, tag)) else { return Vec::new() };
+        match self.rows[at.account_id()].at_mut(at.number) {
             Some(Place::Whole(Some(wave))) if wave.parent.is(parent) => core::mem::take(&mut wave.offered),
             // A plain wave has offered nothing.
             _ => Vec::new(),
@@ -191,24 +195,36 @@ impl<P: Payload> Kept<P> {
                 row.waves = VecDeque::new();
             }
         }
+        self.places.rest();
         next_at
     }
 
     fn pop_front(&mut self, account_id: AccountId) -> Option<Place<P>> {
         let row = &mut self.rows[account_id];
         let place = row.waves.pop_front()?;
-        row.first += 1;
+        let at = At::new(account_id, row.first);
+        row.first = row.first.wrapping_add(1);
         self.stands -= 1;
         row.bytes -= place.bytes();
         self.bytes -= place.bytes();
         if let Some(tag) = place.tag() {
-            self.places.remove(&tag);
+            self.places.remove(&tag, |other| other == at);
         }
         Some(place)
     }
 }
 
+/// True if the wave of this tag has this place.
+fn has_tag<P: Payload>(rows: &[Row<P>], at: At, tag: &Tag) -> bool {
+    let row = &rows[at.account_id()];
+    row.waves.get(at.number.wrapping_sub(row.first) as usize).and_then(Place::tag) == Some(*tag)
+}
+
 impl<P> Row<P> {
+    fn at_mut(&mut self, number: u32) -> Option<&mut Place<P>> {
+        self.waves.get_mut(number.wrapping_sub(self.first) as usize)
+    }
+
     /// Makes room for another wave. The row doubles like a vector, but never beyond the bound, which is
     /// exceeded by one wave at most.
     fn make_room(&mut self, waves_max: usize) {

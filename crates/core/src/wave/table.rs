@@ -34,7 +34,12 @@ impl<P: Payload> Waves<P> {
         let accounts = crate::node::sharing::accounts_of(config).len();
         Self {
             open: OpenWaves::default(),
-            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, accounts),
+            kept: Kept::new(
+                config.limits.waves_kept_max,
+                config.limits.kept_bytes_max,
+                accounts,
+                config.seed,
+            ),
             kept_armed: None,
             sliced: BTreeMap::new(),
             retry_budget: RetryBudget::new(),

@@ -13,7 +13,8 @@ const MANIFEST: &str = "crates/core/Cargo.toml";
 const LIBRARY: &str = "crates/core/src/lib.rs";
 
 /// The dependencies of core.
-pub const ALWAYS: [&str; 7] = ["bytes", "foca", "libm", "rand", "rand_core", "rand_xoshiro", "smallvec"];
+pub const ALWAYS: [&str; 8] =
+    ["bytes", "foca", "hashbrown", "libm", "rand", "rand_core", "rand_xoshiro", "smallvec"];
 /// Further dependencies for recordings. The derive macros run in the compiler, not in core.
 pub const FOR_RECORDINGS: [&str; 7] =
     ["proc-macro2", "quote", "serde", "serde_core", "serde_derive", "syn", "unicode-ident"];
