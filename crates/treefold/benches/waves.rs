@@ -14,14 +14,16 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::io::IoSlice;
-use std::process::{Command, ExitCode};
+use std::process::{self, ExitCode};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant as Clock;
 use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold_core::call::{CallOptions, Status};
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
-use treefold_core::effect::{Effect, Work};
-use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::input::Input;
+use treefold_core::effect::{Effect, Event, Work};
+use treefold_core::id::{NodeId, RequestId, Tag, WaveId};
+use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::membership::card::{MemberCard, ServiceCard};
@@ -30,6 +32,7 @@ use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 use treefold_core::tree::Tree;
+use treefold_core::tree::shape::Shape;
 use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 use treefold_operators::codec::short::copied;
@@ -45,7 +48,8 @@ const DEADLINE: Duration = Duration::from_millis(800);
 /// The numbers of a wave in a frame's prefix: its sequence.
 const SEQUENCE_AT: std::ops::Range<usize> = 18..26;
 
-const PLACES: [(&str, &str); 3] = [
+const PLACES: [(&str, &str); 4] = [
+    ("caller", "a client that forms a tree of 64 nodes itself, kary:8"),
     ("leaf", "a leaf"),
     ("inner", "an inner node with 8 leaves"),
     ("root", "the root of 73 nodes, with 8 children that have 8 leaves each"),
@@ -108,7 +112,7 @@ fn main() -> ExitCode {
 /// The instructions of the counted waves; `None` without valgrind.
 fn instructions(place: &str) -> Option<u64> {
     let me = env::current_exe().expect("the program's path");
-    let valgrind = Command::new("valgrind")
+    let valgrind = process::Command::new("valgrind")
         .args(["--tool=callgrind", "--toggle-collect=*counted*", "--callgrind-out-file=/dev/null"])
         .arg(me)
         .args([place, &COUNTED.to_string()])
@@ -135,9 +139,11 @@ struct Place {
     now: Instant,
     inboxes: HashMap<NodeId, Inbox>,
     outboxes: BTreeMap<NodeId, Outbox>,
-    /// The frame of the call, and those of the children's partials.
-    call: Vec<u8>,
+    /// The frame of the call, and those of the children's partials; a caller gets no call.
+    call: Option<Vec<u8>>,
     partials: Vec<(NodeId, Vec<u8>)>,
+    name: Arc<str>,
+    params: Bytes,
     sequence: u64,
     /// Bytes that the last wave sent.
     sent_bytes: usize,
@@ -149,6 +155,10 @@ fn node_id(number: u32) -> NodeId {
 }
 
 const PARENT: u32 = 1_000;
+/// Nodes that the client calls.
+const CALLED: u32 = 64;
+/// The origin of all waves: the client's generation.
+const CLIENT: u64 = 0xdead_beef_0123_4567;
 
 impl Place {
     fn new(place: &str) -> Self {
@@ -165,17 +175,42 @@ impl Place {
                     inner(first, &(first + 1..first + 9).map(leaf).collect::<Vec<_>>())
                 })
                 .collect(),
-            other => panic!("no place is called {other:?}; there are leaf, inner and root"),
+            "caller" => return Self::caller(),
+            other => panic!("no place is called {other:?}; there are caller, leaf, inner and root"),
         };
         let tree = inner(0, &children);
         let partials = children.iter().map(|child| (child.root().node, frame(&partial(child.partitions()))));
+        let node = Node::new(config(tree.seats().len() as u32), Instant::START);
+        Self::among(node, partials.collect(), Some(frame(&call(tree))))
+    }
+
+    /// A client that has heard the cards of 64 nodes with a partition each.
+    fn caller() -> Self {
+        let of_client = NodeConfig {
+            card: MemberCard::new(NodeId::new(([0, 0, 0, 0], 0).into(), CLIENT)),
+            kinds: Vec::new(),
+            ..config(CALLED)
+        };
+        let mut client = Node::new(of_client, Instant::START);
+        let cards: Vec<_> = (0..CALLED).map(|number| Arc::new(card(number, CALLED))).collect();
+        let heard = Input::Message { from: node_id(0), message: Message::Cards(cards) };
+        client.handle_input(Instant::START, Input::Connected { peer: node_id(0) });
+        client.handle_input(Instant::START, heard);
+        assert_eq!(client.view().partitions_total("s"), CALLED, "it sees all nodes");
+        let answer = frame(&partial(PartitionSet::first(CALLED)));
+        Self::among(client, vec![(node_id(0), answer)], None)
+    }
+
+    fn among(node: Node<Bytes>, partials: Vec<(NodeId, Vec<u8>)>, call: Option<Vec<u8>>) -> Self {
         let mut this = Self {
-            node: Node::new(config(tree.seats().len() as u32), Instant::START),
+            node,
             now: Instant::START,
             inboxes: HashMap::new(),
             outboxes: BTreeMap::new(),
-            partials: partials.collect(),
-            call: frame(&call(tree)),
+            partials,
+            call,
+            name: "s/sum".into(),
+            params: Bytes::from(vec![7; 32]),
             sequence: 0,
             sent_bytes: 0,
         };
@@ -212,13 +247,30 @@ impl Place {
             self.node.handle_timeout(self.now);
             self.perform();
         }
-        let mut call = std::mem::take(&mut self.call);
-        self.hear(node_id(PARENT), &mut call);
-        self.call = call;
+        match self.call.take() {
+            Some(mut call) => {
+                self.hear(node_id(PARENT), &mut call);
+                self.call = Some(call);
+            }
+            None => self.ask(),
+        }
         let mut partials = std::mem::take(&mut self.partials);
         partials.iter_mut().for_each(|(child, frame)| self.hear(*child, frame));
         self.partials = partials;
         self.flush();
+    }
+
+    /// A user of the client calls.
+    fn ask(&mut self) {
+        let options = CallOptions { deadline: DEADLINE, shape: Shape::KAry(8), ..CallOptions::default() };
+        let command = Command::Call {
+            request: RequestId(self.sequence),
+            name: Arc::clone(&self.name),
+            params: self.params.clone().into(),
+            options,
+        };
+        self.node.handle_input(self.now, Input::Command(command));
+        self.perform();
     }
 
     fn hear(&mut self, from: NodeId, frame: &mut [u8]) {
@@ -246,6 +298,9 @@ impl Place {
                     let done =
                         Input::JobDone { job: job.id, result: Ok(result), cost: Duration::from_nanos(150) };
                     self.node.handle_input(self.now, done);
+                }
+                Effect::Deliver(Event::CallDone { outcome, .. }) => {
+                    assert_eq!(outcome.status, Status::Full, "the root gives everything");
                 }
                 _ => {}
             }
@@ -278,13 +333,18 @@ fn warming(place: &mut Place) {
     place.wave();
 }
 
-fn config(partitions: u32) -> NodeConfig {
-    let mut card = MemberCard::new(node_id(0));
+/// The card of a node with one partition.
+fn card(number: u32, total: u32) -> MemberCard {
+    let mut card = MemberCard::new(node_id(number));
     card.processors = 2;
-    let own = PartitionSet::from_range(0..1);
-    card.services.insert("s".into(), ServiceCard { partitions: own, total: partitions, declared: true });
+    let partitions = PartitionSet::from_range(number..number + 1);
+    card.services.insert("s".into(), ServiceCard { partitions, total, declared: true });
+    card
+}
+
+fn config(partitions: u32) -> NodeConfig {
     NodeConfig {
-        card,
+        card: card(0, partitions),
         kinds: vec![Kind { name: "s/sum".into(), placement: Placement::Inline, is_sliceable: false }],
         tuning: Tuning::LAN,
         limits: Limits::DEFAULT,
@@ -294,7 +354,7 @@ fn config(partitions: u32) -> NodeConfig {
     }
 }
 
-const ANY_TAG: Tag = Tag { wave: WaveId { origin: 0xdead_beef_0123_4567, sequence: 0 }, branch: 0 };
+const ANY_TAG: Tag = Tag { wave: WaveId { origin: CLIENT, sequence: 0 }, branch: 0 };
 
 fn call(tree: Tree) -> Message<Bytes> {
     Message::Call(Box::new(Call {

@@ -113,8 +113,9 @@ impl<P: Payload> OpenCall<P> {
                 let folded = seat.partitions.len() + children_of(&seats[at..at + seat.size as usize]);
                 let work = local.mul_f64(seat.partitions.len() as f64)
                     + reduce.mul_f64(folded.saturating_sub(1) as f64);
-                let processors = cx.sight.view().card(&seat.node).map_or(1, |card| card.processors);
-                cx.loads.table.anticipate(seat.node, work, processors, now);
+                let Context { sight, loads, .. } = cx;
+                let processors = || sight.view().card(&seat.node).map_or(1, |card| card.processors);
+                loads.table.anticipate(seat.node, work, processors, now);
             }
         }
     }

@@ -13,6 +13,7 @@ pub mod cost;
 pub mod figure;
 pub mod index;
 pub mod latency;
+mod placed;
 pub mod table;
 
 use crate::config::NodeConfig;

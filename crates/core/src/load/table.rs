@@ -30,10 +30,11 @@
 
 use super::announce::corrected;
 use super::figure::LoadFigure;
+use super::placed::Placed;
 use crate::id::NodeId;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The number of placements that are remembered for a node.
@@ -55,10 +56,7 @@ pub struct Known {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 struct Row {
     known: Option<Known>,
-    /// Oldest first.
-    placed: VecDeque<(Instant, Duration)>,
-    /// The node's number of processors, for a node without a figure.
-    processors: u32,
+    placed: Placed,
 }
 
 /// The last figure of each other node, and the work placed there since.
@@ -88,23 +86,25 @@ impl LoadTable {
         let row = self.row(node);
         if row.known.is_none_or(|known| known.as_of <= as_of) {
             row.known = Some(Known { figure, as_of });
-            while row.placed.front().is_some_and(|&(at, _)| at < as_of) {
-                row.placed.pop_front();
-            }
+            row.placed.include(as_of, figure.processors);
         }
     }
 
-    /// This node has placed a wave with this predicted `work` on `node`, which has this many processors.
-    pub fn anticipate(&mut self, node: NodeId, work: Duration, processors: u32, now: Instant) {
+    /// This node has placed a wave with this predicted `work` on `node`. If there is no figure of the node, `processors` tells
+    /// how many it has.
+    pub fn anticipate(
+        &mut self,
+        node: NodeId,
+        work: Duration,
+        processors: impl FnOnce() -> u32,
+        now: Instant,
+    ) {
         if !self.keeps_up {
             return;
         }
         let row = self.row(node);
-        if row.placed.len() >= PLACED_MAX {
-            row.placed.pop_front();
-        }
-        row.placed.push_back((now, work));
-        row.processors = processors;
+        let processors = row.known.map_or_else(processors, |known| known.figure.processors);
+        row.placed.add(now, work, row.as_of(), processors);
     }
 
     fn row(&mut self, node: NodeId) -> &mut Row {
@@ -150,7 +150,7 @@ impl LoadTable {
     /// by now.
     pub fn figure(&self, node: NodeId, now: Instant) -> Option<LoadFigure> {
         let row = self.rows.get(&node)?;
-        if self.keeps_up { row.by_now(row.known, now) } else { row.known.map(|known| known.figure) }
+        if self.keeps_up { row.placed.by_now(row.known, now) } else { row.known.map(|known| known.figure) }
     }
 
     /// Like [`LoadTable::figure`], with the node's figure corrected at random for its age. Work that this
@@ -162,7 +162,7 @@ impl LoadTable {
             let queued = Duration::from_millis_f64(queued_ms);
             Known { figure: LoadFigure { queued, ..figure }, as_of }
         });
-        if self.keeps_up { row.by_now(known, now) } else { known.map(|known| known.figure) }
+        if self.keeps_up { row.placed.by_now(known, now) } else { known.map(|known| known.figure) }
     }
 
     /// The load index of `node` in ms per processor, by [`LoadTable::corrected_figure`].
@@ -186,31 +186,6 @@ impl Row {
     fn as_of(&self) -> Option<Instant> {
         self.known.map(|known| known.as_of)
     }
-
-    /// `known`, brought up to date; see the module's essay.
-    fn by_now(&self, known: Option<Known>, now: Instant) -> Option<LoadFigure> {
-        let first = self.placed.front().map_or(now, |&(at, _)| at);
-        let processors = self.processors.max(1);
-        let unheard = Known { figure: LoadFigure { processors, ..LoadFigure::default() }, as_of: first };
-        let Known { mut figure, as_of } = known.unwrap_or(unheard);
-        let mut at = as_of;
-        for &(placed_at, work) in &self.placed {
-            figure = run_off(figure, at.until(placed_at));
-            figure.queued += work;
-            figure.in_flight = figure.in_flight.saturating_add(1);
-            at = at.max(placed_at);
-        }
-        figure = run_off(figure, at.until(now));
-        (known.is_some() || !figure.queued.is_zero()).then_some(figure)
-    }
-}
-
-/// The rest of a figure after the node has worked for `time`. An empty queue has nothing in flight.
-fn run_off(figure: LoadFigure, time: Duration) -> LoadFigure {
-    let done = time.mul_f64(f64::from(figure.processors.max(1)));
-    let queued = figure.queued.saturating_sub(done);
-    let in_flight = if queued.is_zero() && !time.is_zero() { 0 } else { figure.in_flight };
-    LoadFigure { queued, in_flight, ..figure }
 }
 
 #[cfg(test)]
@@ -292,10 +267,10 @@ mod tests {
         let mut table = LoadTable::new(8);
         table.learn(node(1), figure(40), at(0));
         assert_eq!(queued_ms(&table, 5), 30, "two processors");
-        table.anticipate(node(1), Duration::from_millis(20), 2, at(5));
+        table.anticipate(node(1), Duration::from_millis(20), || 2, at(5));
         assert_eq!((queued_ms(&table, 5), queued_ms(&table, 10)), (50, 40));
         assert_eq!(queued_ms(&table, 90), 0);
-        table.anticipate(node(1), Duration::from_millis(20), 2, at(90));
+        table.anticipate(node(1), Duration::from_millis(20), || 2, at(90));
         assert_eq!(queued_ms(&table, 95), 10, "an idle queue does not fall below zero");
         assert_eq!(
             table.of(node(1)).map(|known| known.figure),
@@ -308,8 +283,8 @@ mod tests {
     fn a_figure_includes_only_work_placed_before_it() {
         let mut table = LoadTable::new(8);
         table.learn(node(1), figure(10), at(0));
-        table.anticipate(node(1), Duration::from_millis(20), 2, at(2));
-        table.anticipate(node(1), Duration::from_millis(30), 2, at(6));
+        table.anticipate(node(1), Duration::from_millis(20), || 2, at(2));
+        table.anticipate(node(1), Duration::from_millis(30), || 2, at(6));
         table.learn(node(1), figure(26), at(4));
         assert_eq!(queued_ms(&table, 6), 22 + 30);
     }
@@ -318,14 +293,14 @@ mod tests {
     fn a_table_as_told_does_not_update_figures() {
         let mut table = LoadTable::new(8).as_told();
         table.learn(node(1), figure(40), at(0));
-        table.anticipate(node(1), Duration::from_millis(20), 2, at(5));
+        table.anticipate(node(1), Duration::from_millis(20), || 2, at(5));
         assert_eq!(queued_ms(&table, 900), 40);
     }
 
     #[test]
     fn a_node_without_figure_is_unknown_again_after_its_work() {
         let mut table = LoadTable::new(8);
-        table.anticipate(node(1), Duration::from_millis(20), 1, at(0));
+        table.anticipate(node(1), Duration::from_millis(20), || 1, at(0));
         assert_eq!(table.load_ms(node(1), at(5), &mut Random::new(1)), Some(15.0));
         assert_eq!(table.figure(node(1), at(20)), None);
     }
@@ -336,7 +311,7 @@ mod tests {
             let mut table = LoadTable::new(peers_max);
             for (number, millis) in heard {
                 table.learn(node(number), figure(1), at(u64::from(millis)));
-                table.anticipate(node(number / 2), Duration::from_millis(1), 1, at(u64::from(millis)));
+                table.anticipate(node(number / 2), Duration::from_millis(1), || 1, at(u64::from(millis)));
                 prop_assert!(table.len() <= peers_max.max(1));
             }
         }

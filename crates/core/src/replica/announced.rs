@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn work_that_was_just_placed_counts() {
         let mut loads = three();
-        loads.anticipate(node(1), Duration::from_millis(5), 1, at(0));
+        loads.anticipate(node(1), Duration::from_millis(5), || 1, at(0));
         assert_eq!(chosen(&loads, &[1, 2], Reading::Raw, 0), [node(2)].into());
     }
 
