@@ -40,12 +40,12 @@ impl Loop {
 
     /// Runs an operator on the loop.
     fn run_here(self: &Rc<Self>, job: Job<Bytes>) {
-        let (id, kind, started) = (job.id, job.kind as usize, Instant::now());
+        let (id, kind) = (job.id, job.kind as usize);
         let began = self.meters[kind].begin();
         match execute(&self.registry, job, self.identity.limits.message_bytes_max) {
             Yielded::Ready(result) => {
                 let mut cost = self.meters[kind].cost(began, self.inline_cost_max);
-                if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
+                if let Some(delay) = self.slowness.delay_after(cost) {
                     std::thread::sleep(delay);
                     cost += delay;
                 }
@@ -55,7 +55,7 @@ impl Loop {
                 let cost = self.meters[kind].cost(began, self.inline_cost_max);
                 self.feed(Input::SlicesDone { job: id, result, cost: cost.into() });
             }
-            Yielded::Later(future) => self.drive(id, future, started),
+            Yielded::Later(future) => self.drive(id, future, Instant::now()),
         }
     }
 
