@@ -3,7 +3,7 @@
 //! | bytes | content, little-endian |
 //! |---|---|
 //! | 0–7 | number of the wave; the launcher counts from 0 |
-//! | 8–15 | number of the tree ([`Place::tree_number`]) |
+//! | 8–15 | number of the tree ([`Place::tree_number`](crate::tree::Place::tree_number)) |
 //! | 16–47 | going down: the order |
 //! | 16–23 | going up: the sum |
 //!
