@@ -82,7 +82,7 @@ fix: tools ## apply the lints' suggestions, then format; let python/Cargo.lock f
 	cp Cargo.lock python/Cargo.lock
 	$(CARGO) update --quiet --workspace --manifest-path python/Cargo.toml
 
-bench: tools ## compare Treefold with the kernel's floor: round trips, waves per second, CPU
+bench: tools ## compare Treefold with the kernel's floor, blocking and event-driven: round trips, waves per second, CPU
 	bench/run.sh
 
 fan-in: tools ## measure one root with 100, 1,000 and 10,000 children: in core alone, in a stream, over the network

@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Measures the figures of `make bench`: Treefold's calls beside the kernel's floor, in one session.
+# Measures the figures of `make bench`: Treefold's calls beside the kernel's floor, as a blocking and as an event-driven
+# tree, in one session.
 # Arguments go to treefold-compare, e.g. `bench/run.sh --nodes 16 --shape kary:8 --repeats 5 -o json`.
+# PROFILE names the profile to build (release by default); BUILT=1 uses the existing build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target_dir=${CARGO_TARGET_DIR:-target}
-cargo build --release -p treefold-cli -p treefold-floor -p treefold-compare
-exec "$target_dir/release/treefold-compare" \
-  --treefold "$target_dir/release/treefold" \
-  --floor "$target_dir/release/treefold-floor" \
+profile=${PROFILE:-release}
+if [ "${BUILT:-0}" != 1 ]; then
+  cargo build --profile "$profile" -p treefold-cli -p treefold-floor -p treefold-compare
+fi
+exec "$target_dir/$profile/treefold-compare" \
+  --treefold "$target_dir/$profile/treefold" \
+  --floor "$target_dir/$profile/treefold-floor" \
   "$@"

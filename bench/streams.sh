@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures streams beside the kernel's floor and, if mpirun is installed, beside OpenMPI, in one session.
+# Measures streams beside the kernel's floor, as a blocking and as an event-driven tree, and, if mpirun is installed,
+# beside OpenMPI, in one session.
 # Arguments go to treefold-compare, e.g. `bench/streams.sh --nodes 16,64 --shape kary:8 -o json`.
 # PROFILE names the profile to build (release by default); BUILT=1 uses the existing build.
 set -euo pipefail

@@ -1,5 +1,5 @@
-//! `treefold-compare`: compares Treefold with the kernel's floor in interleaved runs, and streams also with
-//! MPI.
+//! `treefold-compare`: compares Treefold with both floors, the blocking and the event-driven tree, in
+//! interleaved runs, and streams also with MPI.
 //!
 //! A shared machine drifts: its clock speed, its neighbours, its page cache. So all programs run in one
 //! session, directly one after the other for every tree, several times over, and the first one changes. A
@@ -7,23 +7,25 @@
 //! sessions.
 //!
 //! - [`sample`]: runs a program and reads the one JSON object it prints.
+//! - [`contender`]: the programs whose calls are compared.
 //! - [`table`]: medians, ratios and the page for calls.
 //! - [`streams`]: the same for streams, with a line for every program.
 //! - [`mrnet`]: figures measured once for MRNet.
 
+mod contender;
 mod mrnet;
 mod sample;
 mod streams;
 mod table;
 
 use clap::{Parser, ValueEnum};
-use sample::Sample;
+use contender::Contender;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Row;
 
-/// Compare `treefold bench call` or `bench stream` with `treefold-floor`: run them alternately, print medians
-/// and ratios.
+/// Compare `treefold bench call` or `bench stream` with the blocking and the event-driven tree of
+/// `treefold-floor`: run them alternately, print medians and ratios.
 #[derive(Parser)]
 #[command(name = "treefold-compare")]
 struct Options {
@@ -51,7 +53,10 @@ struct Options {
     /// Runs of each program per tree.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
-    /// Output format.
+    /// Round trips of each run, made one at a time; each program has its own default.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rounds: Option<u32>,
+    /// Output format; JSON of calls also has the figures of every run.
     #[arg(short = 'o', value_enum, default_value = "text")]
     output: Output,
 }
@@ -104,10 +109,10 @@ fn compare_calls(options: &Options) -> Vec<String> {
     for repeat in 0..options.repeats {
         for row in &mut rows {
             eprintln!("run {}/{}: {} nodes, {}", repeat + 1, options.repeats, row.nodes, row.shape.name);
-            for floor in [repeat % 2 == 0, repeat % 2 != 0] {
-                match if floor { run_floor(options, row) } else { run_treefold(options, row) } {
-                    Ok(sample) if floor => row.floor.push(sample),
-                    Ok(sample) => row.treefold.push(sample),
+            for turn in 0..Contender::ALL.len() {
+                let at = (turn + repeat as usize) % Contender::ALL.len();
+                match Contender::ALL[at].run(options, row) {
+                    Ok(sample) => row.runs[at].push(sample),
                     Err(reason) => failures.push(reason),
                 }
             }
@@ -118,17 +123,4 @@ fn compare_calls(options: &Options) -> Vec<String> {
         Output::Json => println!("{}", table::json(&rows)),
     }
     failures
-}
-
-fn run_floor(options: &Options, row: &Row) -> Result<Sample, String> {
-    let nodes = row.nodes.to_string();
-    sample::run(&options.floor, &["--nodes", &nodes, "--fanout", &row.shape.fanout, "-o", "json"])
-}
-
-fn run_treefold(options: &Options, row: &Row) -> Result<Sample, String> {
-    let nodes = row.nodes.to_string();
-    sample::run(
-        &options.treefold,
-        &["bench", "call", "--nodes", &nodes, "--shape", &row.shape.name, "-o", "json"],
-    )
 }

@@ -1,7 +1,7 @@
 //! Runs a program once and reads its output.
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,17 +13,23 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval of checking on a running program; long, so that checking does not disturb it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The figures of calls that both programs print, in the same units. Other fields are ignored.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// The figures of calls that all programs print, in the same units. Other fields are ignored.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Sample {
     /// Median round trip, one wave at a time.
     pub(crate) roundtrip_us_p50: f64,
     /// 99th percentile of the round trip.
     pub(crate) roundtrip_us_p99: f64,
+    /// CPU of all processes per wave, one wave at a time.
+    pub(crate) roundtrip_cpu_us: f64,
+    /// The caller's part of it.
+    pub(crate) client_roundtrip_cpu_us: f64,
     /// Waves per second when pipelined.
     pub(crate) waves_per_s: f64,
     /// CPU of all processes per wave when pipelined.
     pub(crate) cpu_us_per_wave: f64,
+    /// The caller's part of it.
+    pub(crate) client_cpu_us_per_wave: f64,
 }
 
 /// Runs a program to its end and reads the JSON object it prints. Its standard error is inherited.
@@ -80,8 +86,8 @@ mod tests {
     #[test]
     fn the_object_is_read_and_other_fields_are_ignored() {
         let sample = shell(
-            r#"echo '{"nodes":16,"roundtrip_us_p50":1.5,"roundtrip_us_p99":2,
-                "waves_per_s":3,"cpu_us_per_wave":4}'"#,
+            r#"echo '{"nodes":16,"roundtrip_us_p50":1.5,"roundtrip_us_p99":2,"roundtrip_cpu_us":6,
+                "client_roundtrip_cpu_us":5,"waves_per_s":3,"cpu_us_per_wave":4,"client_cpu_us_per_wave":1}'"#,
         )
         .unwrap();
         assert!((sample.roundtrip_us_p50 - 1.5).abs() < 1e-9);

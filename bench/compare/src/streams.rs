@@ -1,6 +1,7 @@
-//! Compares streams with the floor and with MPI: a line for every program and tree.
+//! Compares streams with both floors and with MPI: a line for every program and tree.
 //!
-//! The floor has no unrequested waves. MPI has no shapes and does not report its processor time per wave.
+//! The front-end of a stream is the root of its tree, and so are the launchers of both floors here. The floors have
+//! no unrequested waves. MPI has no shapes and does not report its processor time per wave.
 //! Missing figures are printed as a dash. MPI chooses its trees itself, so it runs once for each number of
 //! back-ends, and its line is repeated under every shape.
 
@@ -18,9 +19,11 @@ const IN_FLIGHT: &str = "16";
 
 /// Printed under the table.
 const AIMS: &str = "\
-Medians of all repeats; floor, treefold and openmpi ran in this session; mrnet* was recorded in another one. CPU is
-over all processes, per round trip or wave, and back-end. Aims: round trip at most 1.5 times the floor's and ahead of
-MPI from 4 back-ends on; ten times MRNet's waves/s; 256 back-ends up in less than 300 ms.
+Medians of all repeats; all programs but mrnet* ran in this session; mrnet* was recorded in another one. The event
+floor is an epoll loop in every process. /floor and /event: the round trip divided by the floor's and by the event
+floor's. CPU is that of all processes but the front-end's (mrnet*: of all), per round trip with 16 in flight or per wave,
+divided by the number of back-ends. Aims: round trip at most 1.5 times the floor's and ahead of MPI from 4 back-ends on;
+ten times MRNet's waves/s; 256 back-ends up in less than 300 ms.
 ";
 
 /// The figures of a program on a tree, in one run or as the medians of several. Each program gives some of
@@ -34,8 +37,11 @@ pub(crate) struct Figures {
     pub(crate) roundtrip_us_p99: Option<f64>,
     pub(crate) roundtrips_per_s: Option<f64>,
     pub(crate) cpu_us_per_roundtrip: Option<f64>,
+    pub(crate) front_cpu_us_per_roundtrip: Option<f64>,
     pub(crate) waves_per_s: Option<f64>,
     pub(crate) cpu_us_per_wave: Option<f64>,
+    #[serde(alias = "client_cpu_us_per_wave")]
+    pub(crate) front_cpu_us_per_wave: Option<f64>,
 }
 
 impl Figures {
@@ -47,16 +53,29 @@ impl Figures {
             roundtrip_us_p99: over(|run| run.roundtrip_us_p99),
             roundtrips_per_s: over(|run| run.roundtrips_per_s),
             cpu_us_per_roundtrip: over(|run| run.cpu_us_per_roundtrip),
+            front_cpu_us_per_roundtrip: over(|run| run.front_cpu_us_per_roundtrip),
             waves_per_s: over(|run| run.waves_per_s),
             cpu_us_per_wave: over(|run| run.cpu_us_per_wave),
+            front_cpu_us_per_wave: over(|run| run.front_cpu_us_per_wave),
         }
     }
 }
+
+/// Printed above the rows.
+const TITLES: &str = "\
+back-                                -- round trip, µs ------------  16 in flight   up only   -- cpu µs each -
+ends  shape    program     start ms     p50  /floor  /event     p99 round trips/s   waves/s  round trip   wave
+";
+
+/// Names of the programs to which the others are compared.
+const FLOOR: &str = "floor";
+const EVENT_FLOOR: &str = "event floor";
 
 /// The programs that are compared.
 #[derive(Clone, Debug)]
 enum Program {
     Floor(PathBuf),
+    EventFloor(PathBuf),
     Treefold(PathBuf),
     OpenMpi(PathBuf),
 }
@@ -64,40 +83,46 @@ enum Program {
 impl Program {
     fn name(&self) -> &'static str {
         match self {
-            Self::Floor(_) => "floor",
+            Self::Floor(_) => FLOOR,
+            Self::EventFloor(_) => EVENT_FLOOR,
             Self::Treefold(_) => "treefold",
             Self::OpenMpi(_) => "openmpi",
         }
     }
 
-    fn run(&self, backends: u32, shape: &Shape) -> Result<Figures, String> {
-        // The root of the floor's tree, and MPI's first rank, are the front-end.
+    fn run(&self, backends: u32, shape: &Shape, rounds: Option<u32>) -> Result<Figures, String> {
+        let rounds = rounds.map(|rounds| rounds.to_string());
+        let of_rounds: Vec<&str> = rounds.iter().flat_map(|rounds| ["--rounds", rounds]).collect();
+        // The root of a floor's tree, and MPI's first rank, are the front-end.
         let (processes, backends) = ((backends + 1).to_string(), backends.to_string());
         match self {
             Self::Treefold(program) => {
                 let shape = &shape.name;
                 let tree = ["--backends", &backends, "--shape", shape, "--in-flight", IN_FLIGHT];
-                run(program, &[&["bench", "stream", "-o", "json"], &tree[..]].concat())
+                run(program, &[&["bench", "stream", "-o", "json"], &tree[..], &of_rounds].concat())
             }
-            Self::Floor(program) => {
+            Self::Floor(program) | Self::EventFloor(program) => {
+                let kind = if matches!(self, Self::Floor(_)) { "blocking" } else { "events-root" };
                 let tree = ["--nodes", &processes, "--fanout", &shape.fanout, "--depth", IN_FLIGHT];
-                let figures: Figures = run(program, &[&tree[..], &["-o", "json"]].concat())?;
+                let words = [&tree[..], &["--kind", kind, "-o", "json"], &of_rounds].concat();
+                let figures: Figures = run(program, &words)?;
                 // All its waves are requested, so its figures are those of round trips.
-                let (roundtrips_per_s, cpu_us_per_roundtrip) = (figures.waves_per_s, figures.cpu_us_per_wave);
-                let (waves_per_s, cpu_us_per_wave) = (None, None);
                 Ok(Figures {
-                    roundtrips_per_s,
-                    cpu_us_per_roundtrip,
-                    waves_per_s,
-                    cpu_us_per_wave,
-                    ..figures
+                    instantiate_ms: figures.instantiate_ms,
+                    roundtrip_us_p50: figures.roundtrip_us_p50,
+                    roundtrip_us_p99: figures.roundtrip_us_p99,
+                    roundtrips_per_s: figures.waves_per_s,
+                    cpu_us_per_roundtrip: figures.cpu_us_per_wave,
+                    front_cpu_us_per_roundtrip: figures.front_cpu_us_per_wave,
+                    ..Figures::default()
                 })
             }
             Self::OpenMpi(program) => {
                 let program = program.display().to_string();
                 let over_tcp = ["--mca", "btl", "tcp,self", "--mca", "mpi_yield_when_idle", "1"];
                 let ranks = ["--allow-run-as-root", "--oversubscribe", "-n", &processes, &program];
-                run(Path::new("mpirun"), &[&over_tcp[..], &ranks].concat())
+                let rounds: Vec<&str> = rounds.iter().map(String::as_str).collect();
+                run(Path::new("mpirun"), &[&over_tcp[..], &ranks, &rounds].concat())
             }
         }
     }
@@ -120,12 +145,16 @@ struct Line<'a> {
     #[serde(flatten)]
     medians: Figures,
     roundtrip_to_floor: Option<f64>,
+    roundtrip_to_event_floor: Option<f64>,
 }
 
 /// Prints the page for streams. Returns the errors of failed runs.
 pub(crate) fn compare(options: &Options) -> Vec<String> {
-    let mut programs =
-        vec![Program::Floor(options.floor.clone()), Program::Treefold(options.treefold.clone())];
+    let mut programs = vec![
+        Program::Floor(options.floor.clone()),
+        Program::EventFloor(options.floor.clone()),
+        Program::Treefold(options.treefold.clone()),
+    ];
     programs.extend(options.mpi.clone().map(Program::OpenMpi));
     let mut trees = Vec::new();
     for &backends in &options.nodes {
@@ -150,7 +179,7 @@ fn run_all(trees: &mut [Tree<'_>], programs: &[Program], options: &Options) -> V
             eprintln!("run {}/{}: {backends} back-ends, {}", repeat + 1, options.repeats, shape.name);
             for who in (0..programs.len()).map(|turn| (turn + repeat) % programs.len()) {
                 let Some(under) = places(trees, at, &programs[who], options) else { continue };
-                match programs[who].run(backends, shape) {
+                match programs[who].run(backends, shape, options.rounds) {
                     Ok(figures) => under.for_each(|at| trees[at].runs[who].push(figures)),
                     Err(reason) => failures.push(reason),
                 }
@@ -176,36 +205,39 @@ fn lines_of<'a>(tree: &Tree<'a>, programs: &'a [Program]) -> Vec<Line<'a>> {
     let ran = ran.map(|(program, runs)| (program.name(), Figures::medians_of(runs)));
     let recorded = mrnet::recorded(tree.backends, &tree.shape.fanout).map(|medians| ("mrnet*", medians));
     let all: Vec<(&str, Figures)> = ran.chain(recorded).collect();
-    let floor = all.iter().find(|(program, _)| *program == "floor");
-    let least = floor.and_then(|(_, medians)| medians.roundtrip_us_p50);
-    let line = |&(program, medians): &(&'a str, Figures)| Line {
-        backends: tree.backends,
-        shape: &tree.shape.name,
-        program,
-        medians,
-        roundtrip_to_floor: medians.roundtrip_us_p50.zip(least).map(|(theirs, least)| theirs / least),
+    let roundtrip_of = |name: &str| all.iter().find(|(program, _)| *program == name)?.1.roundtrip_us_p50;
+    let line = |&(program, medians): &(&'a str, Figures)| {
+        let over = |name| medians.roundtrip_us_p50.zip(roundtrip_of(name)).map(|(took, least)| took / least);
+        Line {
+            backends: tree.backends,
+            shape: &tree.shape.name,
+            program,
+            medians,
+            roundtrip_to_floor: over(FLOOR),
+            roundtrip_to_event_floor: over(EVENT_FLOOR),
+        }
     };
     all.iter().map(line).collect()
 }
 
 fn text(lines: &[Line<'_>]) -> String {
-    let mut page = String::from(
-        "back-                        ------ round trip, µs -----  16 in flight  ------ up only -----  - cpu, µs of each -\n \
-          ends shape    program   start ms      p50  /floor       p99  round trips/s       waves/s        round trip   wave\n",
-    );
+    let mut page = String::from(TITLES);
     for line in lines {
-        let Line { backends, shape, program, medians, roundtrip_to_floor } = line;
-        let each = |cpu: Option<f64>| cell(cpu.map(|cpu| cpu / f64::from(*backends)), 1);
+        let Line { backends, shape, program, medians, roundtrip_to_floor, roundtrip_to_event_floor } = line;
+        let of_each = |all: Option<f64>, front: Option<f64>| {
+            cell(all.map(|all| (all - front.unwrap_or(0.0)) / f64::from(*backends)), 1)
+        };
         page.push_str(&format!(
-            "{backends:>5} {shape:<8} {program:<8} {:>9} {:>8} {:>7} {:>9} {:>14} {:>13} {:>17} {:>6}\n",
+            "{backends:>5} {shape:<8} {program:<11} {:>8} {:>7} {:>7} {:>7} {:>7} {:>13} {:>9} {:>11} {:>6}\n",
             cell(medians.instantiate_ms, 0),
             cell(medians.roundtrip_us_p50, 0),
             cell(*roundtrip_to_floor, 2),
+            cell(*roundtrip_to_event_floor, 2),
             cell(medians.roundtrip_us_p99, 0),
             cell(medians.roundtrips_per_s, 0),
             cell(medians.waves_per_s, 0),
-            each(medians.cpu_us_per_roundtrip),
-            each(medians.cpu_us_per_wave),
+            of_each(medians.cpu_us_per_roundtrip, medians.front_cpu_us_per_roundtrip),
+            of_each(medians.cpu_us_per_wave, medians.front_cpu_us_per_wave),
         ));
     }
     page.push_str(AIMS);
@@ -226,18 +258,23 @@ mod tests {
         let ran = |us| Figures { roundtrip_us_p50: Some(us), ..Figures::default() };
         let programs = [
             Program::Floor(PathBuf::new()),
+            Program::EventFloor(PathBuf::new()),
             Program::Treefold(PathBuf::new()),
             Program::OpenMpi(PathBuf::new()),
         ];
-        let ours = vec![ran(150.0), ran(200.0), ran(9000.0)];
-        let tree = Tree { backends: 16, shape: &shape, runs: vec![vec![ran(100.0)], ours, Vec::new()] };
+        let mut ours = vec![ran(150.0), ran(200.0), ran(9000.0)];
+        ours[1].cpu_us_per_wave = Some(90.0);
+        ours[1].front_cpu_us_per_wave = Some(10.0);
+        let runs = vec![vec![ran(100.0)], vec![ran(160.0)], ours, Vec::new()];
+        let tree = Tree { backends: 16, shape: &shape, runs };
         let lines = lines_of(&tree, &programs);
         let names: Vec<&str> = lines.iter().map(|line| line.program).collect();
-        assert_eq!(names, ["floor", "treefold", "mrnet*"]);
-        assert_eq!(lines[1].roundtrip_to_floor, Some(2.0));
+        assert_eq!(names, ["floor", "event floor", "treefold", "mrnet*"]);
+        assert_eq!(lines[2].roundtrip_to_floor, Some(2.0));
         let page = text(&lines);
-        let cells: Vec<&str> = page.lines().nth(3).unwrap().split_whitespace().collect();
-        assert_eq!(cells, ["16", "kary:8", "treefold", "-", "200", "2.00", "-", "-", "-", "-", "-"]);
-        assert!(json(&lines[2]).contains("\"waves_per_s\":2118.0"));
+        let cells: Vec<&str> = page.lines().nth(4).unwrap().split_whitespace().collect();
+        let expected = ["16", "kary:8", "treefold", "-", "200", "2.00", "1.25", "-", "-", "-", "-", "5.0"];
+        assert_eq!(cells, expected, "the front-end's CPU is not in that of each back-end");
+        assert!(json(&lines[3]).contains("\"waves_per_s\":2118.0"));
     }
 }

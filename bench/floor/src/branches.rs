@@ -8,7 +8,7 @@
 //! stream, closes its sockets, and is waited for. If a parent is killed, the kernel signals its children
 //! ([`die_with_parent`]) on Linux. On other systems, the end of the stream ends them a little later.
 
-use crate::options::Seat;
+use crate::options::{Kind, Seat};
 use crate::tree::{Place, SUM_BYTES};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -25,27 +25,30 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct Branches {
     sockets: Vec<TcpStream>,
     processes: Vec<Child>,
+    /// Whether every child has connected. One that has not cannot see the end of a stream.
+    all_connected: bool,
     /// Received sums of one batch from one child.
     arrived: Vec<u8>,
 }
 
 impl Branches {
-    /// Starts the children of `place` and waits until each reports that its subtree is complete. Returns them
-    /// with the number of nodes below this one.
+    /// Starts a process for each child and waits until each reports that its subtree is complete. Returns them
+    /// with the number of nodes below this process.
     ///
     /// # Errors
     /// An error of the system, or a time-out; the processes already started are ended.
-    pub(crate) fn grow(place: Place) -> io::Result<(Self, u64)> {
-        let mut branches = Self { sockets: Vec::new(), processes: Vec::new(), arrived: Vec::new() };
-        if place.children().is_empty() {
+    pub(crate) fn grow(kind: Kind, children: impl IntoIterator<Item = Place>) -> io::Result<(Self, u64)> {
+        let mut branches =
+            Self { sockets: Vec::new(), processes: Vec::new(), all_connected: false, arrived: Vec::new() };
+        let mut children = children.into_iter().peekable();
+        if children.peek().is_none() {
             return Ok((branches, 0));
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let program = std::env::current_exe()?;
         let parent_port = listener.local_addr()?.port();
-        for number in place.children() {
-            let seat =
-                Seat { place: Place { number, ..place }, parent_port, parent_process: std::process::id() };
+        for place in children {
+            let seat = Seat { place, kind, parent_port, parent_process: std::process::id() };
             let child = Command::new(&program).args(seat.to_args()).stdin(Stdio::null()).spawn()?;
             branches.processes.push(child);
             // Accept waiting connections now, because the listener's queue is short.
@@ -54,6 +57,7 @@ impl Branches {
             }
         }
         branches.await_callers(&listener)?;
+        branches.all_connected = true;
         let mut below = [0];
         branches.fold(&mut below)?;
         for socket in &branches.sockets {
@@ -90,6 +94,12 @@ impl Branches {
         socket.set_read_timeout(Some(START_TIMEOUT))?;
         self.sockets.push(socket);
         Ok(())
+    }
+
+    /// Takes the sockets, for a loop of another kind. They must be closed before this value is dropped, because
+    /// it waits for the processes, which end when their sockets close.
+    pub(crate) fn take_sockets(&mut self) -> Vec<TcpStream> {
+        std::mem::take(&mut self.sockets)
     }
 
     /// Sends the same orders to every child.
@@ -136,10 +146,9 @@ impl Branches {
 impl Drop for Branches {
     fn drop(&mut self) {
         // A child ends when its socket closes. A child that never connected must be killed.
-        let all_connected = self.sockets.len() == self.processes.len();
         self.sockets.clear();
         for process in &mut self.processes {
-            if !all_connected {
+            if !self.all_connected {
                 let _ = process.kill();
             }
             let _ = process.wait();
@@ -164,11 +173,24 @@ fn wait_for_caller(listener: &TcpListener, patience: Duration) -> io::Result<boo
     }
 }
 
+/// Takes a seat: connects this process to its parent, starts the children, and reports the subtree complete.
+///
+/// # Errors
+/// An error of the system, or a lost parent or child.
+pub(crate) fn join(seat: &Seat) -> io::Result<(TcpStream, Branches)> {
+    die_with_parent(seat.parent_process)?;
+    let mut parent = TcpStream::connect((Ipv4Addr::LOCALHOST, seat.parent_port))?;
+    parent.set_nodelay(true)?;
+    let (branches, below) = Branches::grow(seat.kind, seat.place.child_places())?;
+    parent.write_all(&(below + 1).to_le_bytes())?;
+    Ok((parent, branches))
+}
+
 /// Asks the kernel to end this process when its parent ends.
 ///
 /// # Errors
 /// If the parent had ended before the request, because this process would then never be signalled.
-pub(crate) fn die_with_parent(parent_process: u32) -> io::Result<()> {
+fn die_with_parent(parent_process: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.

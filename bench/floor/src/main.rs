@@ -1,25 +1,34 @@
-//! `treefold-floor`: measures the cost of a wave with the kernel alone.
+//! `treefold-floor`: measures the cost of a wave with the kernel alone, in two kinds of trees.
 //!
-//! One process per node, blocking loopback sockets without Nagle's delay, no framing, no deadline, no
-//! membership: 32 bytes go down a k-ary tree, and the 8 bytes of a sum come up. No middleware over TCP on the
-//! same machine can be cheaper for this shape, so Treefold's figures are divided by these. (`bench/run.sh`
-//! runs both in one session; figures of different sessions are not compared.)
+//! Both have one process per node, loopback sockets without Nagle's delay, no deadline and no membership: 32 bytes
+//! go down a k-ary tree, and the 8 bytes of a sum come up. Every sum is checked.
+//!
+//! - The blocking tree is the least that any middleware over TCP could cost on the same machine for this shape:
+//!   blocking reads, no framing, the launcher as the root.
+//! - The event-driven tree is the least for a server that must handle many peers at once: a readiness loop (epoll,
+//!   so Linux only), waves by number, and a client that is a process of its own.
+//!
+//! Treefold's figures are divided by these. (`bench/run.sh` runs all in one session; figures of different
+//! sessions are not compared.)
 //!
 //! - [`options`]: the command line, of the launcher and of the processes it starts.
 //! - [`tree`]: parents and children by number, and the two messages.
 //! - [`branches`]: starts, connects and ends children.
-//! - [`node`]: the loop of every process except the launcher.
-//! - [`measure`]: the launcher, which is the root: start-up, round trips, waves in flight, CPU.
+//! - [`root`] and [`node`]: the blocking tree, the launcher's part and that of every other process.
+//! - [`event`]: the event-driven tree.
+//! - [`measure`]: start-up, round trips, waves in flight, CPU.
 //! - [`report`]: the figures as text or JSON.
 
 mod branches;
+mod event;
 mod measure;
 mod node;
 mod options;
 mod report;
+mod root;
 mod tree;
 
-use options::{Options, Part};
+use options::{Kind, Options, Part};
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
@@ -39,7 +48,10 @@ fn main() -> ExitCode {
             println!("{}", options::USAGE);
             Ok(())
         }
-        Part::Seat(seat) => node::serve(&seat).or_else(silent_when_cut_off),
+        Part::Seat(seat) => {
+            let serve = if seat.kind == Kind::Blocking { node::serve } else { event::serve };
+            serve(&seat).or_else(silent_when_cut_off)
+        }
         Part::Launcher(options) => launch(&options),
     };
     match outcome {
@@ -53,7 +65,7 @@ fn main() -> ExitCode {
 
 /// Ignores an error of a lost connection in a child process.
 ///
-/// A lost connection ends every process of the tree. Only the root reports it.
+/// A lost connection ends every process of the tree. Only the launcher reports it.
 fn silent_when_cut_off(error: io::Error) -> io::Result<()> {
     match error.kind() {
         ErrorKind::ConnectionReset
@@ -69,7 +81,9 @@ fn launch(options: &Options) -> io::Result<()> {
     let mut figures = Vec::new();
     for &nodes in &options.nodes {
         for &fanout in &options.fanouts {
-            figures.push(measure::measure(nodes, fanout, options)?);
+            for &kind in &options.kinds {
+                figures.push(measure::measure(nodes, fanout, kind, options)?);
+            }
         }
     }
     print!("{}", if options.json { report::json(&figures) } else { report::text(&figures) });

@@ -1,25 +1,22 @@
-//! The loop of every process except the root: receives orders, forwards them, receives sums, sends the sum.
+//! The loop of every process of a blocking tree except the root.
+//!
+//! It receives orders, forwards them, receives sums, and sends the sum.
 //!
 //! All calls block; a node sleeps in the kernel and is woken by it, which is the least that a wave can cost.
 //! Orders that have already arrived are taken together, so waves in flight share their system calls.
 
-use crate::branches::{Branches, die_with_parent};
+use crate::branches::join;
 use crate::options::{DEPTH_MAX, Seat};
 use crate::tree::{ORDER_BYTES, Order, SUM_BYTES};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
 
-/// Connects to the parent, completes the subtree, and serves until the parent closes the connection.
+/// Takes its seat and serves until the parent closes the connection.
 ///
 /// # Errors
 /// An error of the system, a lost child, or invalid bytes. The parent then sees this node's connection close,
 /// and the whole tree ends.
 pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
-    die_with_parent(seat.parent_process)?;
-    let mut parent = TcpStream::connect((Ipv4Addr::LOCALHOST, seat.parent_port))?;
-    parent.set_nodelay(true)?;
-    let (mut branches, below) = Branches::grow(seat.place)?;
-    parent.write_all(&(below + 1).to_le_bytes())?;
+    let (mut parent, mut branches) = join(seat)?;
 
     let mut orders = vec![0; DEPTH_MAX as usize * ORDER_BYTES];
     let mut filled_bytes = 0;

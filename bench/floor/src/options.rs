@@ -4,25 +4,76 @@
 //! or another seat starts with [`Seat::to_args`].
 
 use crate::tree::{Fanout, Place};
+use std::fmt;
 use std::str::FromStr;
 
 /// Printed for `--help`, and after an invalid command line.
 pub(crate) const USAGE: &str = "\
-usage: treefold-floor [--nodes 16,64,256] [--fanout 8,flat] [--rounds 1000] [--depth 64] [-o json]
+usage: treefold-floor [--nodes 16,64,256] [--fanout 8,flat] [--kind blocking,events,events-root]
+                      [--rounds 1000] [--waves 10000] [--depth 64] [-o json]
 
-  --nodes   sizes of the trees, including the launcher, which is the root
+  --nodes   sizes of the trees; every node is a process
   --fanout  children per inner node: a number, or `flat` for all under the root
-  --rounds  timed waves, one at a time and then pipelined
+  --kind    how the processes wait for each other:
+              blocking     in blocking reads, without framing; the launcher is the root (default)
+              events       in epoll, on non-blocking sockets; the launcher is a client of the root
+              events-root  as events, with the launcher as the root
+  --rounds  timed waves, one at a time
+  --waves   timed waves, pipelined
   --depth   waves in flight when pipelined
-  -o        text (default) or json, one object per tree";
+  -o        text (default) or json, one object per tree
+
+CPU times of JSON count all processes (roundtrip_cpu_us, cpu_us_per_wave) and the launcher's part of it
+(client_roundtrip_cpu_us, client_cpu_us_per_wave).";
 
 /// Most nodes of a tree; each is a process.
 pub(crate) const NODES_MAX: u32 = 1024;
-/// Most waves in flight. Both directions must fit the sockets' buffers, or blocking peers would wait for each
-/// other forever.
+/// Most waves in flight. In a blocking tree, both directions must fit the sockets' buffers, or peers would wait
+/// for each other forever. In an event-driven tree, this bounds the open waves and unsent bytes of a node.
 pub(crate) const DEPTH_MAX: u32 = 1024;
 /// Most timed waves.
 pub(crate) const ROUNDS_MAX: u32 = 1_000_000;
+
+/// How the processes of a tree wait for each other, and which of them is the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Blocking reads; the launcher is the root.
+    Blocking,
+    /// A readiness loop in every process; the launcher is a client of the root, which is a process of its own.
+    Events,
+    /// As `Events`, with the launcher as the root.
+    EventsRoot,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Blocking, Self::Events, Self::EventsRoot];
+
+    /// Returns the number of processes of a tree of `nodes` nodes besides the launcher.
+    pub(crate) fn processes(self, nodes: u32) -> u32 {
+        if self == Self::Events { nodes } else { nodes - 1 }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Blocking => "blocking",
+            Self::Events => "events",
+            Self::EventsRoot => "events-root",
+        })
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.to_string() == text)
+            .ok_or_else(|| format!("--kind: expected blocking, events or events-root, found {text}"))
+    }
+}
 
 /// The measurements requested from the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +82,12 @@ pub(crate) struct Options {
     pub(crate) nodes: Vec<u32>,
     /// Shapes of the trees.
     pub(crate) fanouts: Vec<Fanout>,
-    /// Waves timed per mode.
+    /// How their processes wait.
+    pub(crate) kinds: Vec<Kind>,
+    /// Waves timed one at a time.
     pub(crate) rounds: u32,
+    /// Waves timed while pipelined.
+    pub(crate) waves: u32,
     /// Waves in flight when pipelined.
     pub(crate) depth: u32,
     /// Whether to print JSON instead of text.
@@ -44,7 +99,9 @@ impl Default for Options {
         Self {
             nodes: vec![16, 64, 256],
             fanouts: vec![Fanout::Kary(8), Fanout::Flat],
+            kinds: vec![Kind::Blocking],
             rounds: 1000,
+            waves: 10_000,
             depth: 64,
             json: false,
         }
@@ -56,6 +113,8 @@ impl Default for Options {
 pub(crate) struct Seat {
     /// Its place in the tree.
     pub(crate) place: Place,
+    /// How it waits.
+    pub(crate) kind: Kind,
     /// The loopback port on which its parent listens.
     pub(crate) parent_port: u16,
     /// Its parent's process id. The process must end when its parent ends.
@@ -68,7 +127,8 @@ impl Seat {
     /// Returns the arguments that [`parse`] reads back.
     pub(crate) fn to_args(&self) -> [String; 2] {
         let Place { number, nodes, fanout } = self.place;
-        let fields = format!("{number}/{nodes}/{fanout}/{}/{}", self.parent_port, self.parent_process);
+        let Self { kind, parent_port, parent_process, .. } = self;
+        let fields = format!("{number}/{nodes}/{fanout}/{kind}/{parent_port}/{parent_process}");
         [Self::FLAG.to_owned(), fields]
     }
 
@@ -80,8 +140,8 @@ impl Seat {
             nodes: number(Self::FLAG, next()?)?,
             fanout: number(Self::FLAG, next()?)?,
         };
-        let parent_port = number(Self::FLAG, next()?)?;
-        Ok(Self { place, parent_port, parent_process: number(Self::FLAG, next()?)? })
+        let (kind, parent_port) = (next()?.parse()?, number(Self::FLAG, next()?)?);
+        Ok(Self { place, kind, parent_port, parent_process: number(Self::FLAG, next()?)? })
     }
 }
 
@@ -112,6 +172,8 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Part, Stri
                     list(&value, |one| bounded("--nodes", number("--nodes", one)?, 2, NODES_MAX))?;
             }
             "--fanout" => options.fanouts = list(&value, fanout)?,
+            "--kind" => options.kinds = list(&value, Kind::from_str)?,
+            "--waves" => options.waves = bounded("--waves", number("--waves", &value)?, 1, ROUNDS_MAX)?,
             "--rounds" => options.rounds = bounded("--rounds", number("--rounds", &value)?, 1, ROUNDS_MAX)?,
             "--depth" => options.depth = bounded("--depth", number("--depth", &value)?, 1, DEPTH_MAX)?,
             "-o" => {
@@ -163,25 +225,25 @@ mod tests {
         let options = Options {
             nodes: vec![16, 64],
             fanouts: vec![Fanout::Kary(8), Fanout::Flat],
+            kinds: vec![Kind::Events, Kind::Blocking],
             rounds: 10,
+            waves: 20,
             depth: 4,
             json: true,
         };
-        assert_eq!(
-            parsed("--nodes 16,64 --fanout 8,flat --rounds 10 --depth 4 -o json"),
-            Ok(Part::Launcher(options))
-        );
+        let line =
+            "--nodes 16,64 --fanout 8,flat --kind events,blocking --rounds 10 --waves 20 --depth 4 -o json";
+        assert_eq!(parsed(line), Ok(Part::Launcher(options)));
         assert_eq!(parsed(""), Ok(Part::Launcher(Options::default())));
     }
 
     #[test]
     fn a_seat_is_read_back_from_its_own_arguments() {
-        let seat = Seat {
-            place: Place { number: 3, nodes: 64, fanout: 8 },
-            parent_port: 40_000,
-            parent_process: 77,
-        };
-        assert_eq!(parse(seat.to_args().into_iter()), Ok(Part::Seat(seat)));
+        for kind in Kind::ALL {
+            let place = Place { number: 3, nodes: 64, fanout: 8 };
+            let seat = Seat { place, kind, parent_port: 40_000, parent_process: 77 };
+            assert_eq!(parse(seat.to_args().into_iter()), Ok(Part::Seat(seat)));
+        }
     }
 
     #[test]
@@ -189,6 +251,8 @@ mod tests {
         assert_eq!(parsed("--nodes 1"), Err("--nodes: 1 is not within 2 to 1024".to_owned()));
         assert_eq!(parsed("--depth 0"), Err("--depth: 0 is not within 1 to 1024".to_owned()));
         assert_eq!(parsed("--fanout wide"), Err("--fanout: wide is not a number in range".to_owned()));
+        let kinds = "--kind: expected blocking, events or events-root, found polling";
+        assert_eq!(parsed("--kind polling"), Err(kinds.to_owned()));
         assert_eq!(parsed("--speed 3"), Err("--speed: unknown option".to_owned()));
         assert!(parsed("--rounds").is_err());
     }

@@ -1,31 +1,43 @@
 //! Formats the figures as text or as JSON.
 
-use crate::measure::Figures;
+use crate::measure::{Cost, Figures};
 use std::fmt::Write;
+
+/// Titles of the columns.
+const TITLES: &str = "\
+-- tree -------------------          -- one at a time  -- its cpu µs --  -- pipelined -- -- its cpu µs --
+nodes  shape    kind        start ms   p50 µs   p99 µs   node  launcher  depth   waves/s   node  launcher
+";
+/// Printed under the table.
+const NOTE: &str = "\
+CPU per wave: node is that of all processes but the launcher, divided by their number; launcher is the launcher's.
+";
 
 /// Formats a table with one row per tree.
 pub(crate) fn text(figures: &[Figures]) -> String {
-    let mut page = String::from(
-        "                       one at a time                      pipelined\n\
-         nodes  shape    start-up ms   p50 µs   p99 µs  cpu µs/node   depth   waves/s  cpu µs/node\n",
-    );
+    let mut page = String::from(TITLES);
     for one in figures {
-        let nodes = f64::from(one.nodes);
+        let processes = f64::from(one.kind.processes(one.nodes));
+        let of_node = |cost: Cost| (cost.all_us - cost.launcher_us) / processes;
         writeln!(
             page,
-            "{:>5}  {:<8} {:>10.1} {:>8.0} {:>8.0} {:>12.1} {:>7} {:>9.0} {:>12.1}",
+            "{:>5}  {:<8} {:<11} {:>8.1} {:>8.0} {:>8.0} {:>6.1} {:>9.1} {:>6} {:>9.0} {:>6.2} {:>9.2}",
             one.nodes,
             one.fanout.to_string(),
+            one.kind.to_string(),
             one.startup_ms,
             one.roundtrip_us_p50,
             one.roundtrip_us_p99,
-            one.roundtrip_cpu_us / nodes,
+            of_node(one.roundtrip_cost),
+            one.roundtrip_cost.launcher_us,
             one.depth,
             one.waves_per_s,
-            one.cpu_us_per_wave / nodes,
+            of_node(one.pipelined_cost),
+            one.pipelined_cost.launcher_us,
         )
         .expect("writing to a String never fails");
     }
+    page.push_str(NOTE);
     page
 }
 
@@ -35,18 +47,21 @@ pub(crate) fn json(figures: &[Figures]) -> String {
     for one in figures {
         writeln!(
             page,
-            "{{\"nodes\":{},\"shape\":\"{}\",\"startup_ms\":{:.3},\"roundtrip_us_p50\":{:.1},\
-             \"roundtrip_us_p99\":{:.1},\"roundtrip_cpu_us\":{:.1},\"depth\":{},\"waves_per_s\":{:.1},\
-             \"cpu_us_per_wave\":{:.1}}}",
+            "{{\"nodes\":{},\"shape\":\"{}\",\"kind\":\"{}\",\"startup_ms\":{:.3},\"roundtrip_us_p50\":{:.1},\
+             \"roundtrip_us_p99\":{:.1},\"roundtrip_cpu_us\":{:.1},\"client_roundtrip_cpu_us\":{:.1},\"depth\":{},\
+             \"waves_per_s\":{:.1},\"cpu_us_per_wave\":{:.2},\"client_cpu_us_per_wave\":{:.2}}}",
             one.nodes,
             one.fanout,
+            one.kind,
             one.startup_ms,
             one.roundtrip_us_p50,
             one.roundtrip_us_p99,
-            one.roundtrip_cpu_us,
+            one.roundtrip_cost.all_us,
+            one.roundtrip_cost.launcher_us,
             one.depth,
             one.waves_per_s,
-            one.cpu_us_per_wave,
+            one.pipelined_cost.all_us,
+            one.pipelined_cost.launcher_us,
         )
         .expect("writing to a String never fails");
     }

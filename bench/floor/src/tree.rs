@@ -5,6 +5,7 @@
 //! that every node took part in every wave exactly once.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 
 /// Bytes of an order, which goes down.
@@ -51,11 +52,33 @@ impl Place {
         Self { number: 0, nodes, fanout }
     }
 
+    /// Returns the number of the whole tree: its nodes in the upper half, its fan-out in the lower half.
+    pub(crate) fn tree_number(self) -> u64 {
+        u64::from(self.nodes) << 32 | u64::from(self.fanout)
+    }
+
+    /// Checks that as many nodes have started as the tree has.
+    ///
+    /// # Errors
+    /// If there are fewer or more.
+    pub(crate) fn check_started(self, nodes: u64) -> io::Result<()> {
+        if nodes == u64::from(self.nodes) {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("{nodes} of {} nodes started", self.nodes)))
+        }
+    }
+
     /// Returns the numbers of this node's children.
     pub(crate) fn children(self) -> Range<u32> {
         let first = u64::from(self.number) * u64::from(self.fanout) + 1;
         let bounded = |number: u64| u32::try_from(number).map_or(self.nodes, |number| number.min(self.nodes));
         bounded(first)..bounded(first + u64::from(self.fanout))
+    }
+
+    /// Returns the places of this node's children.
+    pub(crate) fn child_places(self) -> impl Iterator<Item = Self> {
+        self.children().map(move |number| Self { number, ..self })
     }
 }
 
@@ -111,10 +134,23 @@ impl Order {
             Self::CpuTime => None,
         }
     }
+
+    /// Checks the sum over `nodes` nodes.
+    ///
+    /// # Errors
+    /// If it is not the predicted one.
+    pub(crate) fn check(self, nodes: u32, sum: u64) -> io::Result<()> {
+        match self.total(nodes) {
+            Some(total) if total != sum => {
+                Err(io::Error::other(format!("expected the sum {total} for {self:?}, found {sum}")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Returns the CPU time of this process, user and system, in nanoseconds.
-fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `spent` is a valid timespec for the call to fill; the clock exists on every POSIX system.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut spent) };
@@ -158,5 +194,8 @@ mod tests {
         let order = Order::Sum(1_000_003);
         let sum = (0..64).map(|number| order.share(number)).fold(0, u64::wrapping_add);
         assert_eq!(order.total(64), Some(sum));
+        assert!(order.check(64, sum).is_ok());
+        let wrong = order.check(64, sum + 1).unwrap_err().to_string();
+        assert_eq!(wrong, "expected the sum 64002208 for Sum(1000003), found 64002209");
     }
 }

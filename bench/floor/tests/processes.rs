@@ -1,9 +1,11 @@
-//! Tests with real processes: trees start, sums are right (the root checks every one), and no process
+//! Tests with real processes: trees start, sums are right (the launcher checks every one), and no process
 //! outlives its tree.
 
 #![allow(clippy::unwrap_used, reason = "a test cannot continue without it")]
 
-use std::process::{Command, Output, Stdio};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
 
 fn floor(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treefold-floor"));
@@ -17,15 +19,111 @@ fn stdout(output: &Output) -> &str {
 
 #[test]
 fn every_shape_gives_its_figures() {
-    let output = floor("--nodes 2,9,20 --fanout 1,2,flat --rounds 50 --depth 8 -o json").output().unwrap();
+    for kind in ["blocking", "events", "events-root"] {
+        let trees = "--nodes 2,9,20 --fanout 1,2,flat --rounds 50 --waves 100 --depth 8";
+        let output = floor(&format!("{trees} --kind {kind} -o json")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines: Vec<&str> = stdout(&output).lines().collect();
+        assert_eq!(lines.len(), 9, "three sizes, three shapes");
+        let first = format!(r#"{{"nodes":2,"shape":"kary:1","kind":"{kind}","#);
+        assert!(lines[0].starts_with(&first), "{}", lines[0]);
+        let last = format!(r#"{{"nodes":20,"shape":"flat","kind":"{kind}","#);
+        assert!(lines[8].starts_with(&last), "{}", lines[8]);
+        for figure in [
+            "startup_ms",
+            "roundtrip_us_p50",
+            "roundtrip_us_p99",
+            "roundtrip_cpu_us",
+            "client_roundtrip_cpu_us",
+            "waves_per_s",
+            "cpu_us_per_wave",
+            "client_cpu_us_per_wave",
+        ] {
+            assert!(lines.iter().all(|line| line.contains(figure)), "{figure} is missing");
+        }
+    }
+}
+
+#[test]
+fn text_has_a_line_for_every_kind_and_says_how_cpu_is_divided() {
+    let output =
+        floor("--nodes 3 --fanout 2 --kind events,blocking --rounds 10 --waves 10").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = stdout(&output).lines().collect();
-    assert_eq!(lines.len(), 9, "three sizes, three shapes");
-    assert!(lines[0].starts_with(r#"{"nodes":2,"shape":"kary:1","#), "{}", lines[0]);
-    assert!(lines[8].starts_with(r#"{"nodes":20,"shape":"flat","#), "{}", lines[8]);
-    for figure in ["startup_ms", "roundtrip_us_p50", "roundtrip_us_p99", "waves_per_s", "cpu_us_per_wave"] {
-        assert!(lines.iter().all(|line| line.contains(figure)), "{figure} is missing");
+    assert!(lines[0].starts_with("-- tree ---"), "{}", lines[0]);
+    for (line, kind) in lines[2..].iter().zip(["events", "blocking"]) {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!((cells[..3].join(" "), cells.len()), (format!("3 kary:2 {kind}"), 12));
     }
+    assert!(lines[4].contains("all processes but the launcher"), "{}", lines[4]);
+}
+
+#[test]
+fn an_event_driven_tree_keeps_the_most_waves_in_flight() {
+    let output = floor("--nodes 9,40 --fanout 2,flat --kind events --rounds 10 --waves 3000 --depth 1024")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Starts one node whose parent is this test: node 2 of the binary tree of three nodes, which is a leaf.
+fn leaf() -> (Child, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seat = format!("--seat 2/3/2/events/{port}/{}", std::process::id());
+    let process = floor(&seat).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    socket.set_nodelay(true).unwrap();
+    let mut below = [0; 8];
+    socket.read_exact(&mut below).unwrap();
+    assert_eq!(u64::from_le_bytes(below), 1, "a leaf reports itself only");
+    (process, socket)
+}
+
+/// Bytes 0 to 7 are the number of the wave, 8 to 11 the fan-out and 12 to 15 the nodes of its tree.
+fn header(wave: u8, nodes: u8) -> [u8; 16] {
+    [wave, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, nodes, 0, 0, 0]
+}
+
+/// An order of the kind 1, to add `value` and the number of the node.
+fn order(wave: u8, nodes: u8, value: u8) -> Vec<u8> {
+    let mut frame = [&header(wave, nodes)[..], &[0; 32]].concat();
+    (frame[16], frame[24]) = (1, value);
+    frame
+}
+
+#[test]
+fn a_node_answers_orders_that_arrive_in_pieces() {
+    let (mut process, mut socket) = leaf();
+    let orders = [order(0, 3, 10), order(1, 3, 20), order(2, 3, 30)].concat();
+    for piece in orders.chunks(31) {
+        socket.write_all(piece).unwrap();
+    }
+    let mut sums = [0; 3 * 24];
+    socket.read_exact(&mut sums).unwrap();
+    let expected: Vec<u8> = [(0, 12), (1, 22), (2, 32)]
+        .into_iter()
+        .flat_map(|(wave, sum)| [&header(wave, 3)[..], &[sum, 0, 0, 0, 0, 0, 0, 0]].concat())
+        .collect();
+    assert_eq!(sums[..], expected[..]);
+    drop(socket);
+    assert!(process.wait().unwrap().success(), "the end of the stream is no failure");
+}
+
+#[test]
+fn a_node_refuses_an_order_of_another_tree() {
+    let (process, mut socket) = leaf();
+    socket.write_all(&order(0, 4, 10)).unwrap();
+    let mut sum = Vec::new();
+    socket.read_to_end(&mut sum).unwrap();
+    assert!(sum.is_empty());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        reported.contains("expected a frame of tree 0x300000002, found one of 0x400000002"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -81,35 +179,40 @@ mod lost_processes {
         assert!(status.success());
     }
 
-    fn endless_chain() -> std::process::Child {
-        floor("--nodes 3 --fanout 1 --rounds 1000000")
+    /// Starts a launcher and a chain of two other processes.
+    fn endless_chain(kind: &str) -> Child {
+        let nodes = if kind == "events" { 2 } else { 3 };
+        floor(&format!("--nodes {nodes} --fanout 1 --kind {kind} --rounds 1000000"))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     }
 
+    const KINDS: [&str; 3] = ["blocking", "events", "events-root"];
+
     #[test]
     fn a_killed_launcher_leaves_no_process() {
-        let mut launcher = endless_chain();
-        let below = wait_for_chain(launcher.id());
-        launcher.kill().unwrap();
-        launcher.wait().unwrap();
-        below.into_iter().for_each(wait_for_end);
+        for kind in KINDS {
+            let mut launcher = endless_chain(kind);
+            let below = wait_for_chain(launcher.id());
+            launcher.kill().unwrap();
+            launcher.wait().unwrap();
+            below.into_iter().for_each(wait_for_end);
+        }
     }
 
     #[test]
     fn a_killed_node_ends_the_tree_with_a_failure() {
-        let launcher = endless_chain();
-        let below = wait_for_chain(launcher.id());
-        kill(below[1]);
-        let output = launcher.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert_eq!(
-            String::from_utf8_lossy(&output.stderr).lines().count(),
-            1,
-            "only the root must report it"
-        );
-        below.into_iter().for_each(wait_for_end);
+        for kind in KINDS {
+            let launcher = endless_chain(kind);
+            let below = wait_for_chain(launcher.id());
+            kill(below[1]);
+            let output = launcher.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            let reported = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(reported.lines().count(), 1, "only the launcher must report it: {reported}");
+            below.into_iter().for_each(wait_for_end);
+        }
     }
 }

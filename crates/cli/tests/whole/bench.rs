@@ -16,6 +16,8 @@ fn calls_are_measured_over_real_processes() {
         for name in [
             "roundtrip_us_p50",
             "roundtrip_us_p99",
+            "roundtrip_cpu_us",
+            "client_roundtrip_cpu_us",
             "waves_per_s",
             "cpu_us_per_wave",
             "client_cpu_us_per_wave",

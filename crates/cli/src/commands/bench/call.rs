@@ -4,7 +4,8 @@
 //! are the price of the call itself. There are two phases. First, calls are made one after another, to
 //! measure the time of one call. Then many calls are in flight, to measure calls per second and the processor
 //! time of each call over all processes. Both counters are read at two moments while the pipeline is full, so
-//! that filling and draining it do not count.
+//! that filling and draining it do not count. Both phases tell the processor time of the caller's process apart
+//! from that of all processes.
 
 use super::fleet::{Fleet, NODES_MAX, Placement};
 use super::moment::{Moment, Span};
@@ -53,9 +54,10 @@ pub struct BenchCall {
 
 const EXAMPLES: &str = "\
 Every sum is checked. With -o json, one line:
-  {nodes, shape, roundtrip_us_p50, roundtrip_us_p99, waves_per_s, cpu_us_per_wave, client_cpu_us_per_wave,
-   cpu_us_per_wave_and_node, instantiate_ms}
-cpu_us_per_wave counts all processes, the caller's included; client_cpu_us_per_wave is the caller's part.
+  {nodes, shape, roundtrip_us_p50, roundtrip_us_p99, roundtrip_cpu_us, client_roundtrip_cpu_us, waves_per_s,
+   cpu_us_per_wave, client_cpu_us_per_wave, cpu_us_per_wave_and_node, instantiate_ms}
+roundtrip_cpu_us (one call at a time) and cpu_us_per_wave (pipelined) count all processes, the caller's included;
+client_roundtrip_cpu_us and client_cpu_us_per_wave are the caller's parts.
 instantiate_ms is the time from the first process's start until the first exact answer from all nodes.
 
 Examples:
@@ -71,6 +73,10 @@ struct Figures {
     roundtrip_us_p50: f64,
     #[serde(serialize_with = "crate::output::rounded")]
     roundtrip_us_p99: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
+    roundtrip_cpu_us: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
+    client_roundtrip_cpu_us: f64,
     #[serde(serialize_with = "crate::output::rounded")]
     waves_per_s: f64,
     #[serde(serialize_with = "crate::output::rounded")]
@@ -119,7 +125,10 @@ impl BenchCall {
         caller.await_first_answer().await?;
         let instantiate = fleet.started_at().elapsed();
         caller.await_steadiness().await?;
+        let processes = fleet.processes();
+        let before = Moment::of(&processes, 0)?;
         let mut roundtrips = caller.round_trips(self.rounds).await?;
+        let single = before.until(&Moment::of(&processes, u64::from(self.rounds))?)?;
         roundtrips.sort_unstable();
         let pipelined = self.pipeline(fleet, &caller).await?;
         Ok(Figures {
@@ -127,6 +136,8 @@ impl BenchCall {
             shape: self.shape.to_string(),
             roundtrip_us_p50: quantile_us(&roundtrips, 0.50),
             roundtrip_us_p99: quantile_us(&roundtrips, 0.99),
+            roundtrip_cpu_us: single.cpu_us_per_wave(),
+            client_roundtrip_cpu_us: single.own_cpu_us_per_wave(),
             waves_per_s: pipelined.waves_per_s(),
             cpu_us_per_wave: pipelined.cpu_us_per_wave(),
             client_cpu_us_per_wave: pipelined.own_cpu_us_per_wave(),
@@ -249,12 +260,15 @@ pub fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
 fn render(figures: &Figures) -> String {
     format!(
         "{} nodes, {}\n  round trip   {:.0} µs median, {:.0} µs at the 99th percentile\n  \
+         processor    {:.1} µs a round trip over all processes ({:.1} of it the caller's)\n  \
          throughput   {:.0} waves/s\n  processor    {:.1} µs a wave over all processes ({:.1} of it the caller's), \
          {:.2} µs a wave and node\n  ready after  {:.0} ms",
         figures.nodes,
         figures.shape,
         figures.roundtrip_us_p50,
         figures.roundtrip_us_p99,
+        figures.roundtrip_cpu_us,
+        figures.client_roundtrip_cpu_us,
         figures.waves_per_s,
         figures.cpu_us_per_wave,
         figures.client_cpu_us_per_wave,

@@ -63,11 +63,11 @@ const EXAMPLES: &str = "\
 Every sum is checked against its wave's contributors, and waves with missing back-ends are counted
 (incomplete_waves): there are none, unless there are far more processes than processors. With -o json, one line:
   {backends, shape, instantiate_ms, up_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
-   roundtrips_per_s, cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
-   cpu_us_per_wave_and_backend, incomplete_waves}
+   roundtrips_per_s, cpu_us_per_roundtrip, front_cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave,
+   front_cpu_us_per_wave, cpu_us_per_wave_and_backend, incomplete_waves}
 Times count from the first process's start: until all have attached (up_ms), and until a stream over all of
 them has given an exact sum (instantiate_ms). A round trip is a broadcast of 32 bytes and a sum;
-waves are up only. cpu_us figures count all processes, the front-end's included.
+waves are up only. cpu_us figures count all processes, the front-end's included; front_cpu_us figures are its part.
 
 Examples:
   treefold bench stream --backends 64 --shape kary:8
@@ -91,6 +91,8 @@ struct Figures {
     roundtrips_per_s: f64,
     #[serde(serialize_with = "rounded")]
     cpu_us_per_roundtrip: f64,
+    #[serde(serialize_with = "rounded")]
+    front_cpu_us_per_roundtrip: f64,
     window_bytes: u64,
     #[serde(serialize_with = "rounded")]
     waves_per_s: f64,
@@ -146,6 +148,7 @@ impl BenchStream {
             in_flight: self.in_flight,
             roundtrips_per_s: pipelined.waves_per_s(),
             cpu_us_per_roundtrip: pipelined.cpu_us_per_wave(),
+            front_cpu_us_per_roundtrip: pipelined.own_cpu_us_per_wave(),
             window_bytes: self.window_bytes,
             waves_per_s: pushed.waves_per_s(),
             cpu_us_per_wave: pushed.cpu_us_per_wave(),
@@ -184,8 +187,8 @@ fn render(figures: &Figures) -> String {
     format!(
         "{} back-ends, {}\n  ready after  {:.0} ms: all have attached after {:.0} ms\n  \
          round trip   {:.0} µs median, {:.0} µs at the 99th percentile\n  {} in flight {:.0} round trips/s, {:.1} µs of \
-         processor each\n  up only      {:.0} waves/s\n  processor    {:.1} µs a wave over all processes ({:.1} of it the \
-         front-end's), {:.2} µs a wave and back-end{incomplete}",
+         processor each ({:.1} of it the front-end's)\n  up only      {:.0} waves/s\n  processor    {:.1} µs a wave over \
+         all processes ({:.1} of it the front-end's), {:.2} µs a wave and back-end{incomplete}",
         figures.backends,
         figures.shape,
         figures.instantiate_ms,
@@ -195,6 +198,7 @@ fn render(figures: &Figures) -> String {
         figures.in_flight,
         figures.roundtrips_per_s,
         figures.cpu_us_per_roundtrip,
+        figures.front_cpu_us_per_roundtrip,
         figures.waves_per_s,
         figures.cpu_us_per_wave,
         figures.front_cpu_us_per_wave,
