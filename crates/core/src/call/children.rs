@@ -53,9 +53,8 @@ impl<P: Payload> Waves<P> {
     /// The parent has room for the offered partials. A former parent gets nothing, because the present parent
     /// waits for them.
     pub(crate) fn handle_grant(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag) {
-        let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent.is(from));
-        let offered = wave.map(|wave| core::mem::take(&mut wave.offered));
-        cx.send_partials(from, offered.unwrap_or_default().into());
+        let offered = self.kept.take_offered(&tag, from);
+        cx.send_partials(from, offered.into());
     }
 
     /// Grants offers that wait for room, the oldest of each application first.

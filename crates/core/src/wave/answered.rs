@@ -24,6 +24,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
+mod plain;
+
+pub(crate) use plain::{Plain, Recent};
+
 /// A wave that this node has answered.
 ///
 /// Eleven fields, because a repair may still need the answer and everything about the wave except the state

@@ -88,6 +88,24 @@ impl<P: Payload> Parts<P> {
         }
     }
 
+    /// A single part at rest, after so many pairs.
+    pub(crate) fn of_only(payload: P, contributors: PartitionSet, paired: PairNumber) -> Self {
+        let (bytes, claimed) = (payload.len(), contributors.clone());
+        let mut resting = SmallVec::new();
+        resting.push(Part { payload, contributors });
+        Self { resting, claimed, paired, bytes, ..Self::new() }
+    }
+
+    /// Removes and returns the part at rest, with the number of pairs so far, if there is nothing else here.
+    pub(crate) fn take_only(&mut self) -> Option<(Part<P>, PairNumber)> {
+        let [only] = self.resting.as_slice() else { return None };
+        if only.contributors != self.claimed || !self.given.is_empty() || !self.folding.is_empty() {
+            return None;
+        }
+        let Self { mut resting, paired, .. } = core::mem::replace(self, Self::new());
+        resting.pop().map(|part| (part, paired))
+    }
+
     /// All partitions with a partial here, at rest or being folded.
     pub(crate) fn claimed(&self) -> &PartitionSet {
         &self.claimed

@@ -6,25 +6,75 @@
 //! most of its part of the room, so that an application that floods the node makes room only from its kept
 //! waves. If a dropped wave is asked for, it runs again.
 //!
+//! A wave in which nothing unusual happened is kept in a fraction of the memory ([`Plain`]), because a node keeps thousands.
+//!
 //! Kept waves are stored apart from open ones: there are a hundred times as many, and every message looks up
 //! open ones. Each application's waves are stored in the order of their answers and are searched for expired
 //! ones from the front. A wave with a late deadline therefore keeps the waves behind it a little longer, at
 //! most until the bounds apply.
 
-use crate::id::Tag;
-use crate::message::Payload;
+use crate::id::{NodeId, Tag};
+use crate::message::{Partial, Payload};
 use crate::schedule::accounts::AccountId;
 use crate::time::Instant;
-use crate::wave::answered::Answered;
+use crate::wave::answered::{Answered, Plain, Recent};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
+/// The least number of places by which a row grows.
+const PLACES_MIN: usize = 16;
+
+/// The place of an answered wave.
+#[derive(Debug)]
+enum Place<P> {
+    Plain(Plain<P>),
+    /// `None` if the wave was removed.
+    Whole(Option<Box<Answered<P>>>),
+}
+
+// A node keeps thousands.
+const _: () = assert!(size_of::<Place<bytes::Bytes>>() <= 112);
+
+impl<P: Payload> Place<P> {
+    fn of(wave: Box<Answered<P>>, recent: &mut Recent) -> Self {
+        Plain::of(wave, recent).map_or_else(|wave| Self::Whole(Some(wave)), Self::Plain)
+    }
+
+    fn tag(&self) -> Option<Tag> {
+        match self {
+            Self::Plain(wave) => Some(wave.tag()),
+            Self::Whole(wave) => wave.as_ref().map(|wave| wave.tag),
+        }
+    }
+
+    fn deadline_at(&self) -> Option<Instant> {
+        match self {
+            Self::Plain(wave) => Some(wave.deadline_at()),
+            Self::Whole(wave) => wave.as_ref().map(|wave| wave.ask.deadline_at),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(wave) => wave.bytes(),
+            Self::Whole(wave) => wave.as_ref().map_or(0, |wave| wave.bytes()),
+        }
+    }
+
+    fn whole(self) -> Option<Box<Answered<P>>> {
+        match self {
+            Self::Plain(wave) => Some(wave.whole()),
+            Self::Whole(wave) => wave,
+        }
+    }
+}
+
 /// One application's answered waves, oldest first.
 #[derive(Debug)]
 struct Row<P> {
-    /// `None` if the wave was removed.
-    waves: VecDeque<Option<Box<Answered<P>>>>,
+    waves: VecDeque<Place<P>>,
+    recent: Recent,
     /// The number of the row's first wave, counted since the start.
     first: u64,
     bytes: usize,
@@ -44,7 +94,7 @@ pub(crate) struct Kept<P> {
 
 impl<P: Payload> Kept<P> {
     pub(crate) fn new(waves_max: usize, bytes_max: usize, accounts: usize) -> Self {
-        let row = || Row { waves: VecDeque::new(), first: 0, bytes: 0 };
+        let row = || Row { waves: VecDeque::new(), recent: Recent::default(), first: 0, bytes: 0 };
         let rows = core::iter::repeat_with(row).take(accounts).collect();
         Self { rows, places: BTreeMap::new(), bytes: 0, stands: 0, waves_max, bytes_max }
     }
@@ -68,17 +118,23 @@ impl<P: Payload> Kept<P> {
     ) -> Vec<Box<Answered<P>>> {
         let mut unfetched = Vec::new();
         let (account_id, bytes) = (wave.ask.account_id, wave.bytes());
+        let waves_max = self.waves_max;
         let row = &mut self.rows[account_id];
         row.bytes += bytes;
         self.bytes += bytes;
         self.places.insert(wave.tag, (account_id, row.first + row.waves.len() as u64));
-        row.waves.push_back(Some(wave));
+        row.make_room(waves_max);
+        row.waves.push_back(Place::of(wave, &mut row.recent));
         self.stands += 1;
         while self.stands > self.waves_max || self.bytes > self.bytes_max {
             let by_count = self.stands > self.waves_max;
             let account_id =
                 self.largest_holder(&part_of, |row| if by_count { row.waves.len() } else { row.bytes });
-            unfetched.extend(self.pop_front(account_id).filter(|wave| !wave.offered.is_empty()));
+            if let Some(Place::Whole(Some(wave))) = self.pop_front(account_id)
+                && !wave.offered.is_empty()
+            {
+                unfetched.push(wave);
+            }
         }
         unfetched
     }
@@ -98,17 +154,23 @@ impl<P: Payload> Kept<P> {
     pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Answered<P>>> {
         let (account_id, place) = self.places.remove(tag)?;
         let row = &mut self.rows[account_id];
-        let wave = row.waves.get_mut((place - row.first) as usize)?.take()?;
-        row.bytes -= wave.bytes();
-        self.bytes -= wave.bytes();
+        let place = row.waves.get_mut((place - row.first) as usize)?;
+        let bytes = place.bytes();
+        let wave = core::mem::replace(place, Place::Whole(None)).whole()?;
+        row.bytes -= bytes;
+        self.bytes -= bytes;
         Some(wave)
     }
 
-    /// A kept wave, for changes. Its parts and its parameters must not be changed.
-    pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Answered<P>> {
-        let &(account_id, place) = self.places.get(tag)?;
+    /// Takes the partials that wait for the parent's grant from a kept wave, if this is its parent.
+    pub(crate) fn take_offered(&mut self, tag: &Tag, parent: NodeId) -> Vec<Partial<P>> {
+        let Some(&(account_id, place)) = self.places.get(tag) else { return Vec::new() };
         let row = &mut self.rows[account_id];
-        row.waves.get_mut((place - row.first) as usize)?.as_deref_mut()
+        match row.waves.get_mut((place - row.first) as usize) {
+            Some(Place::Whole(Some(wave))) if wave.parent.is(parent) => core::mem::take(&mut wave.offered),
+            // A plain wave has offered nothing.
+            _ => Vec::new(),
+        }
     }
 
     /// Drops expired waves. Returns when to look again.
@@ -116,29 +178,44 @@ impl<P: Payload> Kept<P> {
         let mut next_at: Option<Instant> = None;
         for account_id in 0..self.rows.len() {
             while let Some(front) = self.rows[account_id].waves.front() {
-                match front {
-                    Some(wave) if wave.ask.deadline_at > now => {
-                        next_at =
-                            Some(next_at.map_or(wave.ask.deadline_at, |at| at.min(wave.ask.deadline_at)));
+                match front.deadline_at() {
+                    Some(deadline_at) if deadline_at > now => {
+                        next_at = Some(next_at.map_or(deadline_at, |at| at.min(deadline_at)));
                         break;
                     }
                     _ => drop(self.pop_front(account_id)),
                 }
             }
+            let row = &mut self.rows[account_id];
+            if row.waves.is_empty() {
+                row.waves = VecDeque::new();
+            }
         }
         next_at
     }
 
-    fn pop_front(&mut self, account_id: AccountId) -> Option<Box<Answered<P>>> {
+    fn pop_front(&mut self, account_id: AccountId) -> Option<Place<P>> {
         let row = &mut self.rows[account_id];
-        let wave = row.waves.pop_front()?;
+        let place = row.waves.pop_front()?;
         row.first += 1;
         self.stands -= 1;
-        if let Some(wave) = &wave {
-            row.bytes -= wave.bytes();
-            self.bytes -= wave.bytes();
-            self.places.remove(&wave.tag);
+        row.bytes -= place.bytes();
+        self.bytes -= place.bytes();
+        if let Some(tag) = place.tag() {
+            self.places.remove(&tag);
         }
-        wave
+        Some(place)
+    }
+}
+
+impl<P> Row<P> {
+    /// Makes room for another wave. The row doubles like a vector, but never beyond the bound, which is
+    /// exceeded by one wave at most.
+    fn make_room(&mut self, waves_max: usize) {
+        let (length, capacity) = (self.waves.len(), self.waves.capacity());
+        if length == capacity {
+            let most = waves_max.saturating_add(1).saturating_sub(length).max(1);
+            self.waves.reserve_exact(length.max(PLACES_MIN).min(most));
+        }
     }
 }

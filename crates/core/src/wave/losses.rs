@@ -61,6 +61,11 @@ impl Deref for Losses {
 }
 
 impl Losses {
+    /// True if nothing has gone wrong.
+    pub(crate) fn are_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The losses, for changes.
     pub(crate) fn trouble(&mut self) -> &mut Trouble {
         self.0.get_or_insert_with(|| Box::new(Trouble::new()))
