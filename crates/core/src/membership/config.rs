@@ -25,6 +25,15 @@ pub const RUMOUR_ROOM_BYTES: usize = 300;
 pub const SEEDS_MAX: usize = 64;
 /// Largest number of lost members' addresses on which a node calls when it has lost all members.
 pub const DEPARTED_MAX: usize = 16;
+/// Largest number of marks in a request for cards. It fits into a datagram.
+pub const SYNC_MARKS_MAX: usize = 600;
+/// Largest number of datagrams in which a node asks one other for cards.
+pub const SYNC_REQUESTS_MAX: usize = 16;
+/// Cards in circulation above which each is passed on only [`BULK_TRANSMISSIONS`] times: as many as fit into a datagram.
+pub const BULK_CARDS: usize = 24;
+/// How many times a node passes on a card while many are in circulation. The requests for missing cards bring the rest, and
+/// bring each node a card once.
+pub const BULK_TRANSMISSIONS: u8 = 3;
 /// Largest number of datagrams in answer to one request for cards.
 pub const SYNC_DATAGRAMS_MAX: usize = 12;
 /// Largest number of dead members named in answer to one request for cards.

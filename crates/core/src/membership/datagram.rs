@@ -15,6 +15,7 @@ use super::card::MemberCard;
 use super::codec::read_card;
 use super::config::{DATAGRAM_BYTES_MAX, RUMOUR_ROOM_BYTES};
 use super::identity::{SwimCodec, SwimId};
+use super::sync::Request;
 use super::wire::{CodecError, CodecProblem, Decoded, Reader};
 use crate::encoding::node::put_marked;
 use crate::encoding::numbers::put_number;
@@ -25,7 +26,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use foca::{Header, Message};
 
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 const HEAD_BYTES: usize = 1 + 8 + 2;
 /// Bytes that foca may fill.
 pub(super) const SWIM_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD_BYTES - RUMOUR_ROOM_BYTES;
@@ -43,8 +44,8 @@ pub(super) enum Item {
     CardNotice { node: NodeId, version: u64, news: bool },
     /// A node's load, `age` before this was sent.
     Load { node: NodeId, sequence: u64, age: Duration, figure: LoadFigure },
-    /// Asks for the cards of the nodes after this one, or of all.
-    Sync { after: Option<NodeId> },
+    /// Asks for the cards that the sender lacks.
+    Sync(Request),
     /// The answer to a request continues after this node.
     More { after: NodeId },
     /// This member is down. Sent in answer to a request.
@@ -58,11 +59,10 @@ const CARD_COPY: u8 = 2;
 const CARD_NOTICE_NEWS: u8 = 3;
 const CARD_NOTICE_COPY: u8 = 4;
 const LOAD: u8 = 5;
-const SYNC_ALL: u8 = 6;
-const SYNC_AFTER: u8 = 7;
-const MORE: u8 = 8;
-const GONE: u8 = 9;
-const ACCUSED: u8 = 10;
+const SYNC: u8 = 6;
+const MORE: u8 = 7;
+const GONE: u8 = 8;
+const ACCUSED: u8 = 9;
 
 /// The tag before a card that is already encoded.
 pub(super) const fn card_tag(news: bool) -> u8 {
@@ -91,10 +91,9 @@ pub(super) fn put_item(out: &mut Vec<u8>, item: &Item) {
             put_number(out, figure.processors.into());
             put_number(out, figure.latency.as_micros());
         }
-        Item::Sync { after: None } => out.push(SYNC_ALL),
-        Item::Sync { after: Some(node) } => {
-            out.push(SYNC_AFTER);
-            put_marked(out, *node);
+        Item::Sync(request) => {
+            out.push(SYNC);
+            request.put(out);
         }
         Item::More { after } => {
             out.push(MORE);
@@ -132,8 +131,7 @@ fn read_item(reader: &mut Reader<'_>) -> Decoded<Item> {
                 latency: Duration::from_micros(reader.varint("load.latency_us", u64::MAX / 1_000)?),
             },
         },
-        SYNC_ALL => Item::Sync { after: None },
-        SYNC_AFTER => Item::Sync { after: Some(reader.node()?) },
+        SYNC => Item::Sync(Request::read(reader)?),
         MORE => Item::More { after: reader.node()? },
         GONE => Item::Gone(SwimId::read(reader)?),
         ACCUSED => {
@@ -218,6 +216,7 @@ fn validate_swim(swim: &[u8]) -> Decoded<Header<SwimId>> {
 /// A datagram being written. Additions never make it longer than [`DATAGRAM_BYTES_MAX`].
 pub(super) struct Draft {
     bytes: Vec<u8>,
+    has_items: bool,
 }
 
 impl Draft {
@@ -241,7 +240,12 @@ impl Draft {
         bytes.extend_from_slice(&digest.to_le_bytes());
         // foca is configured to stay within SWIM_BYTES_MAX, which fits.
         bytes.extend_from_slice(&(swim_bytes as u16).to_le_bytes());
-        Self { bytes }
+        Self { bytes, has_items: false }
+    }
+
+    /// True if something was added.
+    pub(super) fn has_items(&self) -> bool {
+        self.has_items
     }
 
     /// Adds what `put` writes, unless it does not fit.
@@ -249,7 +253,9 @@ impl Draft {
         let before = self.bytes.len();
         put(&mut self.bytes);
         let fits = self.bytes.len() <= DATAGRAM_BYTES_MAX;
-        if !fits {
+        if fits {
+            self.has_items = true;
+        } else {
             self.bytes.truncate(before);
         }
         fits

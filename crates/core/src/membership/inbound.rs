@@ -4,9 +4,7 @@
 //! which now compares the knowledge of both sides, including this datagram.
 
 use super::card::MemberCard;
-use super::codec::encode_card;
-use super::config::{SYNC_DATAGRAMS_MAX, SYNC_GONE_MAX};
-use super::datagram::{Datagram, Draft, ITEM_BYTES_MAX, Item, card_tag, put_item};
+use super::datagram::{Datagram, Item};
 use super::event::{MembershipError, MembershipEvent};
 use super::identity::SwimId;
 use super::news::LoadRumour;
@@ -14,7 +12,6 @@ use super::swim::Membership;
 use crate::id::NodeId;
 use crate::time::Instant;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 use foca::{Header, Member, Message, State};
 
@@ -90,7 +87,8 @@ impl Membership {
 
     fn take_swim(&mut self, swim: &[u8], header: &Header<SwimId>) -> Result<(), foca::Error> {
         let own = self.protocol.me();
-        let taken = self.protocol.take(swim);
+        let sifted = self.protocol.sift(swim, header);
+        let taken = self.protocol.take(&sifted);
         if self.protocol.outbox.took_next_life {
             // The sender believed this node to be down, so it is the first to hear that it lives.
             self.protocol.call_on(header.src.node.addr);
@@ -109,17 +107,15 @@ impl Membership {
         match item {
             Item::CardNews(card) => self.take_card(now, card, true),
             Item::CardCopy(card) => self.take_card(now, card, false),
-            Item::CardNotice { node, version, news } => self.take_notice(node, version, news),
+            Item::CardNotice { node, version, news } => self.take_notice(now, node, version, news),
             Item::Load { node, sequence, age, figure } => {
                 let as_of = now - age;
                 self.take_load(node, LoadRumour { sequence, figure, as_of });
             }
             // Only members get cards: the address of a stranger may be forged.
-            Item::Sync { after } if self.view.contains(&from) => self.send_cards(from.addr, after),
-            Item::More { after } if self.view.contains(&from) => {
-                self.send_item(from.addr, &Item::Sync { after: Some(after) });
-            }
-            Item::Sync { .. } | Item::More { .. } => {}
+            Item::Sync(request) if self.view.contains(&from) => self.send_cards(from.addr, &request),
+            Item::More { after } if self.view.contains(&from) => self.request_cards(from.addr, Some(after)),
+            Item::Sync(_) | Item::More { .. } => {}
             Item::Gone(id) => {
                 if self.view.contains(&id.node) {
                     self.protocol.tell(Member::down(id), true);
@@ -135,10 +131,7 @@ impl Membership {
         if node.addr == self.own.node.addr {
             return;
         }
-        if !self.view.contains(&node) {
-            self.protocol.tell(Member::alive(SwimId::first_life(node)), news);
-            self.follow_members(now);
-        }
+        self.meet(now, node);
         if self.view.absorb(now, card) {
             self.events.push_back(MembershipEvent::Card(node));
             self.pace.learnt(now, &self.config);
@@ -148,8 +141,20 @@ impl Membership {
         }
     }
 
-    fn take_notice(&mut self, node: NodeId, version: u64, news: bool) {
-        if node != self.own.node && self.view.notice(&node, version) {
+    /// A card is a sign of life: an unknown node becomes a member, unless it is known to be down. The card spreads the news.
+    fn meet(&mut self, now: Instant, node: NodeId) {
+        if !self.view.contains(&node) {
+            self.protocol.tell(Member::alive(SwimId::first_life(node)), false);
+            self.follow_members(now);
+        }
+    }
+
+    fn take_notice(&mut self, now: Instant, node: NodeId, version: u64, news: bool) {
+        if node.addr == self.own.node.addr {
+            return;
+        }
+        self.meet(now, node);
+        if self.view.notice(&node, version) {
             self.events.push_back(MembershipEvent::CardWanted(node));
             if news {
                 self.news.spread_notice(node, version);
@@ -177,51 +182,4 @@ impl Membership {
             self.protocol.call_on(accuser);
         }
     }
-
-    /// Answers a request: the cards after `after`, by node, in a bounded number of datagrams.
-    fn send_cards(&mut self, to: SocketAddr, after: Option<NodeId>) {
-        let mut drafts = alloc::vec![self.bare_draft()];
-        if after.is_none() {
-            for id in self.protocol.gone().take(SYNC_GONE_MAX) {
-                drafts[0].add(|out| put_item(out, &Item::Gone(id)));
-            }
-        }
-        let mut sent_to = after;
-        let mut is_cut = false;
-        for card in self.view.cards_after(after) {
-            let item = card_as_item(card);
-            let last = drafts.last_mut().expect("starts with one");
-            if !last.add(|out| out.extend_from_slice(&item)) {
-                if drafts.len() == SYNC_DATAGRAMS_MAX {
-                    is_cut = true;
-                    break;
-                }
-                let mut next = self.bare_draft();
-                next.add(|out| out.extend_from_slice(&item));
-                drafts.push(next);
-            }
-            sent_to = Some(card.node);
-        }
-        for draft in drafts {
-            self.push_transmit(to, draft.finish());
-        }
-        if let (true, Some(after)) = (is_cut, sent_to) {
-            self.send_item(to, &Item::More { after });
-        }
-    }
-
-    fn bare_draft(&self) -> Draft {
-        Draft::bare(&self.own.node, self.view.digest())
-    }
-}
-
-/// A copy of a card, or a notice if it is too large for a datagram.
-fn card_as_item(card: &MemberCard) -> Vec<u8> {
-    let mut item = alloc::vec![card_tag(false)];
-    encode_card(card, &mut item).expect("a card in a view has passed its check");
-    if item.len() > ITEM_BYTES_MAX {
-        item.clear();
-        put_item(&mut item, &Item::CardNotice { node: card.node, version: card.version, news: false });
-    }
-    item
 }

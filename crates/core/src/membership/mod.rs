@@ -45,8 +45,10 @@ mod protocol;
 mod providers;
 mod rumour;
 pub mod service;
+mod sieve;
 pub(crate) mod sight;
 mod swim;
+mod sync;
 pub mod view;
 mod wire;
 

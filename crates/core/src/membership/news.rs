@@ -2,7 +2,7 @@
 
 use super::card::MemberCard;
 use super::codec::encode_card;
-use super::config::LOAD_TRANSMISSIONS;
+use super::config::{BULK_CARDS, BULK_TRANSMISSIONS, LOAD_TRANSMISSIONS};
 use super::datagram::{Draft, Item, card_tag, put_item};
 use super::rumour::Rumours;
 use crate::id::NodeId;
@@ -110,7 +110,10 @@ impl News {
 
     /// Adds as much news to a datagram as fits, cards first.
     pub(super) fn fill(&mut self, now: Instant, draft: &mut Draft, card_transmissions: u8) {
-        self.cards.fill(draft, card_transmissions, |out, node, rumour| match rumour {
+        let is_bulk = self.cards.len() > BULK_CARDS;
+        let transmissions =
+            if is_bulk { card_transmissions.min(BULK_TRANSMISSIONS) } else { card_transmissions };
+        self.cards.fill(draft, transmissions, |out, node, rumour| match rumour {
             CardRumour::Whole(card) => {
                 out.push(card_tag(true));
                 out.extend_from_slice(card);

@@ -45,6 +45,13 @@ impl Runtime<SwimId> for Outbox {
     }
 }
 
+impl Outbox {
+    /// Takes the addresses at which a member has come, gone, or changed its identity.
+    pub(super) fn take_touched(&mut self) -> Vec<SocketAddr> {
+        mem::take(&mut self.touched)
+    }
+}
+
 impl Membership {
     /// Brings view, alarms and queues into agreement after any input.
     pub(super) fn reconcile(&mut self, now: Instant) {
@@ -65,13 +72,14 @@ impl Membership {
 
     /// Makes the view agree with foca about every address that foca has mentioned.
     pub(super) fn follow_members(&mut self, now: Instant) {
-        let touched = mem::take(&mut self.protocol.outbox.touched);
+        let touched = self.protocol.outbox.take_touched();
         if touched.is_empty() {
             return;
         }
         let was_alone = self.view.alive_count() == 1;
         let own = self.own.node.addr;
         for addr in touched.into_iter().filter(|&addr| addr != own) {
+            self.protocol.sieve.forget(addr);
             let alive = self.protocol.alive_at(addr);
             let seen = self.view.at(addr);
             if alive == seen {

@@ -53,6 +53,16 @@ impl Pace {
         [self.gossip_at, self.repair_at].into_iter().flatten().min()
     }
 
+    /// True if it is time to ask for cards again. The next time is then after twice the wait.
+    pub(super) fn may_ask(&mut self, now: Instant, config: &MembershipConfig) -> bool {
+        let is_time = now >= self.sync_from;
+        if is_time {
+            self.sync_from = now + self.sync_wait;
+            self.sync_wait = (self.sync_wait + self.sync_wait).min(config.sync_interval_max.into());
+        }
+        is_time
+    }
+
     /// Notes that something was learnt: if digests still differ, it is worth asking again.
     pub(super) fn learnt(&mut self, now: Instant, config: &MembershipConfig) {
         self.sync_wait = config.sync_interval.into();
@@ -176,17 +186,6 @@ impl Membership {
             self.protocol.call_on(addr);
         }
         self.contacts.seek_later(now, is_alone, &self.config, &mut self.draws);
-    }
-
-    /// Asks a peer whose digest differs for all its cards, unless this node has just asked.
-    pub(super) fn ask_for_cards(&mut self, now: Instant, peer: SocketAddr) {
-        if now < self.pace.sync_from {
-            return;
-        }
-        self.send_item(peer, &Item::Sync { after: None });
-        self.pace.sync_from = now + self.pace.sync_wait;
-        self.pace.sync_wait =
-            (self.pace.sync_wait + self.pace.sync_wait).min(self.config.sync_interval_max.into());
     }
 
     /// Sets the time at which missing cards are requested.

@@ -6,6 +6,7 @@
 use super::config::{MembershipConfig, transmissions};
 use super::identity::{SwimCodec, SwimId};
 use super::outbox::Outbox;
+use super::sieve::Sieve;
 use crate::id::NodeId;
 use core::net::SocketAddr;
 use foca::{Foca, Member, NoCustomBroadcast, State, Timer};
@@ -15,6 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub(super) struct Protocol {
     foca: Foca<SwimId, SwimCodec, Xoshiro256PlusPlus, NoCustomBroadcast>,
     pub(super) outbox: Outbox,
+    pub(super) sieve: Sieve,
     /// Times that a piece of news is passed on, for a cluster of this size.
     transmissions: u8,
 }
@@ -26,6 +28,7 @@ impl Protocol {
             transmissions: config.max_transmissions.get(),
             foca: Foca::new(SwimId::first_life(node), config, rng, SwimCodec),
             outbox: Outbox::default(),
+            sieve: Sieve::default(),
         }
     }
 
@@ -99,6 +102,11 @@ impl Protocol {
     /// The living member at an address.
     pub(super) fn alive_at(&self, addr: SocketAddr) -> Option<NodeId> {
         self.foca.iter_members().map(|member| member.id().node).find(|node| node.addr == addr)
+    }
+
+    /// What foca knows of an address, even of a member that is down.
+    pub(super) fn record_at(&self, addr: SocketAddr) -> Option<Member<SwimId>> {
+        self.foca.iter_membership_state().find(|member| member.id().node.addr == addr).cloned()
     }
 
     pub(super) fn is_suspect(&self, id: &SwimId, incarnation: u16) -> bool {

@@ -32,6 +32,10 @@ impl<T> Rumours<T> {
         Self { queue: BTreeMap::new(), ranks: BTreeMap::new(), arrivals: 0 }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -6,6 +6,7 @@ mod carriers;
 mod convergence;
 mod faults;
 mod garbage;
+mod joins;
 mod net;
 mod totals;
 mod view;

@@ -164,11 +164,23 @@ impl View {
         self.members.range(lives).next().map(|(&node, _)| node)
     }
 
-    /// The living members after `node`, with their cards.
-    pub(super) fn cards_after(&self, node: Option<NodeId>) -> impl Iterator<Item = &Arc<MemberCard>> + '_ {
-        use core::ops::Bound::{Excluded, Unbounded};
-        let from = node.map_or(Unbounded, Excluded);
-        self.members.range((from, Unbounded)).filter_map(|(_, member)| member.card.as_ref())
+    /// The cards of the living members after one node and up to another, with fingerprints of their versions.
+    pub(super) fn cards_within(
+        &self,
+        after: Option<NodeId>,
+        until: Option<NodeId>,
+    ) -> impl Iterator<Item = (&Arc<MemberCard>, u64)> + '_ {
+        use core::ops::Bound::{Excluded, Included, Unbounded};
+        // A range must not end before it begins.
+        let until = until.map(|until| after.map_or(until, |after| until.max(after)));
+        let range = (after.map_or(Unbounded, Excluded), until.map_or(Unbounded, Included));
+        let members = self.members.range(range).filter_map(|(_, member)| member.card.as_ref());
+        members.map(|card| (card, fingerprint(&card.node, card.version)))
+    }
+
+    /// The living members after `node` whose newest known card is here, with fingerprints of its version.
+    pub(super) fn held_after(&self, node: Option<NodeId>) -> impl Iterator<Item = (NodeId, u64)> + '_ {
+        self.cards_within(node, None).map(|(card, fingerprint)| (card.node, fingerprint))
     }
 
     /// Adds a living member. Returns false if it was already there.
