@@ -78,7 +78,7 @@ impl Watch for Traffic {
     }
 }
 
-/// What a join of all nodes has cost.
+/// The cost of a join of all nodes.
 struct Cost {
     /// From the last start until the first node knew all; and until all nodes did. `None` if that takes too long.
     seed_knew_ms: Option<f64>,

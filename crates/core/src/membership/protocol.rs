@@ -104,7 +104,7 @@ impl Protocol {
         self.foca.iter_members().map(|member| member.id().node).find(|node| node.addr == addr)
     }
 
-    /// What foca knows of an address, even of a member that is down.
+    /// The record that foca has of an address, even of a member that is down.
     pub(super) fn record_at(&self, addr: SocketAddr) -> Option<Member<SwimId>> {
         self.foca.iter_membership_state().find(|member| member.id().node.addr == addr).cloned()
     }
