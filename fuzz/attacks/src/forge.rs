@@ -13,7 +13,7 @@ use treefold_core::id::NodeId;
 
 /// The kind of a datagram: gossip.
 const KIND: u8 = 0;
-const GOSSIP_FORMAT: u8 = 3;
+const GOSSIP_FORMAT: u8 = 4;
 /// SWIM's message that only passes updates on.
 const GOSSIP: u8 = 9;
 const CARD_NEWS: u8 = 1;
