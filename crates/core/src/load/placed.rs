@@ -51,7 +51,7 @@ impl Sums {
         let figure = LoadFigure { queued: self.fresh.0, in_flight: self.fresh.1, ..self.none() };
         let figure = run_off(figure, elapsed);
         self.fresh = (figure.queued + work, figure.in_flight.saturating_add(1));
-        self.work = self.work + work;
+        self.work += work;
         self.count = self.count.saturating_add(1);
         self.at = self.at.max(at);
     }
@@ -149,7 +149,7 @@ mod tests {
         let (mut figure, mut last) = (figure, as_of);
         for &(at, work) in placed {
             figure = run_off(figure, last.until(at));
-            figure.queued = figure.queued + work;
+            figure.queued += work;
             figure.in_flight += 1;
             last = last.max(at);
         }
