@@ -143,3 +143,26 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn node() -> impl Strategy<Value = NodeId> {
+        // Few values, so that nodes are often equal in a part.
+        let v4 = (0_u8..3, 0_u16..3).prop_map(|(ip, port)| SocketAddr::from(([10, ip, 0, 255 - ip], port)));
+        let v6 =
+            (0_u16..3, 0_u16..3).prop_map(|(ip, port)| SocketAddr::from(([ip, 0, 0, 0, 0, 0, 0, 1], port)));
+        (prop_oneof![v4, v6], 0_u64..3).prop_map(|(addr, generation)| NodeId::new(addr, generation))
+    }
+
+    proptest! {
+        #[test]
+        fn nodes_are_ordered_by_address_and_then_by_generation(a in node(), b in node()) {
+            let expected = a.addr.cmp(&b.addr).then(a.generation.cmp(&b.generation));
+            prop_assert_eq!(a.cmp(&b), expected);
+            prop_assert_eq!(a == b, expected.is_eq());
+        }
+    }
+}

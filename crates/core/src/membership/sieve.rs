@@ -15,6 +15,7 @@
 use super::identity::{SwimCodec, SwimId};
 use super::protocol::Protocol;
 use super::wire::Reader;
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -63,7 +64,7 @@ impl Protocol {
     /// Returns SWIM's message without the updates that foca does not need. The message has been validated.
     ///
     /// The updates of a sender that foca does not know as a living member stay: foca decides whether it believes them.
-    pub(super) fn sift(&mut self, swim: &[u8], header: &Header<SwimId>) -> Vec<u8> {
+    pub(super) fn sift<'a>(&mut self, swim: &'a [u8], header: &Header<SwimId>) -> Cow<'a, [u8]> {
         let me = self.me();
         let is_for_me =
             header.dst == me || (header.message == Message::Announce && header.dst.node.addr == me.node.addr);
@@ -75,27 +76,27 @@ impl Protocol {
             || !is_for_me
             || !self.is_living(&sender)
         {
-            return swim.to_vec();
+            return swim.into();
         }
         let mut reader = Reader::new(swim);
         let (Ok(_), rest) = (SwimCodec::read_header(&mut reader), reader.rest()) else {
-            return swim.to_vec();
+            return swim.into();
         };
         let mut sifted = Vec::with_capacity(swim.len());
         sifted.extend_from_slice(&swim[..swim.len() - rest.len()]);
         let count_at = sifted.len();
         sifted.extend_from_slice(&[0; 2]);
-        let (Ok(count), mut kept) = (reader.u16_be("swim.updates"), 0_u16) else { return swim.to_vec() };
+        let (Ok(count), mut kept) = (reader.u16_be("swim.updates"), 0_u16) else { return swim.into() };
         for _ in 0..count {
             let before = reader.rest();
-            let Ok(update) = SwimCodec::read_member(&mut reader) else { return swim.to_vec() };
+            let Ok(update) = SwimCodec::read_member(&mut reader) else { return swim.into() };
             if !self.knows(&update) {
                 sifted.extend_from_slice(&before[..before.len() - reader.rest().len()]);
                 kept += 1;
             }
         }
         sifted[count_at..count_at + 2].copy_from_slice(&kept.to_be_bytes());
-        sifted
+        sifted.into()
     }
 
     /// True if foca does not need the update, because it knows as much or has been told now.

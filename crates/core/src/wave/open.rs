@@ -15,7 +15,6 @@ pub(crate) struct OpenWaves<P> {
     /// The wave that was put back last.
     last: Option<Box<Wave<P>>>,
     /// All others.
-    #[allow(clippy::vec_box)]
     others: BTreeMap<Tag, Box<Wave<P>>>,
 }
 
