@@ -89,6 +89,11 @@ impl Tree {
         Self { row: row.into(), start: 0 }
     }
 
+    /// True if both are the same subtree of one row in memory. Equal trees in two rows are not the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.start == other.start && Arc::ptr_eq(&self.row, &other.row)
+    }
+
     /// The seats of this subtree in preorder, its root first.
     pub fn seats(&self) -> &[Seat] {
         let start = self.start as usize;

@@ -125,8 +125,10 @@ proptest! {
         let below: usize = children.iter().map(|child| child.seats().len()).sum();
         prop_assert_eq!(below + 1, parents.len(), "the children's subtrees are all that lies below");
         for child in &children {
+            prop_assert!(child.is_same(&child.clone()) && !child.is_same(&planted));
             let alone = Tree::from_preorder(child.seats().to_vec()).expect("a subtree is a tree");
             prop_assert_eq!(alone.seats(), child.seats());
+            prop_assert!(!alone.is_same(child), "an equal row is another row");
         }
         let root = planted.root();
         let again = Tree::join(root.node, root.partitions.clone(), &children);
