@@ -8,14 +8,15 @@
 
 use crate::client::ClientBuilder;
 use crate::error::StartError;
+use crate::transport::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::id::NodeId;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::membership::service::first_difference;
 
-/// How long a node waits for a seed's answer before it joins without one.
-const SEED_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a node waits for a seed's answer before it joins without one: as long as one connection may take.
+const SEED_PATIENCE: Duration = CONNECT_TIMEOUT.saturating_add(GREETING_TIMEOUT);
 
 /// Returns the first seed that answers, and the cards of the members that it knows, including its own. If none answers,
 /// the log says why.

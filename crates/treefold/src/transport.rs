@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use treefold_certificates::Refusal;
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
@@ -34,8 +34,11 @@ mod dials;
 
 use dials::Dials;
 
-/// Time limit for a dial, greeting included.
+/// Time limit for the connection of a dial, which the other side's system makes even if its process is busy.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for the greetings on a connection that this process has made. It is longer, because the process at the other
+/// side must come to it: where many nodes start at once, one has hundreds of greetings before it.
+pub(crate) const GREETING_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time limit for the greeting of a process that connects here.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most bytes read and dropped so that a final fault arrives before the connection is reset.
@@ -250,10 +253,9 @@ async fn reach(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetEr
         credentials.refresh();
     }
     let connect = async { Ok(split(TcpStream::connect(addr).await?)?) };
-    let until = Instant::now() + CONNECT_TIMEOUT;
     let making = identity.proves_nothing().then(|| identity.dials.begin());
     let number = making.as_ref().map_or(0, |making| making.number);
-    let (mut read, mut write) = within(until, connect).await?;
+    let (mut read, mut write) = within(CONNECT_TIMEOUT, connect).await?;
     let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
     let greet = async {
         let session = identity.begin_session(&mut read, &mut write, Side::Dials).await?;
@@ -265,7 +267,7 @@ async fn reach(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetEr
         }
         Ok((hello, session))
     };
-    match within(until, greet).await {
+    match within(GREETING_TIMEOUT, greet).await {
         Ok((hello, session)) => {
             let Hello { node: peer, by_launcher, .. } = hello;
             Ok(Greeted { peer, by_launcher, session, read, write, inbox })
@@ -307,7 +309,7 @@ pub(crate) async fn welcome(
         identity.greet(&write, Side::Listens, &session, 0).await?;
         Ok((hello, session))
     };
-    match within(Instant::now() + HELLO_TIMEOUT, greet).await {
+    match within(HELLO_TIMEOUT, greet).await {
         Ok((hello, session)) => {
             let Hello { node: peer, by_launcher, .. } = hello;
             Ok(Greeted { peer, by_launcher, session, read, write, inbox })
@@ -391,10 +393,10 @@ async fn read_hello(read: &mut ReadEnd, inbox: &mut Inbox) -> Result<Hello, Gree
 }
 
 async fn within<T>(
-    until: Instant,
+    limit: Duration,
     greet: impl Future<Output = Result<T, GreetError>>,
 ) -> Result<T, GreetError> {
-    timeout_at(until, greet).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    timeout(limit, greet).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
 #[cfg(test)]

@@ -114,6 +114,21 @@ async fn without_certificates_the_address_of_a_name_is_called_back() {
 }
 
 #[tokio::test]
+async fn a_side_that_is_long_busy_is_still_greeted() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
+    let addr = listener.local_addr().expect("the listener is bound");
+    let (host, dialler) = (identity(addr, 2), Identity::new(client_id(), ClusterOptions::new("test"), false));
+    let accept_late = async {
+        // The system makes the connection at once. The process comes to it later than a connection may take.
+        tokio::time::sleep(CONNECT_TIMEOUT + Duration::from_millis(100)).await;
+        let (stream, _) = listener.accept().await.expect("the other side has dialled");
+        welcome(stream, &host, |_| Ok(())).await
+    };
+    let (dialled, welcomed) = tokio::join!(dial(addr, &dialler), accept_late);
+    assert_eq!((told(dialled), told(welcomed)), (String::new(), String::new()));
+}
+
+#[tokio::test]
 async fn a_process_that_ends_while_it_is_called_back_is_no_impostor() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
     let addr = listener.local_addr().expect("the listener is bound");
