@@ -4,20 +4,34 @@
 //! finds every answer overdue. So a node that was late itself, or that others accuse, waits longer before it
 //! accuses a member. Source: Dadgar, Phillips, Currey, "Lifeguard: SWIM-ing with Situational Awareness"
 //! (2017), local health awareness.
+//!
+//! A node also measures how late its timers fire. On a machine with more work than processors every process is late, the
+//! members that it probes as well. Each false suspicion is gossip for all, and gossip is work: without a brake, such a
+//! cluster would be busy with nothing else. So a late node waits longer for its members' answers, and gossips less often,
+//! with more news in each datagram.
 
 use crate::time::Duration;
 
 /// Largest score. Periods are stretched by at most 1 + this.
 const SCORE_MAX: u32 = 4;
+/// The most lateness that counts.
+const LATENESS_MAX: Duration = Duration::from_millis(1_000);
 
 /// A node's health as the node sees it; 0 is healthy.
 #[derive(Default)]
 pub(super) struct Health {
     score: u32,
+    /// By how much timers fired late recently.
+    lateness: Duration,
 }
 
 impl Health {
-    /// Notes that a timer fired late, or that others suspected this node.
+    /// Notes that a timer fired so late, or on time. Lateness that does not come again is halved at each timer.
+    pub(super) fn note_late(&mut self, late: Duration) {
+        self.lateness = late.max(self.lateness.div(2)).min(LATENESS_MAX);
+    }
+
+    /// Notes that a timer fired very late, or that others suspected this node.
     pub(super) fn worsen(&mut self) {
         self.score = (self.score + 1).min(SCORE_MAX);
     }
@@ -27,8 +41,15 @@ impl Health {
         self.score = self.score.saturating_sub(1);
     }
 
-    /// A period of probing or suspicion, stretched according to the score.
+    /// A period of probing or suspicion, stretched according to the score. A late node and a late member take their time
+    /// once each.
     pub(super) fn stretch(&self, period: Duration) -> Duration {
-        Duration::from_nanos(period.as_nanos().saturating_mul(1 + u64::from(self.score)))
+        let stretched = Duration::from_nanos(period.as_nanos().saturating_mul(1 + u64::from(self.score)));
+        stretched + self.lateness + self.lateness
+    }
+
+    /// The wait between two rounds of gossip.
+    pub(super) fn slow_down(&self, interval: Duration) -> Duration {
+        interval + self.lateness + self.lateness
     }
 }

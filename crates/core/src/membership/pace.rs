@@ -76,6 +76,9 @@ impl Membership {
     /// Call it at [`Membership::poll_timeout`], after the datagrams that have arrived by then. An early call
     /// does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if let Some(due) = self.poll_timeout().filter(|&due| due <= now) {
+            self.health.note_late(now.since(due));
+        }
         if self.was_asleep(now) {
             return;
         }
@@ -160,7 +163,7 @@ impl Membership {
             return;
         }
         let interval = if is_urgent { self.config.gossip_interval } else { self.config.load_interval };
-        let wait = self.draws.vary(interval.into(), 25);
+        let wait = self.draws.vary(self.health.slow_down(interval.into()), 25);
         // A single piece of news waits a moment for more.
         let soonest = now + Duration::from(self.config.gossip_interval).div(5);
         self.pace.gossip_at = Some((self.pace.last_gossip_at + wait).max(soonest));
