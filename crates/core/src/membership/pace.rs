@@ -18,6 +18,8 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use foca::{Member, State, Timer};
 
+/// Rounds of gossip at the short interval after a member has come or gone. They bring the news to all of ten thousand nodes.
+const URGENT_ROUNDS: u32 = 12;
 /// How often the accused is told again within its time to refute.
 const REMINDERS: u8 = 3;
 
@@ -26,6 +28,8 @@ pub(super) struct Pace {
     gossip_at: Option<Instant>,
     gossip_is_urgent: bool,
     last_gossip_at: Instant,
+    /// Until then, foca's news may be of a member that has come or gone.
+    urgent_until: Instant,
     sync_from: Instant,
     sync_wait: Duration,
     repair_at: Option<Instant>,
@@ -40,6 +44,7 @@ impl Pace {
             gossip_at: None,
             gossip_is_urgent: false,
             last_gossip_at: now,
+            urgent_until: now,
             sync_from: now,
             sync_wait: config.sync_interval.into(),
             repair_at: None,
@@ -61,6 +66,12 @@ impl Pace {
             self.sync_wait = (self.sync_wait + self.sync_wait).min(config.sync_interval_max.into());
         }
         is_time
+    }
+
+    /// Notes that a member has come or gone, of which the others must learn soon.
+    pub(super) fn changed(&mut self, now: Instant, config: &MembershipConfig) {
+        self.urgent_until = now + (config.gossip_interval * URGENT_ROUNDS).into();
+        self.learnt(now, config);
     }
 
     /// Notes that something was learnt: if digests still differ, it is worth asking again.
@@ -149,12 +160,15 @@ impl Membership {
         self.alarms.push(now + again_after, remind);
     }
 
-    /// Sets the time of the next round of gossip: soon for members and cards, later for load figures.
+    /// Sets the time of the next round of gossip: soon for cards and for members that have come or gone, later for load
+    /// figures and suspicions. The accused hears of a suspicion from its accuser. If suspicions were urgent, the false ones of
+    /// a busy machine would keep all of its nodes gossiping at the short interval.
     ///
     /// Without news there is none.
     pub(super) fn plan_gossip(&mut self, now: Instant) {
-        let is_urgent = self.protocol.has_news() || self.news.is_urgent();
-        let has_news = is_urgent || !self.news.is_empty();
+        let is_urgent =
+            self.news.is_urgent() || (self.protocol.has_news() && now < self.pace.urgent_until);
+        let has_news = self.protocol.has_news() || !self.news.is_empty();
         if !has_news || self.view.alive_count() < 2 || self.has_left {
             self.pace.gossip_at = None;
             return;
