@@ -104,15 +104,19 @@ impl News {
         !self.cards.is_empty()
     }
 
+    /// True while more cards are to be passed on than fit into a datagram.
+    pub(super) fn is_bulk(&self) -> bool {
+        self.cards.len() > BULK_CARDS
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.cards.is_empty() && self.loads.is_empty()
     }
 
     /// Adds as much news to a datagram as fits, cards first.
     pub(super) fn fill(&mut self, now: Instant, draft: &mut Draft, card_transmissions: u8) {
-        let is_bulk = self.cards.len() > BULK_CARDS;
         let transmissions =
-            if is_bulk { card_transmissions.min(BULK_TRANSMISSIONS) } else { card_transmissions };
+            if self.is_bulk() { card_transmissions.min(BULK_TRANSMISSIONS) } else { card_transmissions };
         self.cards.fill(draft, transmissions, |out, node, rumour| match rumour {
             CardRumour::Whole(card) => {
                 out.push(card_tag(true));

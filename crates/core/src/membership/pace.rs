@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use foca::{Member, State, Timer};
 
-/// Rounds of gossip at the short interval after a member has come or gone. They bring the news to all of ten thousand nodes.
+/// Rounds of gossip at the short interval from the first urgent news on. They bring it to all of ten thousand nodes.
 const URGENT_ROUNDS: u32 = 12;
 /// How often the accused is told again within its time to refute.
 const REMINDERS: u8 = 3;
@@ -26,10 +26,10 @@ const REMINDERS: u8 = 3;
 /// Points in time of which there is only one each. They are kept apart from the alarms.
 pub(super) struct Pace {
     gossip_at: Option<Instant>,
-    gossip_is_urgent: bool,
+    gossip_is_soon: bool,
     last_gossip_at: Instant,
-    /// Until then, foca's news may be of a member that has come or gone.
-    urgent_until: Instant,
+    /// Since when there has been urgent news without a pause.
+    urgent_since: Option<Instant>,
     sync_from: Instant,
     sync_wait: Duration,
     repair_at: Option<Instant>,
@@ -42,9 +42,9 @@ impl Pace {
     pub(super) fn new(config: &MembershipConfig, now: Instant) -> Self {
         Self {
             gossip_at: None,
-            gossip_is_urgent: false,
+            gossip_is_soon: false,
             last_gossip_at: now,
-            urgent_until: now,
+            urgent_since: None,
             sync_from: now,
             sync_wait: config.sync_interval.into(),
             repair_at: None,
@@ -66,12 +66,6 @@ impl Pace {
             self.sync_wait = (self.sync_wait + self.sync_wait).min(config.sync_interval_max.into());
         }
         is_time
-    }
-
-    /// Notes that a member has come or gone, of which the others must learn soon.
-    pub(super) fn changed(&mut self, now: Instant, config: &MembershipConfig) {
-        self.urgent_until = now + (config.gossip_interval * URGENT_ROUNDS).into();
-        self.learnt(now, config);
     }
 
     /// Notes that something was learnt: if digests still differ, it is worth asking again.
@@ -160,28 +154,35 @@ impl Membership {
         self.alarms.push(now + again_after, remind);
     }
 
-    /// Sets the time of the next round of gossip: soon for cards and for members that have come or gone, later for load
-    /// figures and suspicions. The accused hears of a suspicion from its accuser. If suspicions were urgent, the false ones of
-    /// a busy machine would keep all of its nodes gossiping at the short interval.
+    /// Sets the time of the next round of gossip: soon for members and cards, later for load figures.
+    ///
+    /// Urgent news that never ends is the false suspicions of a busy machine, or too much of it for short intervals. It is
+    /// passed on at the long interval too, unless it fills the datagrams. Otherwise every node would gossip without a pause
+    /// about every other's lateness, and cause it.
     ///
     /// Without news there is none.
     pub(super) fn plan_gossip(&mut self, now: Instant) {
-        let is_urgent =
-            self.news.is_urgent() || (self.protocol.has_news() && now < self.pace.urgent_until);
-        let has_news = self.protocol.has_news() || !self.news.is_empty();
+        let is_urgent = self.protocol.has_news() || self.news.is_urgent();
+        let has_news = is_urgent || !self.news.is_empty();
+        let since = is_urgent.then(|| self.pace.urgent_since.unwrap_or(now));
+        self.pace.urgent_since = since;
         if !has_news || self.view.alive_count() < 2 || self.has_left {
             self.pace.gossip_at = None;
             return;
         }
-        if self.pace.gossip_at.is_some() && (self.pace.gossip_is_urgent || !is_urgent) {
+        let short = self.config.gossip_interval;
+        let is_soon = since.is_some_and(|since| {
+            self.news.is_bulk() || since.until(now) < Duration::from(short * URGENT_ROUNDS)
+        });
+        if self.pace.gossip_at.is_some() && (self.pace.gossip_is_soon || !is_soon) {
             return;
         }
-        let interval = if is_urgent { self.config.gossip_interval } else { self.config.load_interval };
+        let interval = if is_soon { short } else { self.config.load_interval };
         let wait = self.draws.vary(self.health.slow_down(interval.into()), 25);
         // A single piece of news waits a moment for more.
-        let soonest = now + Duration::from(self.config.gossip_interval).div(5);
+        let soonest = now + Duration::from(short).div(5);
         self.pace.gossip_at = Some((self.pace.last_gossip_at + wait).max(soonest));
-        self.pace.gossip_is_urgent = is_urgent;
+        self.pace.gossip_is_soon = is_soon;
     }
 
     /// Looks for absent seeds at the shortest wait from now on.
