@@ -134,7 +134,7 @@ impl Membership {
         self.meet(now, node);
         if self.view.absorb(now, card) {
             self.events.push_back(MembershipEvent::Card(node));
-            self.pace.learnt(now, &self.config);
+            self.pace.learnt(now, &self.config, &self.health);
             if let Some(card) = self.view.card(&node).filter(|_| news).cloned() {
                 self.news.spread_card(&card);
             }

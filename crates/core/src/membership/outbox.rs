@@ -93,7 +93,7 @@ impl Membership {
                 self.view.join(new);
                 self.events.push_back(MembershipEvent::Joined(new));
             }
-            self.pace.learnt(now, &self.config);
+            self.pace.learnt(now, &self.config, &self.health);
         }
         self.contacts.trim();
         let count = self.view.alive_count();

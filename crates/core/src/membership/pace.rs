@@ -9,6 +9,7 @@ use super::alarms::Alarm;
 use super::config::{CARDS_WANTED_MAX, MembershipConfig};
 use super::datagram::Item;
 use super::event::MembershipEvent;
+use super::health::Health;
 use super::identity::SwimId;
 use super::swim::Membership;
 use crate::id::NodeId;
@@ -59,19 +60,19 @@ impl Pace {
     }
 
     /// True if it is time to ask for cards again. The next time is then after twice the wait.
-    pub(super) fn may_ask(&mut self, now: Instant, config: &MembershipConfig) -> bool {
+    pub(super) fn may_ask(&mut self, now: Instant, config: &MembershipConfig, health: &Health) -> bool {
         let is_time = now >= self.sync_from;
         if is_time {
-            self.sync_from = now + self.sync_wait;
+            self.sync_from = now + health.slow_down(self.sync_wait);
             self.sync_wait = (self.sync_wait + self.sync_wait).min(config.sync_interval_max.into());
         }
         is_time
     }
 
     /// Notes that something was learnt: if digests still differ, it is worth asking again.
-    pub(super) fn learnt(&mut self, now: Instant, config: &MembershipConfig) {
+    pub(super) fn learnt(&mut self, now: Instant, config: &MembershipConfig, health: &Health) {
         self.sync_wait = config.sync_interval.into();
-        self.sync_from = self.sync_from.min(now + config.sync_interval.into());
+        self.sync_from = self.sync_from.min(now + health.slow_down(config.sync_interval.into()));
     }
 }
 

@@ -86,7 +86,7 @@ fn mark(fingerprint: u64, salt: u8) -> u16 {
 impl Membership {
     /// Asks a peer whose digest differs for the cards that this node lacks, unless it has just asked.
     pub(super) fn ask_for_cards(&mut self, now: Instant, peer: SocketAddr) {
-        if self.pace.may_ask(now, &self.config) {
+        if self.pace.may_ask(now, &self.config, &self.health) {
             self.request_cards(peer, None);
         }
     }

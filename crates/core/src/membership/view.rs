@@ -17,6 +17,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use core::net::SocketAddr;
 
 /// A member's card, if it has arrived, and the newest version of it that is known.
@@ -24,6 +25,8 @@ use core::net::SocketAddr;
 struct Member {
     card: Option<Arc<MemberCard>>,
     noticed: u64,
+    /// The fingerprint of the version held.
+    print: u64,
     /// True once this node has heard from the member itself.
     lives: bool,
 }
@@ -174,8 +177,7 @@ impl View {
         // A range must not end before it begins.
         let until = until.map(|until| after.map_or(until, |after| until.max(after)));
         let range = (after.map_or(Unbounded, Excluded), until.map_or(Unbounded, Included));
-        let members = self.members.range(range).filter_map(|(_, member)| member.card.as_ref());
-        members.map(|card| (card, fingerprint(&card.node, card.version)))
+        self.members.range(range).filter_map(|(_, member)| Some((member.card.as_ref()?, member.print)))
     }
 
     /// The living members after `node` whose newest known card is here, with fingerprints of its version.
@@ -188,9 +190,10 @@ impl View {
         if self.members.contains_key(&node) {
             return false;
         }
-        self.members.insert(node, Member::default());
+        let print = fingerprint(&node, 0);
+        self.members.insert(node, Member { print, ..Member::default() });
         self.outdated.insert(node);
-        self.digest ^= fingerprint(&node, 0);
+        self.digest ^= print;
         self.version += 1;
         true
     }
@@ -200,7 +203,7 @@ impl View {
         let Some(member) = self.members.remove(node) else { return false };
         self.outdated.remove(node);
         self.relays.remove(node);
-        self.digest ^= fingerprint(node, member.version());
+        self.digest ^= member.print;
         self.version += 1;
         if let Some(card) = member.card {
             self.unindex(&card, None);
@@ -212,11 +215,11 @@ impl View {
     /// than the one held.
     pub(super) fn absorb(&mut self, now: Instant, card: Arc<MemberCard>) -> bool {
         let Some(member) = self.members.get_mut(&card.node) else { return false };
-        let held = member.version();
-        if card.version <= held {
+        if card.version <= member.version() {
             return false;
         }
-        self.digest ^= fingerprint(&card.node, held) ^ fingerprint(&card.node, card.version);
+        let held_print = mem::replace(&mut member.print, fingerprint(&card.node, card.version));
+        self.digest ^= held_print ^ member.print;
         let lives = member.lives;
         let before = member.card.take();
         let card = Arc::clone(member.card.insert(card));
