@@ -7,8 +7,10 @@
 //! calls. If no seed answers in time, the node joins without the answer and learns the cards by gossip.
 
 use crate::client::ClientBuilder;
+use crate::entropy;
 use crate::error::StartError;
 use crate::transport::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::id::NodeId;
@@ -28,6 +30,7 @@ pub(crate) async fn ask_seeds(
     seeds: &[String],
     client: &ClientBuilder,
 ) -> Result<Option<(NodeId, Vec<Arc<MemberCard>>)>, StartError> {
+    let seeds = &from_a_drawn_one(seeds);
     let mut silent = Silent { node: own.node, reasons: Vec::new() };
     let asking = first_answer(own, seeds, client, &mut silent.reasons);
     let answer = tokio::time::timeout(SEED_PATIENCE, asking).await;
@@ -59,6 +62,15 @@ impl Silent {
             tracing::warn!(%node, %seed, %reason, "can't join by this seed yet; trying on");
         }
     }
+}
+
+/// The seeds in their order, from a drawn one on. So the nodes of a cluster that starts do not all ask the same seed first.
+fn from_a_drawn_one(seeds: &[String]) -> Vec<String> {
+    let mut seeds = seeds.to_vec();
+    if let Some(count) = NonZeroU64::new(seeds.len() as u64) {
+        seeds.rotate_left((entropy::draw() % count) as usize);
+    }
+    seeds
 }
 
 /// Asks the seeds in turn. The reason of one that is this node itself is empty.

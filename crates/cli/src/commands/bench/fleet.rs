@@ -26,8 +26,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit on the time until all nodes know each other.
 const MEET_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Interval between two readings of the first node's member list.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// First interval between two readings of the first node's member list.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Longest interval between two readings. A reading is work for the first node, which is busy while others join.
+const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
 /// Largest number of nodes on one machine.
 pub const NODES_MAX: i64 = 1024;
@@ -39,7 +42,14 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two attempts to start a node again.
 const RESTART_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of other nodes that a node tries to join: some of them may be broken, too.
+/// Number of nodes that start before all others. Each of the others joins some of them, because one alone would be busy
+/// with hundreds that join it at once.
+const SEED_NODES: usize = 16;
+
+/// Number of nodes that a node joins at the fleet's start.
+const SEEDS: usize = 2;
+
+/// Number of nodes that a node tries to join when it starts again: some of them may be broken, too.
 const SEEDS_MAX: usize = 16;
 
 /// Address given to a node that has none yet.
@@ -136,25 +146,27 @@ impl Fleet {
         let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
         let bar = progress(u64::from(nodes));
         let mut fleet = Self { nodes: Vec::new(), told, cluster, started_at: Instant::now(), log };
-        let first = fleet.spawn(0, ANY_PORT)?.listening().await?;
-        bar.inc(1);
-        fleet.nodes.push(first);
-        let others = 1..nodes;
-        let spawned: Vec<Spawned> = others.map(|at| fleet.spawn(at, ANY_PORT)).collect::<Result<_, _>>()?;
-        for node in spawned {
-            fleet.nodes.push(node.listening().await?);
-            bar.inc(1);
+        let all = nodes as usize;
+        for wave in [0..1.min(all), 1..SEED_NODES.min(all), SEED_NODES..all] {
+            let spawned: Vec<Spawned> =
+                wave.map(|at| fleet.spawn(at, ANY_PORT, SEEDS)).collect::<Result<_, _>>()?;
+            for node in spawned {
+                fleet.nodes.push(node.listening().await?);
+                bar.inc(1);
+            }
         }
         bar.finish_and_clear();
         Ok(fleet)
     }
 
-    fn spawn(&self, at: u32, listen: &str) -> Result<Spawned, Failure> {
+    fn spawn(&self, at: usize, listen: &str, seeds_max: usize) -> Result<Spawned, Failure> {
         let refused = |error: io::Error| Failure::failed(format!("can't start node {at}: {error}"));
         let mut command = Command::new(crate::own_program().map_err(refused)?);
-        command.args(["node", "--listen", listen, "--cluster", &self.cluster]).args(&self.told[at as usize]);
-        let others = self.nodes.iter().enumerate().filter(|&(other, _)| other != at as usize);
-        let seeds: Vec<&str> = others.map(|(_, node)| node.addr.as_str()).take(SEEDS_MAX).collect();
+        command.args(["node", "--listen", listen, "--cluster", &self.cluster]).args(&self.told[at]);
+        // Each node begins with another seed.
+        let others = (0..self.nodes.len()).map(|other| (at + other) % self.nodes.len());
+        let seeds: Vec<&str> =
+            others.filter(|&other| other != at).map(|other| self.addr(other)).take(seeds_max).collect();
         if !seeds.is_empty() {
             command.args(["--join", &seeds.join(",")]);
         }
@@ -178,9 +190,8 @@ impl Fleet {
     pub async fn restart(&mut self, at: usize) -> Result<(), Failure> {
         let addr = self.nodes[at].addr.clone();
         let give_up_at = Instant::now() + RESTART_TIMEOUT;
-        let place = u32::try_from(at).expect("invariant: a fleet has at most NODES_MAX nodes");
         loop {
-            match self.spawn(place, &addr)?.listening().await {
+            match self.spawn(at, &addr, SEEDS_MAX)?.listening().await {
                 Ok(node) => {
                     self.nodes[at] = node;
                     return Ok(());
@@ -213,21 +224,28 @@ impl Fleet {
 
     /// Returns once the first node has all other nodes in sight.
     pub async fn meet(&self) -> Result<(), Failure> {
-        let first = connect(&[self.first_addr().to_owned()], false, &self.cluster).await?;
         let give_up_at = Instant::now() + MEET_TIMEOUT;
+        let mut interval = LOOK_INTERVAL;
         loop {
-            let in_sight = first.status().await.map_err(failure_of)?.members.len() + 1;
-            if in_sight >= self.nodes.len() {
-                return Ok(());
+            let (seen, all) = (self.in_sight().await, self.nodes.len());
+            match seen {
+                Ok(in_sight) if in_sight >= all => return Ok(()),
+                // A node that is busy with those that join may be late with its answer.
+                _ if Instant::now() < give_up_at => tokio::time::sleep(interval).await,
+                Ok(in_sight) => {
+                    let problem = format!("{in_sight} of {all} nodes in sight after {MEET_TIMEOUT:?}");
+                    return Err(Failure::failed(problem));
+                }
+                Err(failure) => return Err(failure),
             }
-            if Instant::now() >= give_up_at {
-                let all = self.nodes.len();
-                return Err(Failure::failed(format!(
-                    "{in_sight} of {all} nodes in sight after {MEET_TIMEOUT:?}"
-                )));
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
+            interval = (interval * 2).min(LOOK_INTERVAL_MAX);
         }
+    }
+
+    /// Number of nodes that the first node sees, itself included.
+    async fn in_sight(&self) -> Result<usize, Failure> {
+        let first = connect(&[self.first_addr().to_owned()], false, &self.cluster).await?;
+        Ok(first.status().await.map_err(failure_of)?.members.len() + 1)
     }
 
     /// Returns the next line that a node prints behind its address; `None` if it has ended.
