@@ -1,14 +1,16 @@
 //! One frame. The first byte of the input is its kind, the second its flags, the rest its header.
 //!
 //! If the flags announce a payload, the last 16 bytes are the payload. A received message is sent and
-//! received again.
+//! received again: alone, and four times over one connection, which may keep its tree.
 #![no_main]
 
+use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use std::io::IoSlice;
 use treefold::parts::wire::{Hello, Inbox, Incoming, Launch, Outbox};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
+use treefold_core::message::Message;
 
 const PREFIX_BYTES: usize = 30;
 /// Flags of a frame with data behind its header: a payload, or the announcement of one.
@@ -29,14 +31,32 @@ fn written(outbox: &mut Outbox) -> Vec<u8> {
 }
 
 fn read(frame: &[u8]) -> Option<Incoming> {
+    let mut inbox = greeted();
+    inbox.put(frame);
+    inbox.next().ok().flatten()
+}
+
+fn greeted() -> Inbox {
     let node = NodeId::new(([127, 0, 0, 1], 7700).into(), 1);
     let mut greeting = Outbox::new(Limits::DEFAULT);
     greeting.push_hello(&Hello::new("treefold", node)).expect("a greeting is within its limits");
     let mut inbox = Inbox::new(Limits::DEFAULT);
     inbox.put(&written(&mut greeting));
     inbox.next().expect("the greeting is valid");
-    inbox.put(frame);
-    inbox.next().ok().flatten()
+    inbox
+}
+
+fn check_kept(message: &Message<Bytes>, shown: &str) {
+    let (mut outbox, mut inbox) = (Outbox::new(Limits::DEFAULT), greeted());
+    outbox.keep_trees(inbox.peer_trees());
+    for _ in 0..4 {
+        outbox.push(message).expect("a received message can be sent");
+        inbox.put(&written(&mut outbox));
+        let Ok(Some(Incoming::Message(again))) = inbox.next() else {
+            panic!("the message was not received again: {message:?}")
+        };
+        assert_eq!(format!("{again:?}"), shown);
+    }
 }
 
 fn check_launch(launch: &Launch) {
@@ -68,6 +88,7 @@ fuzz_target!(|input: &[u8]| {
     let Some(Incoming::Message(again)) = read(&written(&mut outbox)) else {
         panic!("the message was not received again: {message:?}")
     };
+    check_kept(&again, &format!("{again:?}"));
     let (first, second) = (format!("{message:?}"), format!("{again:?}"));
     // A time that overflows nanoseconds is cut once, and a negative zero becomes zero. After that, values are
     // stable.

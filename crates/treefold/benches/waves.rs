@@ -2,7 +2,8 @@
 //!
 //! A wave comes as bytes and leaves as bytes: frames are decoded, core decides, jobs run at once, and frames are encoded, as
 //! in a node, but without its sockets and its runtime. Valgrind counts the instructions, so the figures do not depend on how
-//! fast or how busy the machine is, and a change of one per cent shows. Allocations are counted by the program itself.
+//! fast or how busy the machine is, and a change of one per cent shows. Allocations are counted by the program itself. The calls
+//! of a place come over one connection: all but the first two name their tree, as a caller's later calls do.
 //!
 //! `waves PLACE COUNT` runs the waves of one place alone, for a profile:
 //! `valgrind --tool=callgrind --toggle-collect='*counted*' target/release/deps/waves-… inner 1000`.
@@ -139,8 +140,9 @@ struct Place {
     now: Instant,
     inboxes: HashMap<NodeId, Inbox>,
     outboxes: BTreeMap<NodeId, Outbox>,
-    /// The frame of the call, and those of the children's partials; a caller gets no call.
-    call: Option<Vec<u8>>,
+    /// The frames of the first calls and of all later ones; a caller gets no call.
+    calls: Vec<Vec<u8>>,
+    /// The frames of the children's partials.
     partials: Vec<(NodeId, Vec<u8>)>,
     name: Arc<str>,
     params: Bytes,
@@ -181,7 +183,7 @@ impl Place {
         let tree = inner(0, &children);
         let partials = children.iter().map(|child| (child.root().node, frame(&partial(child.partitions()))));
         let node = Node::new(config(tree.seats().len() as u32), Instant::START);
-        Self::among(node, partials.collect(), Some(frame(&call(tree))))
+        Self::among(node, partials.collect(), calls(tree))
     }
 
     /// A client that has heard the cards of 64 nodes with a partition each.
@@ -198,17 +200,17 @@ impl Place {
         client.handle_input(Instant::START, heard);
         assert_eq!(client.view().partitions_total("s"), CALLED, "it sees all nodes");
         let answer = frame(&partial(PartitionSet::first(CALLED)));
-        Self::among(client, vec![(node_id(0), answer)], None)
+        Self::among(client, vec![(node_id(0), answer)], Vec::new())
     }
 
-    fn among(node: Node<Bytes>, partials: Vec<(NodeId, Vec<u8>)>, call: Option<Vec<u8>>) -> Self {
+    fn among(node: Node<Bytes>, partials: Vec<(NodeId, Vec<u8>)>, calls: Vec<Vec<u8>>) -> Self {
         let mut this = Self {
             node,
             now: Instant::START,
             inboxes: HashMap::new(),
             outboxes: BTreeMap::new(),
+            calls,
             partials,
-            call,
             name: "s/sum".into(),
             params: Bytes::from(vec![7; 32]),
             sequence: 0,
@@ -221,6 +223,7 @@ impl Place {
             let mut inbox = Inbox::new(Limits::DEFAULT);
             inbox.put(&written(&mut outbox));
             assert!(matches!(inbox.next(), Ok(Some(Incoming::Hello(_)))), "each begins with its greeting");
+            outbox.keep_trees(inbox.peer_trees());
             this.inboxes.insert(peer, inbox);
             this.outboxes.insert(peer, outbox);
             this.node.handle_input(this.now, Input::Connected { peer });
@@ -247,10 +250,12 @@ impl Place {
             self.node.handle_timeout(self.now);
             self.perform();
         }
-        match self.call.take() {
+        match self.calls.pop() {
             Some(mut call) => {
                 self.hear(node_id(PARENT), &mut call);
-                self.call = Some(call);
+                if self.calls.is_empty() {
+                    self.calls.push(call);
+                }
             }
             None => self.ask(),
         }
@@ -393,6 +398,23 @@ fn partial(contributors: PartitionSet) -> Message<Bytes> {
         cost: CostFigure { local: Some(Duration::from_nanos(310)), reduce: Some(Duration::from_nanos(200)) },
         report: None,
     }))
+}
+
+/// The frames of the calls that a parent sends over one connection, the last first. The first two have the tree, and the
+/// third names it, as all later ones do.
+fn calls(tree: Tree) -> Vec<Vec<u8>> {
+    let mut outbox = Outbox::new(Limits::DEFAULT);
+    outbox.keep_trees(u32::MAX);
+    let call = call(tree);
+    let mut frames: Vec<Vec<u8>> = (0..3)
+        .map(|_| {
+            outbox.push(&call).expect("the call is within its limits");
+            written(&mut outbox)
+        })
+        .collect();
+    assert!(frames[2].len() < frames[1].len(), "the third call names the tree");
+    frames.reverse();
+    frames
 }
 
 /// A message as bytes.

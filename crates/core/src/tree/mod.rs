@@ -5,7 +5,7 @@
 //!
 //! [`shape`] lists the shapes and forms them; [`adaptive`] and [`earliest_ready`] are the two that look at
 //! load; [`on_path`] has relays fold on the network's path; [`makespan`] predicts when a tree would be done;
-//! [`draw`] prints a tree.
+//! [`draw`] prints a tree. A row is in memory once (`row`), and a [`KnownTree`] recognises it.
 
 pub mod adaptive;
 pub mod draw;
@@ -13,13 +13,17 @@ pub mod earliest_ready;
 pub mod makespan;
 pub mod on_path;
 mod plant;
+mod row;
 pub mod shape;
+
+pub use row::KnownTree;
 
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use row::Row;
 
 /// Largest number of nodes in a tree, and so of children of one node.
 pub const TREE_NODES_MAX: u32 = 16_384;
@@ -47,7 +51,7 @@ impl Seat {
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tree {
-    row: Arc<[Seat]>,
+    row: Arc<Row>,
     start: u32,
 }
 
@@ -72,12 +76,12 @@ impl Tree {
             }
             ends.push(end);
         }
-        Some(Self { row: row.into(), start: 0 })
+        Some(Self { row: Row::new(row), start: 0 })
     }
 
     /// A tree of one.
     pub fn leaf(node: NodeId, partitions: PartitionSet) -> Self {
-        Self { row: Arc::new([Seat { node, partitions, size: 1 }]), start: 0 }
+        Self { row: Row::new([Seat { node, partitions, size: 1 }]), start: 0 }
     }
 
     /// Joins `children`, in that order, below a root.
@@ -86,7 +90,7 @@ impl Tree {
         let mut row = Vec::with_capacity(size);
         row.push(Seat { node, partitions, size: size as u32 });
         children.iter().for_each(|child| row.extend_from_slice(child.seats()));
-        Self { row: row.into(), start: 0 }
+        Self { row: Row::new(row), start: 0 }
     }
 
     /// True if both are the same subtree of one row in memory. Equal trees in two rows are not the same.
@@ -97,12 +101,13 @@ impl Tree {
     /// The seats of this subtree in preorder, its root first.
     pub fn seats(&self) -> &[Seat] {
         let start = self.start as usize;
-        &self.row[start..start + self.row[start].size as usize]
+        let seats = &self.row.seats;
+        &seats[start..start + seats[start].size as usize]
     }
 
     /// The root's seat.
     pub fn root(&self) -> &Seat {
-        &self.row[self.start as usize]
+        &self.row.seats[self.start as usize]
     }
 
     /// The root's children, each with its subtree.
@@ -126,6 +131,9 @@ impl Tree {
     /// # Errors
     /// [`SeatedTwice`] with the least node that has more than one seat.
     pub fn check_seats(&self) -> Result<(), SeatedTwice> {
+        if let Some(checked) = self.row.checked(self.start) {
+            return checked;
+        }
         let twice = match self.seats() {
             [_] => None,
             [a, b] => (a.node == b.node).then_some(a.node),
@@ -145,6 +153,9 @@ impl Tree {
         if self.root().size == 1 {
             return 0;
         }
+        if let Some(known) = self.row.subtree(self.start) {
+            return known.height;
+        }
         let mut open: Vec<usize> = Vec::new();
         let mut height = 0;
         for (at, seat) in self.seats().iter().enumerate() {
@@ -159,6 +170,9 @@ impl Tree {
 
     /// Every partition of the subtree.
     pub fn partitions(&self) -> PartitionSet {
+        if let Some(known) = self.row.subtree(self.start) {
+            return known.partitions.clone();
+        }
         match self.seats() {
             [alone] => alone.partitions.clone(),
             seats => PartitionSet::union_of(seats.iter().map(|seat| &seat.partitions)),

@@ -95,7 +95,37 @@ fn a_node_with_two_seats_is_named() {
     ];
     for tree in twice {
         assert_eq!(tree.check_seats(), Err(SeatedTwice { node: node(1) }), "{tree:?}");
+        let examined = copy_of(&tree).examined();
+        assert_eq!(examined.check_seats(), Err(SeatedTwice { node: node(1) }), "{tree:?}, examined");
     }
+}
+
+/// An equal tree in another row.
+fn copy_of(tree: &Tree) -> Tree {
+    Tree::from_preorder(tree.seats().to_vec()).expect("a subtree is a tree")
+}
+
+#[test]
+fn a_known_tree_is_recognised_after_its_memory_is_free() {
+    let leaves = || [Tree::leaf(node(2), PartitionSet::first(1)), Tree::leaf(node(3), PartitionSet::new())];
+    let tree = Tree::join(node(1), PartitionSet::new(), &leaves());
+    let known = tree.known();
+    assert!(known.is(&tree) && known.is(&tree.clone()));
+    assert!(!known.is(&tree.children().next().unwrap()), "a subtree of the same row");
+    assert!(!known.is(&copy_of(&tree)), "an equal tree in another row");
+    drop(tree);
+    for _ in 0..100 {
+        assert!(!known.is(&Tree::join(node(1), PartitionSet::new(), &leaves())));
+    }
+}
+
+#[test]
+fn a_row_in_use_is_not_examined() {
+    let tree = Tree::join(node(1), PartitionSet::new(), &[Tree::leaf(node(2), PartitionSet::first(1))]);
+    let used = tree.clone();
+    let examined = tree.examined();
+    assert!(examined.is_same(&used));
+    assert_eq!((examined.partitions(), examined.height()), (PartitionSet::first(1), 1));
 }
 
 /// Two nodes may have the same digest: here two addresses, with a generation that makes up for the
@@ -126,9 +156,16 @@ proptest! {
         prop_assert_eq!(below + 1, parents.len(), "the children's subtrees are all that lies below");
         for child in &children {
             prop_assert!(child.is_same(&child.clone()) && !child.is_same(&planted));
-            let alone = Tree::from_preorder(child.seats().to_vec()).expect("a subtree is a tree");
+            let alone = copy_of(child);
             prop_assert_eq!(alone.seats(), child.seats());
             prop_assert!(!alone.is_same(child), "an equal row is another row");
+        }
+        let examined = copy_of(&planted).examined();
+        prop_assert_eq!(&examined, &planted);
+        let plain = core::iter::once(planted.clone()).chain(planted.children());
+        for (plain, examined) in plain.zip(core::iter::once(examined.clone()).chain(examined.children())) {
+            let answers = |tree: &Tree| (tree.check_seats(), tree.partitions(), tree.height());
+            prop_assert_eq!(answers(&examined), answers(&plain));
         }
         let root = planted.root();
         let again = Tree::join(root.node, root.partitions.clone(), &children);

@@ -12,6 +12,7 @@ use crate::wire::header::{
     OperatorWantHeader, PartialHeader, ReplyHeader, RequestHeader, SharesReplyHeader, SharesRequestHeader,
     StatusHeader,
 };
+use crate::wire::kept::KeptTrees;
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
 use crate::wire::operators::{operator_id_of, operator_reply_of};
@@ -23,7 +24,6 @@ use crate::wire::report::report_of;
 use crate::wire::shares::{ACCOUNTS_MAX, settings_of, shares_reply_of};
 use crate::wire::status::{cards_of, status_of};
 use crate::wire::stream::decode::{StreamDecoder, put_stream_payload};
-use crate::wire::tree::tree_of;
 use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX, members_max};
 use bytes::Bytes;
 use prost::Message as _;
@@ -46,14 +46,16 @@ pub(super) struct Decoder {
     call: CallHeader,
     partial: PartialHeader,
     stream: StreamDecoder,
+    /// The trees that are kept for the peer.
+    trees: KeptTrees,
     /// The answer to the sender of the last message that could not be read.
     answer: Option<Message<Bytes>>,
 }
 
 impl Decoder {
     pub(super) fn new(limits: Limits) -> Self {
-        let (call, partial, stream) = Default::default();
-        Self { limits, names: Names::default(), call, partial, stream, answer: None }
+        let (names, call, partial, stream, trees) = Default::default();
+        Self { limits, names, call, partial, stream, trees, answer: None }
     }
 
     /// Takes the answer to the message that could not be read, if its sender waits for one.
@@ -157,6 +159,8 @@ impl Decoder {
         let header = &mut self.call;
         header.clear();
         header.take(bytes)?;
+        // First, because the sender counts on it that the tree is kept, even if the call itself is refused.
+        let tree = self.trees.take_tree(header, &self.limits)?;
         within("name", NAME_BYTES_MAX, header.name.len())?;
         let params = match (params, header.own.take()) {
             (Some(common), own) => Some(params_of(common, own, &self.limits)?),
@@ -173,7 +177,7 @@ impl Decoder {
             losses_max: header.losses_max,
             spare: header.spare,
             hedge: header.hedge,
-            tree: tree_of(header, &self.limits)?,
+            tree,
             explain: header.explain,
             loads_wanted: header.loads_wanted,
             slice: slice_of(header.slice, header.slices, &self.limits)?,

@@ -11,6 +11,7 @@ use crate::wire::header::{
     CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorWantHeader, PartialHeader,
     RequestHeader,
 };
+use crate::wire::kept::SentTrees;
 use crate::wire::loads::put_loads;
 use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{
@@ -87,12 +88,15 @@ pub(super) struct Encoder {
     call: CallHeader,
     partial: PartialHeader,
     stream: StreamEncoder,
+    /// The trees that the peer keeps.
+    pub(super) trees: SentTrees,
     /// The bytes of one header.
     row: Vec<u8>,
 }
 
 impl Encoder {
-    /// Appends the header of `message` to `out`.
+    /// Appends the header of `message` to `out`. A call may name its tree only if its frame is sent directly after
+    /// the frames that were encoded before.
     ///
     /// # Errors
     /// If a part of the message is above its limit or cannot be expressed. `out` may then contain part of the
@@ -100,12 +104,13 @@ impl Encoder {
     pub(super) fn put_header<'a>(
         &mut self,
         message: &'a Message<Bytes>,
+        may_name: bool,
         limits: &Limits,
         out: &mut BytesMut,
     ) -> Result<Shell<'a>, WireError> {
         Ok(match message {
             Message::Call(call) => {
-                self.put_call(call, limits, out)?;
+                self.put_call(call, may_name, limits, out)?;
                 Shell::of_wave(Kind::Call, call.tag, call.params.as_ref().map(|params| &params.common))
             }
             Message::Partial(partial) => {
@@ -180,7 +185,13 @@ impl Encoder {
         })
     }
 
-    fn put_call(&mut self, call: &Call<Bytes>, limits: &Limits, out: &mut BytesMut) -> Result<(), WireError> {
+    fn put_call(
+        &mut self,
+        call: &Call<Bytes>,
+        may_name: bool,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<(), WireError> {
         within("name", NAME_BYTES_MAX, call.name.len())?;
         let header = &mut self.call;
         header.clear();
@@ -199,7 +210,11 @@ impl Encoder {
             Some(params) => own_params_header(params, limits)?,
             None => None,
         };
-        put_tree(header, &call.tree, limits)?;
+        if may_name {
+            self.trees.put_tree(header, &call.tree, limits)?;
+        } else {
+            put_tree(header, &call.tree, limits)?;
+        }
         match header.own {
             // They may be long, so they are not copied twice.
             Some(_) => append(header, out),

@@ -28,6 +28,18 @@ pub enum WireError {
         /// The malformed part.
         field: &'static str,
     },
+    /// A call names a tree that this connection does not keep. That call is dropped.
+    #[error(
+        "tree is {number}, which names none of the {kept} trees that this connection keeps; it keeps the last {limit}"
+    )]
+    UnknownTree {
+        /// The number in the call.
+        number: u32,
+        /// The number of trees that the connection keeps now.
+        kept: usize,
+        /// [`super::TREES_KEPT_MAX`].
+        limit: u64,
+    },
     /// The frame has a kind that this version does not know. It is skipped, so that later versions may add
     /// kinds.
     #[error("this version of the protocol does not know frames of kind {kind}")]
@@ -125,6 +137,7 @@ impl WireError {
         match self {
             Self::TooLarge { .. }
             | Self::Malformed { .. }
+            | Self::UnknownTree { .. }
             | Self::UnknownKind { .. }
             | Self::Inexpressible { .. } => false,
             Self::FrameLength { .. }

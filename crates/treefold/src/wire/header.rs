@@ -30,6 +30,8 @@ pub(super) struct HelloHeader {
     pub(super) dial: u64,
     #[prost(fixed64, tag = "8")]
     pub(super) asks: u64,
+    #[prost(uint32, tag = "9")]
+    pub(super) trees: u32,
 }
 
 /// `Fault`. Its form is the same in every version.

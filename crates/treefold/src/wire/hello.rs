@@ -9,7 +9,7 @@ use crate::wire::columns::{node_alone, put_node};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{FaultHeader, HelloHeader};
 use crate::wire::seal::{Side, Token};
-use crate::wire::{NAME_BYTES_MAX, VERSION, VERSION_LEAST};
+use crate::wire::{NAME_BYTES_MAX, TREES_KEPT_MAX, VERSION, VERSION_LEAST};
 use std::fmt;
 use treefold_certificates::Refusal;
 use treefold_core::id::NodeId;
@@ -36,6 +36,9 @@ pub struct Hello {
     /// The number of a connection that the receiver is asked about: if it does not make that connection now, it answers with a
     /// fault. 0: it is asked about none.
     pub asks: u64,
+    /// How many trees of calls the sender keeps for the receiver, which may name them ([`TREES_KEPT_MAX`]); 0 for a build that
+    /// keeps none.
+    pub trees: u32,
 }
 
 impl Hello {
@@ -50,6 +53,7 @@ impl Hello {
             by_launcher: false,
             dial: 0,
             asks: 0,
+            trees: TREES_KEPT_MAX as u32,
         }
     }
 
@@ -96,9 +100,9 @@ impl Hello {
         within("cluster", NAME_BYTES_MAX, self.cluster.len())?;
         let mut node = Vec::new();
         put_node(&mut node, self.node);
-        let Self { version, version_least, by_launcher, dial, asks, .. } = *self;
+        let Self { version, version_least, by_launcher, dial, asks, trees, .. } = *self;
         let (cluster, seal) = (self.cluster.clone(), self.seal.clone());
-        Ok(HelloHeader { version, version_least, cluster, node, seal, by_launcher, dial, asks })
+        Ok(HelloHeader { version, version_least, cluster, node, seal, by_launcher, dial, asks, trees })
     }
 
     pub(super) fn of(header: HelloHeader) -> Result<Self, WireError> {
@@ -115,6 +119,7 @@ impl Hello {
             by_launcher: header.by_launcher,
             dial: header.dial,
             asks: header.asks,
+            trees: header.trees,
         })
     }
 }
@@ -212,6 +217,7 @@ impl From<&WireError> for Fault {
             WireError::Malformed { field } | WireError::Inexpressible { field } => {
                 (FaultCode::Malformed, *field, 0)
             }
+            WireError::UnknownTree { limit, .. } => (FaultCode::Malformed, "tree", *limit),
             WireError::BadHello { field } => (FaultCode::Malformed, *field, 0),
             WireError::UnknownKind { .. } => (FaultCode::Malformed, "kind", 0),
             WireError::FrameLength { limit, .. } => (FaultCode::Framing, "length", *limit),

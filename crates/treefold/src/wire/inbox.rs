@@ -66,6 +66,8 @@ pub struct Inbox {
     streams: ChunkStreams,
     /// True after the peer's greeting has arrived.
     is_greeted: bool,
+    /// How many trees the peer keeps, by its greeting.
+    peer_trees: u32,
     /// The fatal error after which nothing more can be read.
     broken: Option<WireError>,
 }
@@ -93,6 +95,7 @@ impl Inbox {
             buffer: BytesMut::new(),
             streams: ChunkStreams::new(blocks),
             is_greeted: false,
+            peer_trees: 0,
             broken: None,
         }
     }
@@ -113,6 +116,12 @@ impl Inbox {
         let most = if self.streams.is_empty() { usize::MAX } else { lacking.max(READ_BYTES_BETWEEN) };
         let room = self.buffer.capacity() - self.buffer.len();
         (&mut self.buffer as &mut (dyn BufMut + Send)).limit(room.min(most))
+    }
+
+    /// How many trees the peer keeps for this side ([`Outbox::keep_trees`](crate::wire::Outbox::keep_trees)); 0 before
+    /// its greeting.
+    pub fn peer_trees(&self) -> u32 {
+        self.peer_trees
     }
 
     /// Bytes that have arrived of frames and payloads that are still incomplete.
@@ -250,6 +259,7 @@ impl Inbox {
             Kind::Hello => {
                 let hello = decoded(header).and_then(Hello::of).map_err(as_bad_hello)?;
                 self.is_greeted = true;
+                self.peer_trees = hello.trees;
                 Taken::Came(Incoming::Hello(hello))
             }
             Kind::Fault => Taken::Came(Incoming::Fault(Fault::of(decoded(header)?)?)),
@@ -273,9 +283,12 @@ impl Inbox {
                 if !has_payload && !payload.is_empty() {
                     return Err(malformed("payload"));
                 }
-                within("payload", self.decoder.limits.payload_bytes_max, payload.len())?;
+                let is_short = within("payload", self.decoder.limits.payload_bytes_max, payload.len());
                 let payload = has_payload.then(|| payload_from(frame.len() - payload.len()));
-                Taken::Came(Incoming::Message(self.decoder.message(kind, prefix.tag, header, payload)?))
+                // The header is read even if the payload is too long: its sender counts on it that a tree is kept.
+                let message = self.decoder.message(kind, prefix.tag, header, payload);
+                is_short?;
+                Taken::Came(Incoming::Message(message?))
             }
         })
     }

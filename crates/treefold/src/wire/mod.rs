@@ -21,6 +21,7 @@
 //! * An inbox never panics, and it holds no more than its limits allow, for any input. An announcement
 //!   reserves no memory except a block that is already free. Otherwise memory grows with the bytes that have
 //!   arrived.
+//! * A tree that comes again and again is sent twice, and afterwards only named ([`kept`]).
 //! * In the steady state a message costs no allocation except those of its content.
 //!
 //! Treefold does not use an existing RPC system, because a partial has a few dozen bytes, and a node's whole
@@ -38,6 +39,7 @@ mod frame;
 mod header;
 mod hello;
 mod inbox;
+mod kept;
 mod keys;
 mod launch;
 mod line;
@@ -82,6 +84,11 @@ pub const HELLO_BYTES_MAX: usize = 1_024;
 /// Chunked payloads that may be under way in one direction of one connection. Fixed by the protocol, not
 /// configurable.
 pub const STREAMS_OPEN_MAX: usize = 8;
+/// Trees of calls that each side of a connection keeps for the other one. Fixed by the protocol.
+pub const TREES_KEPT_MAX: usize = 16;
+/// Bytes on the wire of all trees that one direction of a connection keeps. Fixed by the protocol. In memory a tree takes up
+/// to five times as much.
+pub const TREES_KEPT_BYTES_MAX: usize = 64 << 10;
 /// The longest name of a cluster or an aggregation. Names on cards have core's limit.
 pub const NAME_BYTES_MAX: usize = 255;
 /// The most levels of one report. The report of a deeper tree is cut.

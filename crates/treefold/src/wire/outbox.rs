@@ -92,9 +92,26 @@ impl Outbox {
             self.push_run(run.stream, &frame_of(run, &self.limits)?);
             return Ok(());
         }
+        let may_name = self.is_sent_next(message);
         let from = self.begin_frame();
-        let shell = self.encoder.put_header(message, &self.limits, self.control.buffer_mut());
-        self.finish_frame(from, shell)
+        let shell = self.encoder.put_header(message, may_name, &self.limits, self.control.buffer_mut());
+        let queued = self.finish_frame(from, shell);
+        self.encoder.trees.settle(queued.is_ok());
+        queued
+    }
+
+    /// From now on, the peer keeps this many trees, by its greeting ([`Inbox::peer_trees`](crate::wire::Inbox::peer_trees)).
+    /// Before, calls name no trees.
+    pub fn keep_trees(&mut self, most: u32) {
+        self.encoder.trees.keep(most);
+    }
+
+    /// True for a call whose frame follows the frames that were queued before. The frame of a call with a long payload, or
+    /// behind one of its wave, is overtaken by later ones.
+    fn is_sent_next(&self, message: &Message<Bytes>) -> bool {
+        let Message::Call(call) = message else { return false };
+        let payload_bytes = call.params.as_ref().map_or(0, |params| params.common.len());
+        payload_bytes <= self.limits.chunk_bytes && !self.tracks.holds(Track::Wave(call.tag.wave))
     }
 
     /// Queues the frame of a run, which [`RunFrames`] has encoded for all peers.

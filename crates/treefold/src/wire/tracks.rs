@@ -127,7 +127,8 @@ impl Tracks {
 
     /// True if a message of `track` waits here, so that the next message of the track must wait too.
     pub(super) fn holds(&self, track: Track) -> bool {
-        self.piece.as_ref().is_some_and(|piece| piece.track == track) || self.parcels.contains_key(&track)
+        // Without a piece there is no parcel either.
+        self.piece.as_ref().is_some_and(|piece| piece.track == track || self.parcels.contains_key(&track))
     }
 
     pub(super) fn push(&mut self, track: Track, parcel: Parcel) {

@@ -47,6 +47,12 @@ macro_rules! bears_tree {
 
 bears_tree!(CallHeader, OpenHeader);
 
+/// Bytes of the tree columns of `header`.
+pub(super) fn tree_bytes(header: &impl BearsTree) -> usize {
+    let TreeColumns { sizes, family: _, nodes, run_counts, runs } = header.columns();
+    sizes.len() + nodes.len() + run_counts.len() + runs.len()
+}
+
 /// Fills the cleared tree columns of `header`.
 pub(super) fn put_tree(header: &mut impl BearsTree, tree: &Tree, limits: &Limits) -> Result<(), WireError> {
     let seats = tree.seats();

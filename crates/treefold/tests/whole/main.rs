@@ -11,6 +11,7 @@ mod certificates;
 mod examples;
 mod failures;
 mod figures;
+mod kept_trees;
 mod names;
 mod operators;
 mod own_params;

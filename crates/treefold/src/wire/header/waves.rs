@@ -4,7 +4,7 @@ use super::{MissingHeader, PushRequestHeader, ReportColumns};
 use crate::wire::fields::fields;
 
 /// `Call`. Fields 8 to 12 are the tree. They are fields of the header itself, so that calls reuse their
-/// memory.
+/// memory. Field 22 is the number of a kept tree ([`crate::wire::kept`]).
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct CallHeader {
     #[prost(string, tag = "1")]
@@ -47,6 +47,8 @@ pub(in crate::wire) struct CallHeader {
     pub(in crate::wire) push: Option<PushRequestHeader>,
     #[prost(message, optional, tag = "21")]
     pub(in crate::wire) own: Option<OwnParamsHeader>,
+    #[prost(uint32, tag = "22")]
+    pub(in crate::wire) tree: u32,
 }
 
 fields!(CallHeader {
@@ -70,6 +72,7 @@ fields!(CallHeader {
     18 uint32 slices,
     20 message push,
     21 message own,
+    22 uint32 tree,
 });
 
 /// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another.

@@ -13,13 +13,13 @@ use treefold_core::message::Message;
 
 const GOLDEN: &str = include_str!("golden.txt");
 
-fn golden(name: &str) -> String {
+pub(super) fn golden(name: &str) -> String {
     let line = GOLDEN.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or("(no line)").to_owned()
 }
 
 /// Frames in the format of golden.txt.
-fn spelled(bytes: &[u8]) -> String {
+pub(super) fn spelled(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = bytes;
     while !rest.is_empty() {

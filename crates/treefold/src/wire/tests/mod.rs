@@ -4,6 +4,7 @@
 mod fields;
 mod garbage;
 mod golden;
+mod kept;
 mod limits;
 mod order;
 mod push;

@@ -39,7 +39,12 @@ pub(super) fn set(partitions: impl IntoIterator<Item = u32>) -> PartitionSet {
     partitions.into_iter().collect()
 }
 
+/// The greeting of a build that keeps no trees.
 pub(super) fn hello() -> Hello {
+    Hello { trees: 0, ..hello_with_trees() }
+}
+
+pub(super) fn hello_with_trees() -> Hello {
     Hello::new("treefold", node(1))
 }
 
