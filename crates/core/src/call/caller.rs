@@ -7,6 +7,8 @@
 //!             rejected     no choice)
 //! ```
 //!
+//! A call without a choice mostly finds its tree already formed ([`crate::call::trees`]).
+//!
 //! Once its tree is formed, the caller is a wave like any other. It has no partitions, and one child unless
 //! the shape is `base`. Three things differ: it answers to a requester, it judges the coverage, and it
 //! repairs the loss of its root by promoting an heir, because it may be unable to fold
@@ -15,13 +17,14 @@
 use crate::call::gather::Gathered;
 use crate::call::repair::service_of;
 use crate::call::table::Calls;
+use crate::call::trees::{Formed, Reuse, with_other_root};
 use crate::call::{CallOptions, Outcome, Status, plan};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload, Report};
 use crate::node::context::Context;
-use crate::node::path::{Key, relays_of};
+use crate::node::path::Key;
 use crate::params::{OWN_ENTRY_BYTES, Params};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
@@ -156,8 +159,13 @@ impl<P: Payload> Calls<P> {
             gathered: None,
             armed: None,
         };
-        call.has_choice = call.has_choice(desk.cx);
         self.requests.insert(requester, wave);
+        if let Some(formed) = self.trees.reuse(desk.cx, now, &call) {
+            call.losses_max = plan::losses_max(call.asked.len(), call.options.min_coverage);
+            self.open.insert(wave, call);
+            return self.launch_wave(desk, now, wave, Slice::WHOLE, &formed, params);
+        }
+        call.has_choice = call.has_choice(desk.cx);
         if let Some(poll) = call.begin_poll(desk.cx, now) {
             for node in poll.targets() {
                 desk.cx.send_poll(node, wave.sequence);
@@ -273,32 +281,37 @@ impl<P: Payload> Calls<P> {
             call.gathered = Some(Box::new(Gathered::new(&call.asked, slices)));
         }
         self.open.insert(wave, call);
-        for (slice, wave) in slice::waves(wave, slices) {
-            self.launch_wave(desk, now, wave, slice, &choice, params.clone());
+        for (slice, number) in slice::waves(wave, slices) {
+            let Some(call) = self.open.get_mut(&wave) else { return };
+            let roots = self.trees.roots(call);
+            let formed = Arc::new(call.form(desk.cx, now, number, &choice, &roots));
+            if number == wave {
+                self.trees.keep(desk.cx, now, call, &formed);
+                call.note_choice(desk.cx, now, &choice);
+            }
+            self.launch_wave(desk, now, number, slice, &formed, params.clone());
         }
     }
 
-    /// Forms the tree of one of a call's waves and starts the wave, unless another wave of the call has lost
-    /// too much already.
+    /// Starts one of a call's waves, unless another wave of the call has lost too much already.
     fn launch_wave(
         &mut self,
         desk: &mut Desk<'_, P>,
         now: Instant,
         wave: WaveId,
         slice: Slice,
-        choice: &Choice,
+        formed: &Formed,
         params: Params<P>,
     ) {
         let first = slice.first(wave);
         let Some(mut call) = self.open.remove(&first) else { return };
-        let trees = call.form(desk.cx, now, wave, choice);
-        for relay in relays_of(&trees) {
-            if !call.relays.contains(&relay) {
-                call.relays.push(relay);
+        for relay in &formed.relays {
+            if !call.relays.contains(relay) {
+                call.relays.push(*relay);
             }
         }
         if wave == first {
-            call.note_launch(desk.cx, now, choice, &trees);
+            call.note_launch(desk.cx, now, formed);
         }
         let options = &call.options;
         let deadline_at = call.deadline_at();
@@ -328,14 +341,14 @@ impl<P: Payload> Calls<P> {
             push: options.push,
         };
         let mut state = Box::new(Wave::open(now, opening, ask));
-        let nobody = Missing { partitions: choice.unplaced.clone(), node: None, reason: Reason::NoReplica };
+        let nobody = Missing { partitions: formed.unplaced.clone(), node: None, reason: Reason::NoReplica };
         state.await_absent(now, &nobody.partitions);
         let lost = nobody.partitions.difference(state.absent()).len();
         state.losses.note(nobody, desk.cx.config.limits.missing_max);
         let can_be_met = lost <= state.ask.losses_max as usize;
         self.open.insert(first, call);
         if can_be_met {
-            state.adopt(desk, now, 0, &trees);
+            state.adopt(desk, now, 0, &formed.trees);
         } else {
             state.answer(desk, now, &Reason::Cancelled);
         }
@@ -430,13 +443,53 @@ impl<P: Payload> Calls<P> {
 }
 
 impl<P: Payload> OpenCall<P> {
+    /// Forms the trees of one of the call's waves. The `roots` are those of trees that are used in turn with it.
     fn form(
         &self,
         cx: &mut Context<P>,
         now: Instant,
         wave: WaveId,
         choice: &Choice,
-    ) -> Vec<crate::tree::Tree> {
+        roots: &[NodeId],
+    ) -> Formed {
+        // Workers are attached to the relays of their racks, so the shape must not choose among relays.
+        let shape = match (self.options.shape, self.options.push) {
+            (Shape::Auto, Some(_)) => Shape::OnPath(0),
+            (shape, _) => shape,
+        };
+        let candidates = match Reuse::of(shape) {
+            Reuse::ByLoad => self.candidates(cx, now, choice),
+            _ => choice
+                .by_node
+                .iter()
+                .map(|(&node, partitions)| Candidate::idle(node, partitions.clone()))
+                .collect(),
+        };
+        let key = Key {
+            service: service_of(&self.name),
+            application: &self.name,
+            tag: hashed([wave.origin, wave.sequence]),
+        };
+        let on_path = cx.form_on_path(now, shape, &key, &candidates);
+        let of_relays =
+            on_path.and_then(|path| Some((on_path::under_one(&path.trees)?, path.is_same_always)));
+        let (trees, reuse) = match of_relays {
+            Some((tree, true)) => (alloc::vec![tree], Reuse::WithoutEjections),
+            Some((tree, false)) => (alloc::vec![tree], Reuse::Never),
+            None => (form(shape, candidates, &mut cx.random), Reuse::of(shape)),
+        };
+        let trees = match reuse {
+            Reuse::InTurn => {
+                trees.into_iter().map(|tree| with_other_root(tree, roots, &mut cx.random)).collect()
+            }
+            _ => trees,
+        };
+        Formed::new(cx.me, trees, choice.unplaced.clone(), reuse)
+    }
+
+    /// The nodes of the call with their figures.
+    fn candidates(&self, cx: &mut Context<P>, now: Instant, choice: &Choice) -> Vec<Candidate> {
+        cx.settle_loads();
         let kind = cx.kind_of(&self.name);
         // Pushed results cost no local. The first slice at a node carries the whole local, but the caller
         // does not know which slice that is, so each carries a share.
@@ -462,21 +515,7 @@ impl<P: Payload> OpenCall<P> {
                 reduce_ms: reduce_ms / processors,
             });
         }
-        let key = Key {
-            service: service_of(&self.name),
-            application: &self.name,
-            tag: hashed([wave.origin, wave.sequence]),
-        };
-        // Workers are attached to the relays of their racks, so the shape must not choose among relays.
-        let shape = match (self.options.shape, self.options.push) {
-            (Shape::Auto, Some(_)) => Shape::OnPath(0),
-            (shape, _) => shape,
-        };
-        let trees = cx.form_on_path(now, shape, &key, &candidates);
-        match trees.as_deref().and_then(on_path::under_one) {
-            Some(tree) => alloc::vec![tree],
-            None => form(shape, candidates, &mut cx.random),
-        }
+        candidates
     }
 }
 

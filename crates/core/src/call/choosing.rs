@@ -10,9 +10,11 @@
 use crate::call::caller::OpenCall;
 use crate::call::repair::service_of;
 use crate::call::table::Calls;
+use crate::call::trees::Formed;
 use crate::error::Missing;
 use crate::id::{NodeId, WaveId};
 use crate::load::figure::LoadFigure;
+use crate::load::launches::Launch;
 use crate::membership::service::ServiceIndex;
 use crate::message::{Partial, Payload};
 use crate::node::context::Context;
@@ -25,9 +27,9 @@ use crate::replica::prequal::{probe_sequence, probed_at};
 use crate::seat::Parent;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
-use crate::tree::Tree;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The least interval at which a front asks for the loads of a wave's nodes. In that time a figure ages by a
@@ -71,25 +73,22 @@ impl<P: Payload> OpenCall<P> {
 
     /// Chooses the call's replicas.
     pub(crate) fn choose(&self, cx: &mut Context<P>, now: Instant, poll: Option<&Poll>) -> Choice {
+        if !self.has_choice {
+            return crate::replica::random::choose(wanted!(cx.sight, self), &mut cx.random);
+        }
+        cx.settle_loads();
         let policy = self.policy_of(cx);
         let local_ms = cx.local_estimate(cx.kind_of(&self.name), &self.name).as_millis_f64();
         let own = (cx.me, cx.load_figure());
         let Context { sight, random, loads, .. } = cx;
         let wanted = wanted!(sight, self);
-        if !self.has_choice {
-            return crate::replica::random::choose(wanted, random);
-        }
         let announced = Announced { loads: &loads.table, own, now };
         let choosing = Choosing { policy, service: service_of(&self.name), local_ms, announced };
         loads.replicas.choose(choosing, wanted, poll, random)
     }
 
-    /// The call was launched with `trees`: notes which partitions were placed where, and sends probes for
-    /// later calls.
-    pub(crate) fn note_launch(&mut self, cx: &mut Context<P>, now: Instant, choice: &Choice, trees: &[Tree]) {
-        if cx.config.tuning.anticipate {
-            self.anticipate(cx, now, trees);
-        }
+    /// The call was launched: notes which partitions were placed where, and sends probes for later calls.
+    pub(crate) fn note_choice(&mut self, cx: &mut Context<P>, now: Instant, choice: &Choice) {
         if !self.has_choice {
             return;
         }
@@ -102,21 +101,16 @@ impl<P: Payload> OpenCall<P> {
         }
     }
 
-    /// Adds the work given to the trees' nodes to their load figures. This node's load index gets its work
-    /// when the call reaches it.
-    fn anticipate(&self, cx: &mut Context<P>, now: Instant, trees: &[Tree]) {
+    /// Adds the work given to the trees' nodes to their load figures.
+    pub(crate) fn note_launch(&self, cx: &mut Context<P>, now: Instant, formed: &Formed) {
+        if !cx.config.tuning.anticipate {
+            return;
+        }
         let kind = cx.kind_of(&self.name);
         let (local, reduce) = (cx.local_estimate(kind, &self.name), cx.reduce_estimate(kind, &self.name));
-        for tree in trees {
-            let seats = tree.seats();
-            for (at, seat) in seats.iter().enumerate().filter(|(_, seat)| seat.node != cx.me) {
-                let folded = seat.partitions.len() + children_of(&seats[at..at + seat.size as usize]);
-                let work = local.mul_f64(seat.partitions.len() as f64)
-                    + reduce.mul_f64(folded.saturating_sub(1) as f64);
-                let Context { sight, loads, .. } = cx;
-                let processors = || sight.view().card(&seat.node).map_or(1, |card| card.processors);
-                loads.table.anticipate(seat.node, work, processors, now);
-            }
+        let launch = Launch { at: now, local, reduce, shares: Arc::clone(&formed.shares) };
+        if cx.loads.table.launched(launch) {
+            cx.settle_loads();
         }
     }
 
@@ -251,14 +245,4 @@ impl<P: Payload> Calls<P> {
             cx.loads.replicas.observe(from, wave.tale.timing.arrived_at.until(now), now);
         }
     }
-}
-
-/// The number of children of the head of a row of seats.
-fn children_of(seats: &[crate::tree::Seat]) -> usize {
-    let (mut at, mut children) = (1, 0);
-    while at < seats.len() {
-        at += seats[at].size as usize;
-        children += 1;
-    }
-    children
 }

@@ -14,10 +14,12 @@ pub(crate) mod quota;
 pub(crate) mod repair;
 pub(crate) mod slices;
 pub(crate) mod table;
+mod trees;
 mod waiting;
 
 pub use children::UNASKED_PARTITIONS;
 pub use plan::losses_max;
+pub use trees::Reforming;
 
 use crate::error::{CallError, Missing};
 use crate::message::Report;

@@ -2,6 +2,7 @@
 
 use super::caller::{OpenCall, Requester};
 use super::quota::OpenWaves;
+use super::trees::FormedTrees;
 use crate::id::WaveId;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
@@ -17,6 +18,8 @@ pub(crate) struct Calls<P> {
     pub(crate) started: u64,
     /// When a call last asked for the loads of the nodes that answer.
     pub(crate) news_asked_at: Option<Instant>,
+    /// The trees for the next calls.
+    pub(super) trees: FormedTrees,
 }
 
 impl<P> Default for Calls<P> {
@@ -27,6 +30,7 @@ impl<P> Default for Calls<P> {
             requests: BTreeMap::new(),
             started: 0,
             news_asked_at: None,
+            trees: FormedTrees::default(),
         }
     }
 }

@@ -144,6 +144,11 @@ pub struct Tuning {
     #[cfg(feature = "comparison")]
     #[doc(hidden)]
     pub announce_directly: bool,
+    /// When a caller forms trees anew.
+    #[cfg(feature = "comparison")]
+    #[doc(hidden)]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub reforming: crate::call::Reforming,
 }
 
 impl Tuning {
@@ -170,6 +175,8 @@ impl Tuning {
         hedge_share: 0.05,
         #[cfg(feature = "comparison")]
         announce_directly: false,
+        #[cfg(feature = "comparison")]
+        reforming: crate::call::Reforming::DEFAULT,
     };
     /// The preset for several machine rooms.
     pub const WAN: Self = Self {
@@ -180,6 +187,14 @@ impl Tuning {
         stream_patience: Duration::from_secs(4),
         ..Self::LAN
     };
+
+    /// When a caller forms trees anew.
+    pub(crate) fn reforming(&self) -> crate::call::Reforming {
+        #[cfg(feature = "comparison")]
+        return self.reforming;
+        #[cfg(not(feature = "comparison"))]
+        crate::call::Reforming::DEFAULT
+    }
 }
 
 impl Default for Tuning {

@@ -6,6 +6,7 @@
 //! * [`latency`]: how long requests have been taking here, by how busy they found the node.
 //! * [`figure`]: the load figure that partials, gossip and answers to polls carry.
 //! * [`announce`]: when a figure is worth announcing, and how a stale figure is corrected.
+//! * [`launches`]: the work that was placed by calls, until the table adds it.
 //! * [`table`]: the last figure of each other node, and the work placed there since.
 
 pub mod announce;
@@ -13,6 +14,7 @@ pub mod cost;
 pub mod figure;
 pub mod index;
 pub mod latency;
+pub mod launches;
 mod placed;
 pub mod table;
 

@@ -27,15 +27,20 @@
 //! each once a wave. So one walk through the table collects a share of the oldest rows, and later evictions
 //! take them one by one, unless they were updated in between. For each node, the last [`PLACED_MAX`]
 //! placements are kept.
+//!
+//! Launches wait beside the rows until the table is read ([`launches`](super::launches)): its reader calls
+//! [`LoadTable::settle`] first.
 
-use super::announce::corrected;
+use super::announce::{corrected, worth_announcing};
 use super::figure::LoadFigure;
+use super::launches::{Launch, Launches};
 use super::placed::Placed;
 use crate::id::NodeId;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::mem;
 
 /// The number of placements that are remembered for a node.
 pub const PLACED_MAX: usize = 64;
@@ -57,6 +62,8 @@ pub struct Known {
 struct Row {
     known: Option<Known>,
     placed: Placed,
+    /// The figure that was the last to move.
+    moved_to: LoadFigure,
 }
 
 /// The last figure of each other node, and the work placed there since.
@@ -65,6 +72,10 @@ pub struct LoadTable {
     rows: BTreeMap<NodeId, Row>,
     /// The oldest rows at the last walk through the table, with the time of each; the oldest is at the end.
     oldest: Vec<(Option<Instant>, NodeId)>,
+    /// Work that the rows lack.
+    launches: Launches,
+    /// Figures that have moved.
+    moves: u64,
     peers_max: usize,
     keeps_up: bool,
 }
@@ -72,7 +83,14 @@ pub struct LoadTable {
 impl LoadTable {
     /// An empty table for up to `peers_max` nodes, at least one.
     pub fn new(peers_max: usize) -> Self {
-        Self { rows: BTreeMap::new(), oldest: Vec::new(), peers_max: peers_max.max(1), keeps_up: true }
+        Self {
+            rows: BTreeMap::new(),
+            oldest: Vec::new(),
+            launches: Launches::default(),
+            moves: 0,
+            peers_max: peers_max.max(1),
+            keeps_up: true,
+        }
     }
 
     /// The same table, but without bringing figures up to date.
@@ -87,24 +105,44 @@ impl LoadTable {
         if row.known.is_none_or(|known| known.as_of <= as_of) {
             row.known = Some(Known { figure, as_of });
             row.placed.include(as_of, figure.processors);
+            if worth_announcing(row.moved_to, figure) {
+                row.moved_to = figure;
+                self.moves += 1;
+            }
         }
     }
 
-    /// This node has placed a wave with this predicted `work` on `node`. If there is no figure of the node, `processors` tells
-    /// how many it has.
-    pub fn anticipate(
-        &mut self,
-        node: NodeId,
-        work: Duration,
-        processors: impl FnOnce() -> u32,
-        now: Instant,
-    ) {
-        if !self.keeps_up {
+    /// A number that rises whenever a node's figure has moved so far that a node would announce it.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// This node has sent a wave down a tree. The work is added to the figures of the tree's nodes when the table is
+    /// [settled](Self::settle). Returns true if that is due, because no more launches may wait.
+    pub fn launched(&mut self, launch: Launch) -> bool {
+        if self.keeps_up {
+            self.launches.push(launch);
+        }
+        self.launches.is_full()
+    }
+
+    /// Adds the work of all launches to the rows. If there is no figure of a node, `processors` tells how many it has.
+    pub fn settle(&mut self, processors: impl Fn(NodeId) -> u32) {
+        if self.launches.is_empty() {
             return;
         }
-        let row = self.row(node);
-        let processors = row.known.map_or_else(processors, |known| known.figure.processors);
-        row.placed.add(now, work, row.as_of(), processors);
+        let launches = mem::take(&mut self.launches);
+        launches.by_node(|node, placements| {
+            // A figure includes the work that was placed before it.
+            let as_of = self.rows.get(&node).and_then(Row::as_of);
+            let mut later = placements.filter(|&(at, _)| as_of.is_none_or(|as_of| at >= as_of)).peekable();
+            if later.peek().is_none() {
+                return;
+            }
+            let row = self.row(node);
+            let processors = row.known.map_or_else(|| processors(node), |known| known.figure.processors);
+            later.for_each(|(at, work)| row.placed.add(at, work, as_of, processors));
+        });
     }
 
     fn row(&mut self, node: NodeId) -> &mut Row {
@@ -136,7 +174,7 @@ impl LoadTable {
         self.oldest = all;
     }
 
-    /// Forgets a node that has left or died.
+    /// Forgets a node that has left or died. Settle the table before; otherwise launches bring the node back.
     pub fn forget(&mut self, node: NodeId) {
         self.rows.remove(&node);
     }
@@ -189,131 +227,4 @@ impl Row {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn node(number: u8) -> NodeId {
-        NodeId::new(([10, 0, 0, number], 7700).into(), 1)
-    }
-
-    fn figure(queued_ms: u64) -> LoadFigure {
-        LoadFigure {
-            queued: Duration::from_millis(queued_ms),
-            in_flight: 1,
-            processors: 2,
-            ..LoadFigure::default()
-        }
-    }
-
-    fn at(millis: u64) -> Instant {
-        Instant::START + Duration::from_millis(millis)
-    }
-
-    #[test]
-    fn the_newer_figure_counts() {
-        let mut table = LoadTable::new(8);
-        table.learn(node(1), figure(10), at(5));
-        table.learn(node(1), figure(99), at(4));
-        assert_eq!(table.of(node(1)), Some(Known { figure: figure(10), as_of: at(5) }));
-        table.learn(node(1), figure(20), at(6));
-        assert_eq!(
-            table.load_ms(node(1), at(6), &mut Random::new(1)),
-            Some(10.0),
-            "a fresh figure is not corrected"
-        );
-        let stale = table.load_ms(node(1), at(8), &mut Random::new(1));
-        assert_ne!(stale, Some(8.0), "a stale figure is corrected");
-        assert_eq!(
-            table.load_ms(node(1), at(900), &mut Random::new(1)),
-            Some(0.0),
-            "the queue has emptied by then"
-        );
-        table.forget(node(1));
-        assert!(table.is_empty());
-        assert_eq!(table.load_ms(node(1), at(6), &mut Random::new(1)), None);
-    }
-
-    #[test]
-    fn a_new_node_evicts_the_row_that_was_updated_longest_ago() {
-        let mut table = LoadTable::new(2);
-        table.learn(node(1), figure(1), at(1));
-        table.learn(node(2), figure(2), at(2));
-        table.learn(node(1), figure(1), at(3));
-        table.learn(node(3), figure(3), at(4));
-        assert!(table.of(node(2)).is_none());
-        assert!(table.of(node(1)).is_some() && table.of(node(3)).is_some());
-    }
-
-    #[test]
-    fn evictions_in_a_row_spare_rows_that_were_updated() {
-        let mut table = LoadTable::new(64);
-        for number in 0..64 {
-            table.learn(node(number), figure(1), at(u64::from(number)));
-        }
-        table.learn(node(100), figure(1), at(100));
-        table.learn(node(1), figure(1), at(101));
-        table.learn(node(102), figure(1), at(102));
-        let gone: Vec<u8> = (0..64).filter(|&number| table.of(node(number)).is_none()).collect();
-        assert_eq!((gone, table.len()), (alloc::vec![0, 2], 64));
-    }
-
-    fn queued_ms(table: &LoadTable, millis: u64) -> u64 {
-        table.figure(node(1), at(millis)).map_or(0, |figure| figure.queued.as_millis())
-    }
-
-    #[test]
-    fn queued_work_drains_and_placed_work_is_added() {
-        let mut table = LoadTable::new(8);
-        table.learn(node(1), figure(40), at(0));
-        assert_eq!(queued_ms(&table, 5), 30, "two processors");
-        table.anticipate(node(1), Duration::from_millis(20), || 2, at(5));
-        assert_eq!((queued_ms(&table, 5), queued_ms(&table, 10)), (50, 40));
-        assert_eq!(queued_ms(&table, 90), 0);
-        table.anticipate(node(1), Duration::from_millis(20), || 2, at(90));
-        assert_eq!(queued_ms(&table, 95), 10, "an idle queue does not fall below zero");
-        assert_eq!(
-            table.of(node(1)).map(|known| known.figure),
-            Some(figure(40)),
-            "the figure itself is kept"
-        );
-    }
-
-    #[test]
-    fn a_figure_includes_only_work_placed_before_it() {
-        let mut table = LoadTable::new(8);
-        table.learn(node(1), figure(10), at(0));
-        table.anticipate(node(1), Duration::from_millis(20), || 2, at(2));
-        table.anticipate(node(1), Duration::from_millis(30), || 2, at(6));
-        table.learn(node(1), figure(26), at(4));
-        assert_eq!(queued_ms(&table, 6), 22 + 30);
-    }
-
-    #[test]
-    fn a_table_as_told_does_not_update_figures() {
-        let mut table = LoadTable::new(8).as_told();
-        table.learn(node(1), figure(40), at(0));
-        table.anticipate(node(1), Duration::from_millis(20), || 2, at(5));
-        assert_eq!(queued_ms(&table, 900), 40);
-    }
-
-    #[test]
-    fn a_node_without_figure_is_unknown_again_after_its_work() {
-        let mut table = LoadTable::new(8);
-        table.anticipate(node(1), Duration::from_millis(20), || 1, at(0));
-        assert_eq!(table.load_ms(node(1), at(5), &mut Random::new(1)), Some(15.0));
-        assert_eq!(table.figure(node(1), at(20)), None);
-    }
-
-    proptest! {
-        #[test]
-        fn it_never_outgrows_its_bound(heard: Vec<(u8, u16)>, peers_max in 0_usize..9) {
-            let mut table = LoadTable::new(peers_max);
-            for (number, millis) in heard {
-                table.learn(node(number), figure(1), at(u64::from(millis)));
-                table.anticipate(node(number / 2), Duration::from_millis(1), || 1, at(u64::from(millis)));
-                prop_assert!(table.len() <= peers_max.max(1));
-            }
-        }
-    }
-}
+mod tests;

@@ -274,6 +274,7 @@ impl View {
                 self.tell_of_totals(name, before, &refused);
             }
         }
+        self.version += u64::from(proves);
         proves
     }
 
@@ -289,6 +290,7 @@ impl View {
         for (name, before, (settled, refused)) in settled {
             proven.extend(settled);
             self.tell_of_totals(&name, before, &refused);
+            self.version += 1;
         }
         proven
     }

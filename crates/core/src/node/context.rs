@@ -118,6 +118,12 @@ impl<P: Payload> Context<P> {
         LoadFigure { latency, ..self.loads.index.figure() }
     }
 
+    /// Brings the load table up to date with all launches, before it is read.
+    pub(crate) fn settle_loads(&mut self) {
+        let view = self.sight.view();
+        self.loads.table.settle(|node| view.card(&node).map_or(1, |card| card.processors));
+    }
+
     pub(crate) fn cost_figure(&self, kind: Option<u32>) -> CostFigure {
         let Some(cost) = kind.map(|kind| self.loads.costs.of(kind)) else { return CostFigure::default() };
         CostFigure {

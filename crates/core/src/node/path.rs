@@ -14,7 +14,6 @@ use crate::tree::Tree;
 use crate::tree::on_path::{self, Relays, Site};
 use crate::tree::shape::{Candidate, Shape};
 use alloc::vec::Vec;
-use smallvec::SmallVec;
 
 /// The call or stream whose results are folded, which determines the relays that fold them.
 pub(crate) struct Key<'a> {
@@ -26,8 +25,15 @@ pub(crate) struct Key<'a> {
     pub(crate) tag: u64,
 }
 
+/// The trees that reach a node on their network paths, largest first.
+pub(crate) struct OnPath {
+    pub(crate) trees: Vec<Tree>,
+    /// True if they depend on the view alone: no relay was drawn or passed over, and no load mattered.
+    pub(crate) is_same_always: bool,
+}
+
 impl<P: Payload> Context<P> {
-    /// The trees that reach this node on their network paths, largest first. `None` if the shape is another
+    /// The trees that reach this node on their network paths. `None` if the shape is another
     /// one, or if the shape is `Auto` and no relay is in sight. The candidates must be sorted by node.
     pub(crate) fn form_on_path(
         &self,
@@ -35,7 +41,7 @@ impl<P: Payload> Context<P> {
         shape: Shape,
         key: &Key<'_>,
         candidates: &[Candidate],
-    ) -> Option<Vec<Tree>> {
+    ) -> Option<OnPath> {
         let trees = match shape {
             Shape::OnPath(trees) => trees,
             Shape::Auto => 0,
@@ -52,19 +58,16 @@ impl<P: Payload> Context<P> {
         if shape == Shape::Auto && relays.is_empty() {
             return None;
         }
-        let placed = candidates.iter().map(|candidate| {
+        let place = |candidate: &Candidate| {
             let site = view.card(&candidate.node).map_or(Site::default(), |card| site_of(card));
             (candidate.clone().sane(), site)
-        });
+        };
+        let placed: Vec<(Candidate, Site<'_>)> = candidates.iter().map(place).collect();
         let own = Site { zone: &self.config.card.zone, rack: &self.config.card.rack };
-        Some(on_path::form(placed.collect(), &relays, own))
+        let is_same_always = self.loads.relays_ejected.is_clear(now)
+            && relays.are_the_same_always(placed.iter().map(|(_, site)| *site), own);
+        Some(OnPath { trees: on_path::form(placed, &relays, own), is_same_always })
     }
-}
-
-/// The relays in the trees of a call.
-pub(crate) fn relays_of(trees: &[Tree]) -> SmallVec<[NodeId; 4]> {
-    let seats = trees.iter().flat_map(Tree::seats);
-    seats.filter(|seat| seat.is_relay()).map(|seat| seat.node).collect()
 }
 
 impl<P: Payload> Context<P> {

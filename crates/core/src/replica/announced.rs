@@ -22,7 +22,7 @@ use crate::time::{Duration, Instant};
 /// The loads that a front knows without polling.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
-    /// The figures of other nodes.
+    /// The figures of other nodes, settled.
     pub loads: &'a LoadTable,
     /// The front itself, which may hold replicas too, and its figure, which is never stale.
     pub own: (NodeId, LoadFigure),
@@ -79,6 +79,7 @@ impl Announced<'_> {
 mod tests {
     use super::super::choice::tests::{Service, assert_honours, node, services, wanted};
     use super::*;
+    use crate::load::launches::{Launch, Share};
     use alloc::collections::BTreeSet;
     use alloc::vec;
     use proptest::prelude::*;
@@ -129,7 +130,9 @@ mod tests {
     #[test]
     fn work_that_was_just_placed_counts() {
         let mut loads = three();
-        loads.anticipate(node(1), Duration::from_millis(5), || 1, at(0));
+        let shares = [Share { node: node(1), locals: 1, reductions: 0 }].into();
+        loads.launched(Launch { at: at(0), local: Duration::from_millis(5), reduce: Duration::ZERO, shares });
+        loads.settle(|_| 1);
         assert_eq!(chosen(&loads, &[1, 2], Reading::Raw, 0), [node(2)].into());
     }
 

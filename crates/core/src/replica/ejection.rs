@@ -117,10 +117,15 @@ impl Ejection {
         self.ejected_until(node, now).is_some()
     }
 
+    /// True if no node is ejected.
+    pub fn is_clear(&self, now: Instant) -> bool {
+        now >= self.all_clear_at
+    }
+
     /// The partitions with their replicas, without the replicas that are passed over. `None` while no node is
     /// ejected, which is nearly always; then no partition is looked at.
     pub fn spare<'a>(&self, wanted: impl Wanted<'a>, now: Instant) -> Option<Spared> {
-        if now >= self.all_clear_at {
+        if self.is_clear(now) {
             return None;
         }
         let mut spared = Spared { nodes: Vec::new(), rows: Vec::new() };

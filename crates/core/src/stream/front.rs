@@ -168,10 +168,10 @@ impl<P: Payload> Context<P> {
         let service = spec.up_filter.split_once('/').map_or("", |(service, _)| service);
         let tag = hashed([id.origin, id.sequence]);
         let key = Key { service, application: &spec.service, tag };
-        if let Some(trees) = self.form_on_path(now, options.shape, &key, &candidates) {
+        if let Some(path) = self.form_on_path(now, options.shape, &key, &candidates) {
             // If there are few nodes yet, newcomers must not form a chain.
-            let fan_out = given::fan_out(&trees).max(FAN_OUT_ON_PATH);
-            return (trees, fan_out);
+            let fan_out = given::fan_out(&path.trees).max(FAN_OUT_ON_PATH);
+            return (path.trees, fan_out);
         }
         let shape = if options.shape == Shape::Auto { STREAM_SHAPE } else { options.shape };
         let trees = form_below(shape, candidates, &mut self.random);
@@ -204,6 +204,7 @@ impl<P: Payload> Context<P> {
     }
 
     fn candidates(&mut self, now: Instant, placed: BTreeMap<NodeId, PartitionSet>) -> Vec<Candidate> {
+        self.settle_loads();
         let mut candidates = Vec::with_capacity(placed.len());
         for (node, partitions) in placed {
             let load_ms = self.loads.table.load_ms(node, now, &mut self.random).unwrap_or(0.0);

@@ -150,4 +150,4 @@ fn replace_list(seated: &[(Candidate, u32)], mut members: Vec<usize>, parents: &
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -53,6 +53,8 @@ impl<'a> Site<'a> {
 #[derive(Clone, Debug)]
 pub struct Relays<'a> {
     heads: BTreeMap<Site<'a>, NodeId>,
+    /// True if the tag chooses among several relays of a place.
+    is_drawn: bool,
 }
 
 impl<'a> Relays<'a> {
@@ -73,17 +75,25 @@ impl<'a> Relays<'a> {
         };
         let mut at: BTreeMap<Site<'a>, Vec<NodeId>> = BTreeMap::new();
         relays.into_iter().for_each(|(relay, site)| at.entry(site).or_default().push(relay));
+        let mut is_drawn = false;
         let head = |(site, mut relays): (Site<'a>, Vec<NodeId>)| {
             relays.sort_unstable_by_key(rank);
             let used = if trees == 0 { relays.len() } else { relays.len().min(trees as usize) };
+            is_drawn |= used > 1;
             (site, relays[(tag % used as u64) as usize])
         };
-        Self { heads: at.into_iter().map(head).collect() }
+        Self { heads: at.into_iter().map(head).collect(), is_drawn }
     }
 
     /// True if no place has a relay.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
+    }
+
+    /// True if members at these `sites` form the same tree with every tag and under every load.
+    pub fn are_the_same_always(&self, mut sites: impl Iterator<Item = Site<'a>>, caller: Site<'a>) -> bool {
+        let path = Path { relays: self, caller };
+        !self.is_drawn && sites.all(|site| path.takes_apart(site))
     }
 
     /// The relay that heads this tree at a place, if the place has one.
@@ -137,15 +147,20 @@ struct Path<'r, 'a> {
 impl<'a> Path<'_, 'a> {
     /// The trees that leave a rack towards the caller.
     fn rack(&self, site: Site<'a>, members: Vec<Candidate>) -> Vec<Tree> {
-        let is_named = !site.rack.is_empty();
-        let has_head = is_named && self.relays.head(site).is_some();
-        let is_taken_apart = has_head || (!is_named && self.is_headed_above(site));
-        if !is_taken_apart {
+        if !self.takes_apart(site) {
             return alloc::vec![adaptive::form(members)];
         }
         let leaves = members.into_iter().map(|member| Tree::leaf(member.node, member.partitions)).collect();
         // The relay of the caller's own rack heads all trees, not only those of its members.
-        if has_head && site != self.caller { self.gathered(site, leaves) } else { leaves }
+        if !site.rack.is_empty() && site != self.caller { self.gathered(site, leaves) } else { leaves }
+    }
+
+    /// True if each member of a rack is a child of a relay, so that they form no tree of their own.
+    fn takes_apart(&self, site: Site<'a>) -> bool {
+        match site.rack {
+            "" => self.is_headed_above(site),
+            _ => self.relays.head(site).is_some(),
+        }
     }
 
     /// True if members without a rack have a relay above them as a parent.

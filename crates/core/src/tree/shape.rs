@@ -47,6 +47,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// A node for a shape that does not look at load.
+    pub(crate) fn idle(node: NodeId, partitions: PartitionSet) -> Self {
+        Self { node, partitions, load_ms: 0.0, local_ms: 0.0, reduce_ms: 0.0 }
+    }
+
     /// `L + s`: when the node's own partial is ready, in ms from now.
     pub fn own_ready_ms(&self) -> f64 {
         self.load_ms + self.local_ms

@@ -20,6 +20,7 @@ use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::StreamEvent;
 use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::Tree;
 use treefold_sim::world::distribution::Distribution;
 use treefold_sim::world::ink::Ink;
 use treefold_sim::world::network::Links;
@@ -135,6 +136,8 @@ struct Journal {
     /// Events of streams that front-ends' users have received.
     streams: BTreeMap<RequestId, Vec<StreamEvent<Ink>>>,
     sliced_locals: u32,
+    /// The last call that each node has sent, by its place.
+    calls: BTreeMap<usize, Tree>,
     /// Effects as text, if they are recorded.
     effects: Option<Vec<String>>,
     names: Vec<NodeId>,
@@ -144,6 +147,9 @@ impl Watch for Journal {
     fn effect(&mut self, now: Instant, at: usize, effect: &Effect<Ink>) {
         if matches!(effect, Effect::Run(Job { work: Work::Slices { .. }, .. })) {
             self.sliced_locals += 1;
+        }
+        if let Effect::Send { message: Message::Call(call), .. } = effect {
+            self.calls.insert(at, call.tree.clone());
         }
         if let Effect::Deliver(Event::Stream { request, event }) = effect {
             self.streams.entry(*request).or_default().push((**event).clone());
@@ -266,6 +272,11 @@ impl Cluster {
         let request = self.call(i, options);
         self.run_until(|cluster| cluster.journal.outcomes.contains_key(&(i as usize, request)));
         self.outcome(i, request).expect("run_until waited for it")
+    }
+
+    /// The tree of the last call that node `i` has sent.
+    pub fn last_tree(&self, i: u32) -> Tree {
+        self.journal.calls[&(i as usize)].clone()
     }
 
     pub fn outcome(&mut self, i: u32, request: RequestId) -> Option<Outcome<Ink>> {

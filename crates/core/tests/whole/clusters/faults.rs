@@ -155,10 +155,9 @@ fn overloaded(seed: u64) -> (usize, usize) {
 
 #[test]
 fn overload_is_reported_at_once_not_at_the_deadline() {
-    // The root of each call is random, so the seed decides how often both nodes serve the same call.
+    // The nodes are the root in turn, so each gets half of the calls first.
     let drawn: Vec<(usize, usize)> = (1..=10).map(overloaded).collect();
-    assert!(drawn.iter().all(|&(refused, full)| refused > 20 && full >= 2), "(refused, full): {drawn:?}");
-    assert!(drawn.iter().any(|&(_, full)| full >= 4), "(refused, full): {drawn:?}");
+    assert!(drawn.iter().all(|&(refused, full)| refused > 20 && full >= 3), "(refused, full): {drawn:?}");
 }
 
 #[test]

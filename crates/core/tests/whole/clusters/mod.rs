@@ -5,6 +5,7 @@ mod cluster;
 mod determinism;
 mod detours;
 mod faults;
+mod formed;
 mod memory;
 mod operators;
 mod policies;
