@@ -60,3 +60,25 @@ impl Health {
         Duration::from_nanos(self.lateness.as_nanos().saturating_mul(factor))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_late_node_waits_longer_until_its_timers_are_on_time_again() {
+        let mut health = Health::default();
+        assert_eq!((health.stretch(ms(100)), health.slow_down(ms(50))), (ms(100), ms(50)));
+        health.note_late(ms(20));
+        assert_eq!((health.stretch(ms(100)), health.slow_down(ms(50))), (ms(180), ms(210)));
+        (0..64).for_each(|_| health.note_late(Duration::ZERO));
+        assert_eq!((health.stretch(ms(100)), health.slow_down(ms(50))), (ms(100), ms(50)));
+        health.note_late(ms(60_000));
+        assert_eq!(health.slow_down(ms(50)), ms(50) + health.times_late(GOSSIP_LATENESS));
+        assert_eq!(health.times_late(1), LATENESS_MAX);
+    }
+}

@@ -28,6 +28,29 @@ fn a_join_of_many_nodes_costs_each_few_bytes() {
 }
 
 #[test]
+fn news_that_never_ends_is_gossiped_at_the_long_interval() {
+    const NODES: usize = 32;
+    let mut net = Net::joined(7, NODES, ms(500));
+    net.run(ms(3_000));
+    let mut sent = Vec::new();
+    for version in 0..100 {
+        // There is always a card to pass on, but never many.
+        let mut changed = card(version % NODES, 1, NODES as u32);
+        changed.rack = alloc::format!("moved-{version}");
+        net.input(addr(version % NODES), |membership, now| membership.update_card(now, changed).unwrap());
+        let before = net.sent;
+        net.run(ms(40));
+        sent.push(net.sent - before);
+    }
+    let datagrams = |part: &[u64]| part.iter().sum::<u64>() as f64 / NODES as f64;
+    let (first, later) = (datagrams(&sent[..12]), datagrams(&sent[60..72]));
+    println!("{first:.0} datagrams each in the first half second, {later:.0} in a later one");
+    assert!(later < 0.7 * first, "{first} and then {later}");
+    net.run_while_not(ms(3_000), Net::all_agree);
+    assert!(net.all_agree(), "all news arrives all the same");
+}
+
+#[test]
 fn a_member_that_lacks_one_card_of_many_gets_that_card() {
     let mut net = Net::joined(5, 128, ms(500));
     net.run(ms(3_000));
