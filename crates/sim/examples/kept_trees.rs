@@ -107,8 +107,11 @@ fn series() -> Vec<(String, Scheme)> {
         let fresh = Duration::from_millis(ms);
         series.push(adaptive(format!("work 100 us, fresh {ms} ms"), Reforming { fresh, ..usual }));
     }
-    series.push(("binomial".into(), Scheme::new("binomial", Shape::Binomial).still()));
-    series.push(("flat".into(), Scheme::new("flat", Shape::Flat).still()));
+    for (name, shape) in [("binomial", Shape::Binomial), ("flat", Shape::Flat)] {
+        let mut in_turn = Scheme::new(name, shape).still();
+        in_turn.tuning.reforming = usual;
+        series.push((name.into(), in_turn));
+    }
     series
 }
 

@@ -69,6 +69,8 @@ pub struct Reforming {
     pub fresh: Duration,
     /// The time for which a tree is used while no load moves.
     pub turn: Duration,
+    /// True if every call forms a tree, whatever its shape, as the callers of the papers do.
+    pub each_call: bool,
 }
 
 impl Reforming {
@@ -77,6 +79,7 @@ impl Reforming {
         work: Duration::from_micros(100),
         fresh: Duration::from_millis(10),
         turn: Duration::from_millis(100),
+        each_call: false,
     };
 }
 
@@ -239,8 +242,8 @@ impl Seen {
     }
 }
 
-fn is_usual(options: &CallOptions) -> bool {
-    options.push.is_none() && options.slices == 1
+fn is_usual<P: Payload>(cx: &Context<P>, options: &CallOptions) -> bool {
+    options.push.is_none() && options.slices == 1 && !cx.config.tuning.reforming().each_call
 }
 
 impl FormedTrees {
@@ -252,7 +255,7 @@ impl FormedTrees {
         call: &OpenCall<P>,
     ) -> Option<Arc<Formed>> {
         self.keep_up(cx);
-        if !is_usual(&call.options) {
+        if !is_usual(cx, &call.options) {
             return None;
         }
         let at = self.position(call)?;
@@ -275,7 +278,7 @@ impl FormedTrees {
         call: &OpenCall<P>,
         formed: &Arc<Formed>,
     ) {
-        if !is_usual(&call.options) || call.has_choice || formed.reuse == Reuse::Never {
+        if !is_usual(cx, &call.options) || call.has_choice || formed.reuse == Reuse::Never {
             return;
         }
         self.keep_up(cx);

@@ -46,8 +46,12 @@ pub struct Scheme {
 
 impl Scheme {
     /// Creates the scheme of Treefold's defaults, with trees of this shape.
+    ///
+    /// Flat and binomial trees are drawn for each call, as in the paper, and do not take turns.
     pub fn new(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, waiting: Waiting::Staged, blocking_threads: None, tuning: Tuning::LAN }
+        let mut tuning = Tuning::LAN;
+        tuning.reforming.each_call = matches!(shape, Shape::Flat | Shape::Binomial);
+        Self { name, shape, waiting: Waiting::Staged, blocking_threads: None, tuning }
     }
 
     /// Sets the waiting rule.
