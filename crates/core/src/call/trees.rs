@@ -69,7 +69,7 @@ pub struct Reforming {
     pub fresh: Duration,
     /// The time for which a tree is used while no load moves.
     pub turn: Duration,
-    /// True if every call forms a tree, whatever its shape, as the callers of the papers do.
+    /// True if every call forms its own tree, in every shape, as the callers of the papers do.
     pub each_call: bool,
 }
 

