@@ -30,7 +30,7 @@ const MEET_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Longest interval between two readings. A reading is work for the first node, which is busy while others join.
-const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(40);
 
 /// Largest number of nodes on one machine.
 pub const NODES_MAX: i64 = 1024;
