@@ -10,7 +10,6 @@ use crate::client::ClientBuilder;
 use crate::entropy;
 use crate::error::StartError;
 use crate::transport::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::id::NodeId;
@@ -66,11 +65,8 @@ impl Silent {
 
 /// The seeds in their order, from a drawn one on. So the nodes of a cluster that starts do not all ask the same seed first.
 fn from_a_drawn_one(seeds: &[String]) -> Vec<String> {
-    let mut seeds = seeds.to_vec();
-    if let Some(count) = NonZeroU64::new(seeds.len() as u64) {
-        seeds.rotate_left((entropy::draw() % count) as usize);
-    }
-    seeds
+    let (before, from) = seeds.split_at(entropy::draw() as usize % seeds.len().max(1));
+    [from, before].concat()
 }
 
 /// Asks the seeds in turn. The reason of one that is this node itself is empty.
@@ -94,4 +90,18 @@ async fn first_answer<'a>(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_seed_is_asked_first_at_times_and_none_is_left_out() {
+        assert!(from_a_drawn_one(&[]).is_empty());
+        let seeds = ["a", "b", "c"].map(str::to_owned);
+        let orders: BTreeSet<String> = (0..200).map(|_| from_a_drawn_one(&seeds).concat()).collect();
+        assert_eq!(orders, ["abc", "bca", "cab"].map(str::to_owned).into());
+    }
 }

@@ -14,7 +14,7 @@
 //!
 //! A call with a choice of replicas, with pushed results or with slices forms its own trees.
 //!
-//! Invariants: a kept tree is the one that its call would form anew, except for draws and loads. Up to [`KINDS_MAX`]
+//! Invariants: a tree here is the one that its call would form anew, except for draws and loads. Up to [`KINDS_MAX`]
 //! kinds of calls have trees here, with up to [`SEATS_MAX`] seats in all; the kind that was used longest ago is evicted.
 
 use super::CallOptions;
@@ -35,7 +35,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// Kinds of calls whose trees are kept.
+/// Kinds of calls that have trees here.
 pub(super) const KINDS_MAX: usize = 32;
 
 /// The least number of trees that are drawn for a kind of call.
@@ -48,7 +48,7 @@ const DRAWN_MOST: usize = 64;
 /// need a connection that no other one needs.
 const DRAWN_SEATS: usize = 4_096;
 
-/// Seats of all kept trees: as many as [`DRAWN_LEAST`] trees of the largest size have.
+/// Seats of all trees: as many as [`DRAWN_LEAST`] trees of the largest size have.
 const SEATS_MAX: usize = DRAWN_LEAST * crate::tree::TREE_NODES_MAX as usize;
 
 /// The number of trees that are drawn for calls of so many nodes: one for each root, as far as there may be as many.
@@ -195,7 +195,7 @@ fn shares_of(tree: &Tree, me: NodeId) -> impl Iterator<Item = Share> + '_ {
 /// The trees of all kinds of calls.
 #[derive(Debug, Default)]
 pub(crate) struct FormedTrees {
-    kinds: Vec<Kept>,
+    kinds: Vec<Kind>,
     /// The version of the view that they were formed by.
     version: u64,
     seats: usize,
@@ -204,7 +204,7 @@ pub(crate) struct FormedTrees {
 
 /// The trees of one kind of call.
 #[derive(Debug)]
-struct Kept {
+struct Kind {
     name: Arc<str>,
     asked: PartitionSet,
     shape: Shape,
@@ -284,7 +284,7 @@ impl FormedTrees {
         self.keep_up(cx);
         let at = self.position(call).unwrap_or_else(|| {
             self.uses += 1;
-            self.kinds.push(Kept::new(call, formed.reuse, self.uses));
+            self.kinds.push(Kind::new(call, formed.reuse, self.uses));
             self.kinds.len() - 1
         });
         let kind = &mut self.kinds[at];
@@ -334,7 +334,7 @@ impl FormedTrees {
     }
 }
 
-impl Kept {
+impl Kind {
     fn new<P>(call: &OpenCall<P>, reuse: Reuse, used: u64) -> Self {
         let (turn_at, own) = (Instant::START, LoadFigure::default());
         Self {

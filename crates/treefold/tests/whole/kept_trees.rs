@@ -2,14 +2,11 @@
 //! return, and callers connect again, every answer is that of a single process.
 
 use crate::figures::{Gate, PATIENCE, cluster, eventually, figure, total};
-use crate::strangers::client_id;
-use bytes::BytesMut;
+use crate::strangers::Stranger;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use treefold::operators::merge::Sum;
-use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold::parts::wire::{Incoming, Outbox};
 use treefold::{Body, Client, Limits, Node, NodeId, PartitionSet, Shape, Status};
 use treefold_core::id::{Tag, WaveId};
 use treefold_core::message::{Call, Message};
@@ -23,8 +20,7 @@ const TREES: usize = 24;
 
 /// A caller that keeps its trees, and sends calls to the root of each.
 struct Caller {
-    stream: TcpStream,
-    inbox: Inbox,
+    peer: Stranger,
     outbox: Outbox,
     generation: u64,
     sequence: u64,
@@ -34,39 +30,10 @@ struct Caller {
 
 impl Caller {
     async fn connect(root: &Node, generation: u64) -> Self {
-        let stream = TcpStream::connect(root.addr()).await.unwrap();
-        let (inbox, mut outbox) = (Inbox::new(Limits::default()), Outbox::new(Limits::default()));
-        outbox.push_hello(&Hello::new("treefold", client_id(generation))).unwrap();
-        let mut this = Self { stream, inbox, outbox, generation, sequence: 0, sent_bytes: 0 };
-        this.send().await;
-        assert!(matches!(this.hear().await, Incoming::Hello(hello) if hello.node == root.id()));
-        this.outbox.keep_trees(this.inbox.peer_trees());
-        this
-    }
-
-    async fn send(&mut self) {
-        let mut bytes = BytesMut::new();
-        while !self.outbox.is_empty() {
-            let mut slices = [std::io::IoSlice::new(&[]); 8];
-            let filled = self.outbox.fill_slices(&mut slices);
-            let before = bytes.len();
-            slices[..filled].iter().for_each(|slice| bytes.extend_from_slice(slice));
-            let count = bytes.len() - before;
-            self.outbox.advance(count);
-        }
-        self.sent_bytes = bytes.len();
-        self.stream.write_all(&bytes).await.unwrap();
-    }
-
-    async fn hear(&mut self) -> Incoming {
-        loop {
-            if let Some(incoming) = self.inbox.next().unwrap() {
-                return incoming;
-            }
-            let mut room = self.inbox.read_buffer();
-            let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut room)).await;
-            assert!(read.expect("the root says nothing").unwrap() > 0, "the root has closed the connection");
-        }
+        let peer = Stranger::greeted(root, generation).await;
+        let mut outbox = Outbox::new(Limits::default());
+        outbox.keep_trees(peer.inbox.peer_trees());
+        Self { peer, outbox, generation, sequence: 0, sent_bytes: 0 }
     }
 
     /// Calls down a tree, and returns the contributors and their sum.
@@ -91,11 +58,12 @@ impl Caller {
             push: None,
         };
         self.outbox.push(&Message::Call(Box::new(call))).unwrap();
-        self.send().await;
+        self.sent_bytes = self.peer.send(&mut self.outbox).await;
         // A root that waits in vain gives what it has before its last partial.
         let (mut contributors, mut sum) = (PartitionSet::new(), 0);
         loop {
-            let Incoming::Message(Message::Partial(partial)) = self.hear().await else { continue };
+            let heard = self.peer.hear().await.expect("the root has closed the connection");
+            let Incoming::Message(Message::Partial(partial)) = heard else { continue };
             if partial.tag.wave != wave {
                 continue;
             }
@@ -114,6 +82,7 @@ impl Caller {
         let expected = total(NODES as u32) - lost.iter().copied().map(figure).sum::<i64>();
         assert_eq!(self.call(tree).await, (others.collect(), expected), "{tree:?}");
     }
+
     /// Calls down a tree with the former node of a partition: no other partition may be missing.
     async fn call_with_former(&mut self, tree: &Tree, partition: u32) {
         let (contributors, sum) = self.call(tree).await;

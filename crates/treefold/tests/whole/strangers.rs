@@ -38,7 +38,7 @@ pub(crate) fn client_id(generation: u64) -> NodeId {
 /// A peer that sends raw protocol messages.
 pub(crate) struct Stranger {
     pub(crate) stream: TcpStream,
-    inbox: Inbox,
+    pub(crate) inbox: Inbox,
 }
 
 impl Stranger {
@@ -60,12 +60,20 @@ impl Stranger {
     pub(crate) async fn say(&mut self, what: impl FnOnce(&mut Outbox)) {
         let mut outbox = Outbox::new(Limits::default());
         what(&mut outbox);
+        self.send(&mut outbox).await;
+    }
+
+    /// Sends what is queued, and returns the number of bytes.
+    pub(crate) async fn send(&mut self, outbox: &mut Outbox) -> usize {
+        let mut bytes = 0;
         while !outbox.is_empty() {
             let mut slices = [std::io::IoSlice::new(&[]); 8];
             let filled = outbox.fill_slices(&mut slices);
             let written = self.stream.write_vectored(&slices[..filled]).await.unwrap();
             outbox.advance(written);
+            bytes += written;
         }
+        bytes
     }
 
     /// The next message of the node, except keys; `None` if it has closed the connection.

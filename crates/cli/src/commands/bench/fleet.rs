@@ -42,11 +42,14 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two attempts to start a node again.
 const RESTART_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of nodes that start before all others. Each of the others joins some of them, because one alone would be busy
-/// with hundreds that join it at once.
+/// Size of the largest fleet in which all nodes join the first one.
+const ONE_SEED_MAX: usize = 128;
+
+/// Number of nodes of a larger fleet that start before all others. Each of the others joins some of them, because one alone
+/// would be busy with hundreds that join it at once.
 const SEED_NODES: usize = 16;
 
-/// Number of nodes that a node joins at the fleet's start.
+/// Number of nodes that a node joins at the fleet's start, if there are as many.
 const SEEDS: usize = 2;
 
 /// Number of nodes that a node tries to join when it starts again: some of them may be broken, too.
@@ -84,7 +87,7 @@ impl Placement {
 
 /// Node processes on loopback.
 ///
-/// All others joined the first one.
+/// The others joined the first one, or in a large fleet some of the first ones.
 pub struct Fleet {
     nodes: Vec<NodeProcess>,
     /// Arguments of each node, without the addresses to listen at and to join.
@@ -147,9 +150,10 @@ impl Fleet {
         let bar = progress(u64::from(nodes));
         let mut fleet = Self { nodes: Vec::new(), told, cluster, started_at: Instant::now(), log };
         let all = nodes as usize;
-        for wave in [0..1.min(all), 1..SEED_NODES.min(all), SEED_NODES..all] {
+        let seeds = if all > ONE_SEED_MAX { SEED_NODES } else { 1.min(all) };
+        for batch in [0..1.min(all), 1..seeds, seeds..all] {
             let spawned: Vec<Spawned> =
-                wave.map(|at| fleet.spawn(at, ANY_PORT, SEEDS)).collect::<Result<_, _>>()?;
+                batch.map(|at| fleet.spawn(at, ANY_PORT, SEEDS)).collect::<Result<_, _>>()?;
             for node in spawned {
                 fleet.nodes.push(node.listening().await?);
                 bar.inc(1);

@@ -1,7 +1,7 @@
 //! Measures how long a caller may use a load-adaptive tree again.
 //!
 //! ```text
-//! cargo run --profile lean -p treefold-sim --example kept_trees [PARTS [FRONTS [SEEDS [SECONDS [LOAD,…]]]]]
+//! cargo run --profile lean -p treefold-sim --example formed_trees [PARTS [FRONTS [SEEDS [SECONDS [LOAD,…]]]]]
 //! ```
 //!
 //! The paper's clusters of 24 nodes serve calls of MICRO (locals of 25 ms, reductions of 5 ms), whose costs are divided by
@@ -98,7 +98,7 @@ fn series() -> Vec<(String, Scheme)> {
         (name, scheme)
     };
     let usual = Reforming::DEFAULT;
-    let mut series = vec![adaptive(EACH_CALL.into(), Reforming { work: Duration::ZERO, ..usual })];
+    let mut series = vec![adaptive(EACH_CALL.into(), Reforming { each_call: true, ..usual })];
     for us in [20, 100, 500, 5_000] {
         let work = Duration::from_micros(us);
         series.push(adaptive(format!("work {us} us, fresh 10 ms"), Reforming { work, ..usual }));
