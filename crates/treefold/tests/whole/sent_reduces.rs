@@ -86,6 +86,10 @@ async fn relays_fetch_the_reduce_from_their_parents_and_fold_by_it() {
                 .unwrap();
             assert_eq!((reply.status, &reply.missing), (Status::Full, &Vec::new()), "{shape}");
             assert_eq!(reply.value.unwrap().0, folded(workers.len()), "{shape}");
+            // A front that still heard of these workers would ask a relay for one of the next two before it hears of
+            // the other, and fold both itself.
+            drop(workers);
+            hear_of_workers(&relays[0], 0).await;
         }
         for relay in &relays {
             until_made(relay, SUM_LINES).await;
