@@ -176,9 +176,9 @@ impl Root {
                     self.is_answered |= partial.last;
                 }
                 Effect::Run(job) => {
-                    let Work::Reduce { a, .. } = job.work else { continue };
-                    let cost = Duration::from_nanos(100);
-                    self.node.handle_input(self.now, Input::JobDone { job: job.id, result: Ok(a), cost });
+                    let Work::Reduce { mut parts, .. } = job.work else { continue };
+                    let (result, cost) = (Ok(parts.swap_remove(0)), Duration::from_nanos(100));
+                    self.node.handle_input(self.now, Input::JobDone { job: job.id, result, cost });
                 }
                 _ => {}
             }

@@ -15,6 +15,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use smallvec::SmallVec;
 
 /// One action for the driver.
 #[derive(Clone, Debug)]
@@ -180,12 +181,10 @@ pub enum Work<P> {
         /// The aggregation's parameters.
         params: P,
     },
-    /// Folds two partials into one.
+    /// Folds partials into one, each with the result of those before it.
     Reduce {
-        /// The first partial.
-        a: P,
-        /// The second partial.
-        b: P,
+        /// The partials, at least two. There are more than two only in cheap folds on the driver's loop.
+        parts: SmallVec<[P; 2]>,
         /// The aggregation's parameters.
         params: P,
     },

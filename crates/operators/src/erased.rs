@@ -55,6 +55,21 @@ pub trait Operator: Send + Sync {
     /// Merges two partials into one.
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome;
 
+    /// Merges partials into one, each with the result of those before it.
+    ///
+    /// A node that folds on its loop gives all partials of a wave at once. If that fails, it reduces them in pairs, and blames
+    /// the partial with which a pair fails. The default implementation reduces in pairs too, and fails if a reduce returns
+    /// [`Outcome::Later`].
+    fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
+        let reduced = parts.into_iter().map(Ok).reduce(|a, b| match self.reduce(a?, b?, params) {
+            Outcome::Now(result) => result,
+            Outcome::Later(_) => {
+                Err(OperatorError::new("this aggregation can't merge several partials at once"))
+            }
+        });
+        Outcome::Now(reduced.unwrap_or_else(|| Err(OperatorError::new("there is no partial to merge"))))
+    }
+
     /// Turns the last partial into the call's result.
     ///
     /// # Errors
@@ -157,6 +172,16 @@ impl<A: Aggregation> Operator for Erased<A> {
         let run = move || {
             let (a, b) = (partial_from(a).map_err(in_a)?, partial_from(b).map_err(in_b)?);
             Ok(self.0.reduce(a, b, &params_of(params)?)?.encode()?)
+        };
+        Outcome::Now(run())
+    }
+
+    fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
+        let run = || {
+            let params = params_of(params)?;
+            let reduced = parts.into_iter().map(partial_from).reduce(|a, b| self.0.reduce(a?, b?, &params));
+            let nothing = || Err(OperatorError::new("there is no partial to merge"));
+            Ok(reduced.unwrap_or_else(nothing)?.encode()?)
         };
         Outcome::Now(run())
     }
@@ -289,6 +314,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn partials_merged_at_once_give_the_same_as_in_pairs() {
+        let (operator, none) = (erase(Scaled), 1i64.encode().unwrap());
+        let figures = |figures: &[i64]| figures.iter().map(|figure| figure.encode().unwrap()).collect();
+        let all = |parts: Vec<Bytes>| operator.reduce_all(parts, &none).now().unwrap();
+        assert_eq!(i64::decode(&all(figures(&[1, 20, 300])).unwrap()), Ok(321));
+        assert_eq!(i64::decode(&all(figures(&[1])).unwrap()), Ok(1));
+        assert_eq!(all(figures(&[i64::MAX, 1, 2])).unwrap_err().to_string(), "overflow");
+        assert_eq!(all(Vec::new()).unwrap_err().to_string(), "there is no partial to merge");
+        let text = all(vec![1i64.encode().unwrap(), "text".to_string().encode().unwrap()]).unwrap_err();
+        assert!(text.to_string().starts_with("partial: can't read i64"), "{text}");
+    }
+
     /// Joins raw bytes, after it has yielded once.
     struct Joined;
 
@@ -336,6 +374,8 @@ mod tests {
         let (one, two) =
             (operator.local(&partition(1), &Bytes::new()), operator.local(&partition(2), &Bytes::new()));
         let outcome = operator.reduce(finished(one).unwrap(), finished(two).unwrap(), &Bytes::new());
+        let refused = operator.reduce_all(vec![Bytes::new(), Bytes::new()], &Bytes::new()).now().unwrap();
+        assert!(refused.unwrap_err().to_string().contains("can't merge several partials at once"));
         assert!(!operator.holds_processor());
         assert_eq!(operator.codecs(), (Codec::MessagePack, Codec::Raw));
         drop(operator);

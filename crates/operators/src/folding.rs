@@ -137,6 +137,18 @@ impl<F: Fold> Operator for Folding<F> {
         Outcome::Now(self.opened(params).and_then(|opened| opened.fold(&pieces)))
     }
 
+    fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
+        let counts = |part: &Bytes| !(self.empty_adds_nothing && part.is_empty());
+        let piece = |(at, payload)| Piece { source: Source::Child(at), payload };
+        let pieces: Vec<Piece> = (0..).zip(parts.into_iter().filter(counts)).map(piece).collect();
+        let folded = || match &pieces[..] {
+            [] => Ok(Bytes::new()),
+            [only] => Ok(only.payload.clone()),
+            more => self.opened(params)?.fold(more),
+        };
+        Outcome::Now(folded())
+    }
+
     fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
         Ok(partial)
     }
@@ -186,6 +198,10 @@ impl Operator for Over {
         self.reduce.reduce(a, b, params)
     }
 
+    fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
+        self.reduce.reduce_all(parts, params)
+    }
+
     fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
         self.locals.finish(partial, params)
     }
@@ -228,6 +244,18 @@ mod tests {
         let refused = folded(&[(endpoint, sum(i64::MAX)), (child, sum(1))]).unwrap_err();
         let cause = refused.cause().and_then(|cause| cause.downcast_ref::<MergeError>());
         assert_eq!(cause, Some(&MergeError::Overflow { figure: "sum" }));
+    }
+
+    #[test]
+    fn partials_folded_at_once_give_the_same_as_in_pairs() {
+        let lines = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let (_, reduce) = ready::reduces().find(|(name, _)| *name == "sum-lines").unwrap();
+        let words = over(reduce, erase(Words));
+        let all = |parts: &[Bytes]| words.reduce_all(parts.to_vec(), &Bytes::new()).now().unwrap().unwrap();
+        let parts = [lines("a\t1\nb\t2\n"), Bytes::new(), lines("b\t1\n"), lines("a\t5\n")];
+        assert_eq!(all(&parts), lines("a\t6\nb\t3\n"));
+        assert_eq!(all(&parts[..2]), parts[0], "nothing is folded");
+        assert_eq!(all(&parts[1..2]), Bytes::new());
     }
 
     #[test]

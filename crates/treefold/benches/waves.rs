@@ -297,7 +297,7 @@ impl Place {
                 Effect::Run(job) => {
                     let result = match job.work {
                         Work::Local { .. } => Bytes::from_static(&[0xd3, 0, 0, 0, 0, 0, 0, 0, 7]),
-                        Work::Reduce { a, .. } => copied(&a),
+                        Work::Reduce { parts, .. } => copied(&parts[0]),
                         other => panic!("{other:?} is not part of a plain call"),
                     };
                     let done =

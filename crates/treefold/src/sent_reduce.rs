@@ -47,8 +47,8 @@ pub(crate) fn refusal(sent: &Sent) -> Option<String> {
 pub(crate) fn invoke(sent: &Sent, job: Job<Bytes>) -> Result<Outcome, &'static str> {
     let reduce = sent.loaded.reduce.as_ref().ok_or("the operator is no reduce")?;
     match job.work {
-        Work::Reduce { a, b, params } if params.len() >= ID_BYTES => {
-            Ok(reduce.reduce(a, b, &params.slice(ID_BYTES..)))
+        Work::Reduce { parts, params } if params.len() >= ID_BYTES => {
+            Ok(reduce.reduce_all(parts.into_vec(), &params.slice(ID_BYTES..)))
         }
         _ => Err("an operator that was sent only folds"),
     }

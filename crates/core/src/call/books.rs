@@ -1,6 +1,7 @@
 //! The resources that a wave is charged for: predicted work in the load index, bytes in the memory budgets,
 //! timers and jobs. A wave leaves the table through `retire`, which returns all of them.
 
+use crate::call::jobs::What;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::time::{Duration, Instant};
@@ -30,12 +31,16 @@ impl<P: Payload> Wave<P> {
             Some(index.add(self.ask.account_id, local_ms * own as f64, reductions, cost.reduce_ms()));
     }
 
-    /// A job of the wave is done, so the wave weighs less.
-    pub(crate) fn lighten(&mut self, cx: &mut Context<P>, kind: u32, is_fold: bool) {
+    /// A job of the wave is done, so the wave weighs less. A job may have several folds.
+    pub(crate) fn lighten(&mut self, cx: &mut Context<P>, kind: u32, what: What) {
         let cost = cx.loads.costs.of(kind);
-        let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
+        let done_ms = if what.is_fold() {
+            cost.reduce_ms() * f64::from(what.folds())
+        } else {
+            cost.local_ms() / f64::from(self.ask.slice.of())
+        };
         if let Some(weight) = &mut self.locals.weight {
-            cx.loads.index.lighten(weight, if is_fold { cost.reduce_ms() } else { local_ms });
+            cx.loads.index.lighten(weight, done_ms);
         }
     }
 

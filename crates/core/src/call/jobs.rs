@@ -22,7 +22,7 @@ use crate::schedule::accounts::Charge;
 use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
-use crate::wave::contributors::PairNumber;
+use crate::wave::contributors::LotNumber;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::collections::BTreeMap;
@@ -35,8 +35,13 @@ pub(crate) enum What {
     Local(PartitionId),
     /// Computes the slices of one partition's partial, for several waves.
     Slices(PartitionId),
-    /// Folds two parts of a wave.
-    Fold(PairNumber),
+    /// Folds a lot of parts of a wave.
+    Fold {
+        /// The lot.
+        lot: LotNumber,
+        /// The number of folds: one less than the lot's parts.
+        folds: u32,
+    },
     /// Folds two results of one worker that pushes.
     Chain(PartitionId),
     /// Joins the slices of a call.
@@ -48,8 +53,13 @@ impl What {
         matches!(self, Self::Local(_) | Self::Slices(_))
     }
 
+    /// The number of folds of a job that folds.
+    pub(crate) fn folds(self) -> u32 {
+        if let Self::Fold { folds, .. } = self { folds } else { 1 }
+    }
+
     pub(crate) fn is_fold(self) -> bool {
-        matches!(self, Self::Fold(_) | Self::Chain(_))
+        matches!(self, Self::Fold { .. } | Self::Chain(_))
     }
 }
 
@@ -146,20 +156,6 @@ impl<P: Payload> Wave<P> {
         self.lose_own(cx, PartitionSet::alone(partition), Reason::Full(full.into()));
     }
 
-    /// Pairs up parts at rest and queues their folds.
-    pub(crate) fn fold_pairs(&mut self, cx: &mut Context<P>, now: Instant) {
-        let Some(kind) = self.ask.kind else { return };
-        while let Some((number, a, b)) = self.parts.take_pair() {
-            if self.ask.push.is_some() && (a.is_empty() || b.is_empty()) {
-                self.parts.put_folded(number, if a.is_empty() { b } else { a });
-                continue;
-            }
-            let work = Work::Reduce { a, b, params: self.ask.params.common.clone() };
-            let (what, epoch) = (What::Fold(number), self.locals.epoch);
-            self.queue_fold(cx, now, Pending { tag: self.tag, kind, work, what, epoch });
-        }
-    }
-
     /// Queues a fold, or hands it out at once if it takes microseconds.
     pub(crate) fn queue_fold(&mut self, cx: &mut Context<P>, now: Instant, job: Pending<P>) {
         match cx.place_of(&job) {
@@ -232,7 +228,7 @@ impl<P: Payload> Wave<P> {
     ) {
         let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
         let is_fold = job.what.is_fold();
-        self.lighten(desk.cx, job.kind, is_fold);
+        self.lighten(desk.cx, job.kind, job.what);
         let time = if is_fold { &mut self.tale.timing.reduce } else { &mut self.tale.timing.local };
         *time += took;
         match (job.what, result) {
@@ -241,13 +237,13 @@ impl<P: Payload> Wave<P> {
                 let reason = Reason::ReduceFailed(error.into_text());
                 self.lose_own(desk.cx, PartitionSet::alone(worker), reason);
             }
-            (What::Fold(number), Ok(payload)) => {
-                if self.parts.put_folded(number, payload) {
+            (What::Fold { lot, .. }, Ok(payload)) => {
+                if self.parts.put_folded(lot, payload) {
                     self.free_folded(desk);
                 }
             }
-            (What::Fold(number), Err(error)) => {
-                let Some(partitions) = self.parts.forget_folded(number, &error) else { return };
+            (What::Fold { lot, .. }, Err(error)) => {
+                let Some(partitions) = self.parts.forget_folded(lot, &error) else { return };
                 self.losses.look_again(&partitions);
                 let reason = Reason::ReduceFailed(error.into_text());
                 let loss = Missing { partitions, node: Some(desk.cx.me), reason };
@@ -294,15 +290,18 @@ impl<P: Payload> Wave<P> {
 impl<P: Payload> Context<P> {
     /// The place where a job runs.
     pub(crate) fn place_of(&self, job: &Pending<P>) -> Place {
-        match self.config.kinds[job.kind as usize].placement {
+        self.place_in(job.kind, matches!(job.work, Work::Reduce { .. }))
+    }
+
+    pub(crate) fn place_in(&self, kind: u32, is_fold: bool) -> Place {
+        match self.config.kinds[kind as usize].placement {
             Placement::Inline => Place::Inline,
             Placement::Pool => Place::Worker,
             Placement::Async { .. } => Place::Async,
             Placement::Measured => {
-                let is_cheap = self.loads.costs.of(job.kind).reduce.mean_ms().is_some_and(|ms| {
+                let is_cheap = self.loads.costs.of(kind).reduce.mean_ms().is_some_and(|ms| {
                     ms < Duration::from(self.config.tuning.inline_cost_max).as_millis_f64()
                 });
-                let is_fold = matches!(job.work, Work::Reduce { .. });
                 if is_fold && is_cheap { Place::Inline } else { Place::Worker }
             }
         }
@@ -337,9 +336,10 @@ impl<P: Payload> Context<P> {
 
     fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
         match job.what {
-            What::Fold(_) | What::Chain(_) => {
-                self.counters.waves.reductions_run += 1;
-                self.loads.costs.observe_reduce(job.kind, cost);
+            What::Fold { .. } | What::Chain(_) => {
+                let folds = job.what.folds();
+                self.counters.waves.reductions_run += u64::from(folds);
+                self.loads.costs.observe_reduce(job.kind, cost.div(folds.into()));
             }
             What::Local(_) | What::Slices(_) => {
                 self.counters.waves.locals_run += 1;
@@ -409,7 +409,7 @@ pub(crate) fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
     wave.locals.epoch == job.epoch
         && match job.what {
             What::Local(partition) | What::Slices(partition) => wave.locals.open.contains(partition),
-            What::Fold(number) => wave.parts.is_folding(number),
+            What::Fold { lot, .. } => wave.parts.is_folding(lot),
             What::Chain(worker) => wave.locals.open.contains(worker) || wave.absent().contains(worker),
             What::Join => false,
         }

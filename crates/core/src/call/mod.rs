@@ -5,6 +5,7 @@ pub(crate) mod caller;
 mod children;
 pub(crate) mod choosing;
 mod detour;
+mod folds;
 mod gather;
 mod hedge;
 pub(crate) mod jobs;

@@ -6,7 +6,7 @@
 //!                    │         │ Call                            ▲
 //!                    │         └────────────────────────────────┘
 //!                    ▼ Run(local)          Run(reduce)
-//!                  decide ◀── JobDone ──▶ fold pairs ──▶ ready, or time is up ──▶ answer ──▶ kept
+//!                  decide ◀── JobDone ──▶ fold parts ──▶ ready, or time is up ──▶ answer ──▶ kept
 //! ```
 //!
 //! Every input about a wave takes it out of the table, changes it, and ends in `decide`, the only function
@@ -319,12 +319,10 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn decide(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant) {
         if self.is_open() {
             self.dismiss_rivals(desk.cx, now);
-            if now < self.clock.answer_at {
-                self.fold_pairs(desk.cx, now);
-                if self.locals.inline > 0 {
-                    // Its inline jobs come back before any other input, and the wave is decided then.
-                    return desk.waves.open.insert(self.tag, self);
-                }
+            let folds = self.fold_parts(desk.cx, now);
+            if folds || self.locals.inline > 0 && now < self.clock.answer_at {
+                // Its inline jobs come back before any other input, and the wave is decided then.
+                return desk.waves.open.insert(self.tag, self);
             }
             self.free_unfolded(desk);
             if self.is_own_over() || now >= self.clock.answer_at {

@@ -199,7 +199,7 @@ impl<P: Payload> Desk<'_, P> {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
             wave.tale.timing.first_job_at.get_or_insert(job.started_at);
             wave.tale.timing.local += job.started_at.until(now);
-            wave.lighten(self.cx, job.kind, false);
+            wave.lighten(self.cx, job.kind, job.what);
             match &error {
                 Some(error) => wave.lose_own(self.cx, PartitionSet::alone(key.1), reason_of(error.clone())),
                 None => match self.waves.fetch_slice(self.cx, key, wave.ask.slice.index()) {

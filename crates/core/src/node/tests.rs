@@ -141,8 +141,9 @@ impl Root {
                     self.dismissed.push((to, tag.branch));
                 }
                 Effect::Run(job) => {
-                    let Work::Reduce { a, .. } = job.work else { continue };
-                    let input = Input::JobDone { job: job.id, result: Ok(a), cost: Duration::from_nanos(9) };
+                    let Work::Reduce { mut parts, .. } = job.work else { continue };
+                    let result = Ok(parts.swap_remove(0));
+                    let input = Input::JobDone { job: job.id, result, cost: Duration::from_nanos(9) };
                     self.node.handle_input(self.now, input);
                 }
                 _ => {}

@@ -212,7 +212,8 @@ mod tests {
     }
 
     fn fold(epoch: u64) -> Pending<u8> {
-        Pending { epoch, what: What::Fold(0), ..job(Work::Reduce { a: 0, b: 0, params: 0 }) }
+        let work = Work::Reduce { parts: [0, 0].into(), params: 0 };
+        Pending { epoch, what: What::Fold { lot: 0, folds: 1 }, ..job(work) }
     }
 
     #[test]
@@ -261,8 +262,8 @@ mod tests {
         queue.push_local(local(0)).expect("room for two");
         queue.push_local(local(1)).expect("room for two");
         assert!(queue.push_local(local(2)).is_err());
-        queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
-        queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
+        queue.push_fold(fold(0));
+        queue.push_fold(fold(0));
         assert!(matches!(next(&mut queue, 0).map(|job| job.work), Some(Work::Reduce { .. })));
         assert!(
             matches!(next(&mut queue, 1).map(|job| job.work), Some(Work::Reduce { .. })),

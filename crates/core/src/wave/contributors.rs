@@ -2,12 +2,15 @@
 //! recovery).
 //!
 //! A wave at a node holds parts: partials that wait to be folded, each with its contributors. The parts at
-//! rest, the pairs being folded, and the parts already given are disjoint at all times. If repair makes a
+//! rest, the lots being folded, and the parts already given are disjoint at all times. If repair makes a
 //! subtree answer by two ways, a part may arrive that overlaps the parts here. It is dropped, unless every
-//! part and every pair that it overlaps lies within it. In that case the larger part replaces the smaller
-//! ones, and nothing is lost. The result of a pair that was replaced is dropped.
+//! part and every lot that it overlaps lies within it. In that case the larger part replaces the smaller
+//! ones, and nothing is lost. The result of a lot that was replaced is dropped.
 //!
-//! Each pair has a number, and its result comes back with that number. A search by contributors would compare
+//! A lot is mostly a pair. If folds are so cheap that handing them out costs more, a lot has more parts. A fold of more than
+//! two does not say which of them it failed on, so they come back to rest, and the wave folds pairs from then on.
+//!
+//! Each lot has a number, and its result comes back with that number. A search by contributors would compare
 //! sets of thousands of runs at a root over ten thousand children.
 
 use crate::error::JobError;
@@ -24,28 +27,30 @@ pub(crate) struct Part<P> {
     pub(crate) contributors: PartitionSet,
 }
 
-/// The number of a pair being folded, unique among the parts of its wave.
-pub(crate) type PairNumber = u64;
+/// The number of a lot being folded, unique among the parts of its wave.
+pub(crate) type LotNumber = u64;
 
-/// Two parts that are being folded into one.
+/// Two or more parts that are being folded into one.
 #[derive(Debug)]
-struct Pair<P> {
-    number: PairNumber,
-    a: Part<P>,
-    b: Part<P>,
+struct Lot<P> {
+    number: LotNumber,
+    parts: SmallVec<[Part<P>; 2]>,
 }
 
-impl<P: Payload> Pair<P> {
+impl<P: Payload> Lot<P> {
     fn bytes(&self) -> usize {
-        self.a.payload.len() + self.b.payload.len()
+        self.parts.iter().map(|part| part.payload.len()).sum()
     }
 
     fn contributors(self) -> PartitionSet {
-        let (a, b) = (self.a.contributors, self.b.contributors);
-        // The smaller set is added to the larger one.
-        let (mut larger, smaller) = if a.runs().len() < b.runs().len() { (b, a) } else { (a, b) };
-        larger.union_with(&smaller);
-        larger
+        let sets = self.parts.into_iter().map(|part| part.contributors);
+        // The smaller sets are added to the larger one.
+        let join = |a: PartitionSet, b: PartitionSet| {
+            let (mut larger, smaller) = if a.runs().len() < b.runs().len() { (b, a) } else { (a, b) };
+            larger.union_with(&smaller);
+            larger
+        };
+        sets.reduce(join).unwrap_or_default()
     }
 }
 
@@ -56,12 +61,14 @@ pub(crate) struct Parts<P> {
     claimed: PartitionSet,
     /// Parts that were given to the parent before the wave was answered.
     given: Vec<Part<P>>,
-    /// The pairs being folded. They come back to rest if time runs out before their fold is done. The numbers
+    /// The lots being folded. They come back to rest if time runs out before their fold is done. The numbers
     /// ascend. Folds end roughly in the order in which they began.
-    folding: VecDeque<Pair<P>>,
-    /// The number of pairs taken out so far, which numbers the next pair.
-    paired: u64,
-    /// Bytes of all parts: at rest, given, and in pairs being folded.
+    folding: VecDeque<Lot<P>>,
+    /// The number of the last lot taken out.
+    lots: LotNumber,
+    /// True after the fold of a lot of more than two failed.
+    pairs_only: bool,
+    /// Bytes of all parts: at rest, given, and in lots being folded.
     bytes: usize,
 }
 
@@ -83,27 +90,28 @@ impl<P: Payload> Parts<P> {
             claimed: PartitionSet::new(),
             given: Vec::new(),
             folding: VecDeque::new(),
-            paired: 0,
+            lots: 0,
+            pairs_only: false,
             bytes: 0,
         }
     }
 
-    /// A single part at rest, after so many pairs.
-    pub(crate) fn of_only(payload: P, contributors: PartitionSet, paired: PairNumber) -> Self {
+    /// A single part at rest, after so many lots.
+    pub(crate) fn of_only(payload: P, contributors: PartitionSet, lots: LotNumber) -> Self {
         let (bytes, claimed) = (payload.len(), contributors.clone());
         let mut resting = SmallVec::new();
         resting.push(Part { payload, contributors });
-        Self { resting, claimed, paired, bytes, ..Self::new() }
+        Self { resting, claimed, lots, bytes, ..Self::new() }
     }
 
-    /// Removes and returns the part at rest, with the number of pairs so far, if there is nothing else here.
-    pub(crate) fn take_only(&mut self) -> Option<(Part<P>, PairNumber)> {
+    /// Removes and returns the part at rest, with the number of lots so far, if there is nothing else here.
+    pub(crate) fn take_only(&mut self) -> Option<(Part<P>, LotNumber)> {
         let [only] = self.resting.as_slice() else { return None };
         if only.contributors != self.claimed || !self.given.is_empty() || !self.folding.is_empty() {
             return None;
         }
-        let Self { mut resting, paired, .. } = core::mem::replace(self, Self::new());
-        resting.pop().map(|part| (part, paired))
+        let Self { mut resting, lots, .. } = core::mem::replace(self, Self::new());
+        resting.pop().map(|part| (part, lots))
     }
 
     /// All partitions with a partial here, at rest or being folded.
@@ -116,7 +124,7 @@ impl<P: Payload> Parts<P> {
         &self.resting
     }
 
-    /// Bytes of all parts that this node holds: at rest, given to the parent, and both parts of every pair
+    /// Bytes of all parts that this node holds: at rest, given to the parent, and all parts of every lot
     /// that waits for its fold or is being folded. Every change updates the sum; nothing recounts it.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -157,71 +165,86 @@ impl<P: Payload> Parts<P> {
                 }
                 keep_if(stays(old), old.payload.len())
             });
-            self.folding.retain(|pair| keep_if(stays(&pair.a) && stays(&pair.b), pair.bytes()));
+            self.folding.retain(|lot| keep_if(lot.parts.iter().all(stays), lot.bytes()));
         }
         self.claimed.union_with(&part.contributors);
         self.resting.push(part);
         Ok(if overlaps { Taken::Replaced } else { Taken::Added })
     }
 
-    /// True if every claimed partition in `newcomer` belongs to a part at rest, or a pair being folded, that
+    /// True if every claimed partition in `newcomer` belongs to a part at rest, or a lot being folded, that
     /// lies within it.
     fn can_give_way_to(&self, newcomer: &PartitionSet) -> bool {
         let lies_within = |part: &&Part<P>| part.contributors.is_subset(newcomer);
-        let pairs = self.folding.iter().filter(|pair| lies_within(&&pair.a) && lies_within(&&pair.b));
+        let lots = self.folding.iter().filter(|lot| lot.parts.iter().all(|part| lies_within(&part)));
         let mut covered = PartitionSet::new();
-        for part in self.resting.iter().filter(lies_within).chain(pairs.flat_map(|pair| [&pair.a, &pair.b])) {
+        for part in self.resting.iter().filter(lies_within).chain(lots.flat_map(|lot| &lot.parts)) {
             covered.union_with(&part.contributors);
         }
         !self.claimed.difference(&covered).intersects(newcomer)
     }
 
-    /// Takes out two parts to be folded. The oldest go first, so that every part is folded about log n times.
-    pub(crate) fn take_pair(&mut self) -> Option<(PairNumber, P, P)> {
+    /// Takes out parts to be folded, two of them or up to `most`. The oldest go first, so that every part is folded about
+    /// log n times.
+    pub(crate) fn take_lot(&mut self, most: usize) -> Option<(LotNumber, SmallVec<[P; 2]>)> {
         if self.resting.len() < 2 {
             return None;
         }
-        let b = self.resting.swap_remove(1);
-        let a = self.resting.swap_remove(0);
-        self.paired += 1;
-        let (number, payloads) = (self.paired, (a.payload.clone(), b.payload.clone()));
-        self.folding.push_back(Pair { number, a, b });
-        Some((number, payloads.0, payloads.1))
+        let parts: SmallVec<[Part<P>; 2]> = if most <= 2 || self.pairs_only {
+            let b = self.resting.swap_remove(1);
+            let a = self.resting.swap_remove(0);
+            [a, b].into()
+        } else if self.resting.len() <= most {
+            core::mem::take(&mut self.resting)
+        } else {
+            self.resting.drain(..most).collect()
+        };
+        self.lots += 1;
+        let payloads = parts.iter().map(|part| part.payload.clone()).collect();
+        self.folding.push_back(Lot { number: self.lots, parts });
+        Some((self.lots, payloads))
     }
 
-    /// True while this pair is being folded.
-    pub(crate) fn is_folding(&self, number: PairNumber) -> bool {
+    /// True while this lot is being folded.
+    pub(crate) fn is_folding(&self, number: LotNumber) -> bool {
         self.place_of(number).is_some()
     }
 
-    fn place_of(&self, number: PairNumber) -> Option<usize> {
-        self.folding.binary_search_by_key(&number, |pair| pair.number).ok()
+    fn place_of(&self, number: LotNumber) -> Option<usize> {
+        self.folding.binary_search_by_key(&number, |lot| lot.number).ok()
     }
 
-    /// The number of pairs being folded.
+    /// The number of lots being folded.
     pub(crate) fn open_folds(&self) -> usize {
         self.folding.len()
     }
 
-    /// Puts the result of a pair at rest, as the last part. If a larger part has replaced the pair in the
+    /// Puts the result of a lot at rest, as the last part. If a larger part has replaced the lot in the
     /// meantime, drops the result and returns false.
-    pub(crate) fn put_folded(&mut self, number: PairNumber, payload: P) -> bool {
-        let Some(pair) = self.end_fold(number) else { return false };
+    pub(crate) fn put_folded(&mut self, number: LotNumber, payload: P) -> bool {
+        let Some(lot) = self.end_fold(number) else { return false };
         self.bytes += payload.len();
-        self.resting.push(Part { payload, contributors: pair.contributors() });
+        self.resting.push(Part { payload, contributors: lot.contributors() });
         true
     }
 
-    /// Removes a pair whose fold failed, and returns the contributors that are lost with it. They are no longer claimed.
-    /// If the reduce refuses one of the two parts, the other comes back to rest. Returns `None` if a larger part has
-    /// replaced the pair in the meantime; the contributors then stay claimed.
-    pub(crate) fn forget_folded(&mut self, number: PairNumber, error: &JobError) -> Option<PartitionSet> {
-        let pair = self.end_fold(number)?;
+    /// Removes a lot whose fold failed, and returns the contributors that are lost with it. They are no longer claimed.
+    /// If the reduce refuses one of a pair, the other comes back to rest. Of a lot of more than two, all come back to rest.
+    /// Returns `None` if nothing is lost, or if a larger part has replaced the lot in the meantime; the contributors then stay
+    /// claimed.
+    pub(crate) fn forget_folded(&mut self, number: LotNumber, error: &JobError) -> Option<PartitionSet> {
+        let mut lot = self.end_fold(number)?;
+        if lot.parts.len() > 2 {
+            self.pairs_only = true;
+            self.bytes += lot.bytes();
+            self.resting.extend(lot.parts);
+            return None;
+        }
         let (lost, kept) = match error {
-            JobError::RefusedA(_) => (pair.a.contributors, Some(pair.b)),
-            JobError::RefusedB(_) => (pair.b.contributors, Some(pair.a)),
+            JobError::RefusedA(_) => (lot.parts.remove(0).contributors, lot.parts.pop()),
+            JobError::RefusedB(_) => (lot.parts.remove(1).contributors, lot.parts.pop()),
             JobError::Failed(_) | JobError::Panicked(_) | JobError::InvalidParams(_) => {
-                (pair.contributors(), None)
+                (lot.contributors(), None)
             }
         };
         if let Some(part) = kept {
@@ -232,11 +255,11 @@ impl<P: Payload> Parts<P> {
         Some(lost)
     }
 
-    /// Removes a pair from the pairs being folded, if it is one of them.
-    fn end_fold(&mut self, number: PairNumber) -> Option<Pair<P>> {
-        let pair = self.folding.remove(self.place_of(number)?)?;
-        self.bytes -= pair.bytes();
-        Some(pair)
+    /// Removes a lot from the lots being folded, if it is one of them.
+    fn end_fold(&mut self, number: LotNumber) -> Option<Lot<P>> {
+        let lot = self.folding.remove(self.place_of(number)?)?;
+        self.bytes -= lot.bytes();
+        Some(lot)
     }
 
     /// Returns the last part at rest, to be sent before the wave is answered. This node keeps and counts a
@@ -252,9 +275,9 @@ impl<P: Payload> Parts<P> {
         self.resting.extend(self.given.drain(..));
     }
 
-    /// Ends folding: pairs whose fold is not done come back to rest as they were.
+    /// Ends folding: lots whose fold is not done come back to rest as they were.
     pub(crate) fn close(&mut self) {
-        self.resting.extend(self.folding.drain(..).flat_map(|pair| [pair.a, pair.b]));
+        self.resting.extend(self.folding.drain(..).flat_map(|lot| lot.parts));
     }
 
     /// Drops all parts but the one with the most contributors, for a caller that cannot fold.

@@ -137,8 +137,9 @@ impl Timeline {
                         (params.call, format!("local of {partition}, in {of} slices"))
                     }
                     Work::Join { parts, params } => (params.call, format!("join {} slices", parts.len())),
-                    Work::Reduce { a, b, params } => {
-                        (params.call, format!("fold {} and {}", a.count, b.count))
+                    Work::Reduce { parts, params } => {
+                        let counts: Vec<_> = parts.iter().map(|part| part.count.to_string()).collect();
+                        (params.call, format!("fold {}", counts.join(" and ")))
                     }
                 };
                 let text = format!("  job {} {:?}: {text}", job.id.0, job.place);

@@ -359,15 +359,16 @@ impl World {
                 let ms = operators.join.draw_for_ms(seed, mixed(params.call)) * params.scale;
                 (params.call, true, ms, Ok(Ink::joined(parts)))
             }
-            Work::Reduce { a, b, params } => {
-                let folded = a.clone().folded(b);
+            Work::Reduce { parts, params } => {
+                let [first, others @ ..] = &parts[..] else { return };
+                let folded = others.iter().fold(first.clone(), Ink::folded);
                 let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
-                let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
+                let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale * others.len() as f64;
                 let failing = &self.places[at].failing;
                 let (drawn, one_in) = (mixed(purpose), failing.one_reduce_in);
                 let fails = one_in > 0 && drawn.is_multiple_of(one_in);
                 let error = fails.then(|| failing.fold_error(drawn / one_in));
-                let folded = self.sabotaged_fold(folded, b);
+                let folded = self.sabotaged_fold(folded, first);
                 (params.call, true, ms, error.map_or(Ok(folded), Err))
             }
         };

@@ -12,7 +12,7 @@ use crate::partitions::PartitionSet;
 use crate::seat::Parent;
 use crate::time::Instant;
 use crate::wave::ask::Ask;
-use crate::wave::contributors::{PairNumber, Parts};
+use crate::wave::contributors::{LotNumber, Parts};
 use crate::wave::losses::Losses;
 use crate::wave::slice::Slice;
 use crate::wave::tale::{Tale, Timing};
@@ -42,7 +42,7 @@ struct Terms {
     asked: PartitionSet,
     own: PartitionSet,
     contributors: PartitionSet,
-    paired: PairNumber,
+    lots: LotNumber,
 }
 
 /// The terms of the latest plain waves, the latest first.
@@ -84,7 +84,7 @@ impl<P: Payload> Plain<P> {
         if !wave.is_plain() {
             return Err(wave);
         }
-        let Some((part, paired)) = wave.parts.take_only() else { return Err(wave) };
+        let Some((part, lots)) = wave.parts.take_only() else { return Err(wave) };
         let Answered { tag, asked, ask, parent, own, tale, .. } = *wave;
         let Ask { slice, name, kind, account_id, params, deadline_at, .. } = ask;
         let terms = recent.share(Terms {
@@ -100,7 +100,7 @@ impl<P: Payload> Plain<P> {
             asked,
             own,
             contributors: part.contributors,
-            paired,
+            lots,
         });
         let arrived_at = tale.timing.arrived_at;
         Ok(Self { tag, terms, arrived_at, deadline_at, params: params.common, payload: part.payload })
@@ -132,7 +132,7 @@ impl<P: Payload> Plain<P> {
             parent: terms.parent,
             deposed: SmallVec::new(),
             own: terms.own.clone(),
-            parts: Parts::of_only(payload, terms.contributors.clone(), terms.paired),
+            parts: Parts::of_only(payload, terms.contributors.clone(), terms.lots),
             losses: Losses::default(),
             tale: Tale { timing, ..Tale::starting(arrived_at) },
             missing: Vec::new(),

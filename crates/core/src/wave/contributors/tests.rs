@@ -36,7 +36,7 @@ fn a_pair_being_folded_is_not_replaced_by_half_of_it() {
     let mut parts = Parts::new();
     parts.take_in(part(&[1]));
     parts.take_in(part(&[5]));
-    let (number, ..) = parts.take_pair().expect("two parts rest");
+    let (number, ..) = parts.take_lot(2).expect("two parts rest");
     assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Overlaps);
     assert_eq!(parts.forget_folded(number, &failed()), Some(part(&[1, 5]).contributors));
     assert!(parts.claimed().is_empty());
@@ -49,7 +49,7 @@ fn a_pair_being_folded_is_replaced_by_a_superset() {
     for one in [1, 2, 5] {
         parts.take_in(part(&[one]));
     }
-    let (number, ..) = parts.take_pair().expect("three parts rest");
+    let (number, ..) = parts.take_lot(2).expect("three parts rest");
     assert!(parts.is_folding(number));
     assert_eq!(parts.take_in(part(&[0, 1, 2, 5])), Taken::Replaced);
     assert!(parts.is_folded(), "only the new part is left");
@@ -77,11 +77,11 @@ fn bytes_counts_pairs_until_their_fold_is_done() {
     let mut pairs = Vec::new();
     for id in 0..64 {
         parts.take_in(heavy(id));
-        pairs.extend(parts.take_pair());
+        pairs.extend(parts.take_lot(2));
     }
     assert_eq!((pairs.len(), parts.bytes()), (32, 6_400));
-    let (number, folded, _) = pairs.pop().expect("there are 32");
-    assert!(parts.put_folded(number, folded));
+    let (number, mut folded) = pairs.pop().expect("there are 32");
+    assert!(parts.put_folded(number, folded.remove(0)));
     assert_eq!(parts.bytes(), 6_300, "31 pairs and the result of one");
     let (number, ..) = pairs.pop().expect("there are 31");
     assert_eq!(parts.forget_folded(number, &failed()), Some(PartitionSet::from_range(60..62)));
@@ -99,33 +99,40 @@ fn named(contributors: &PartitionSet) -> bytes::Bytes {
 }
 
 proptest::proptest! {
-    /// For any order of parts and folds: each payload matches its contributors, no partition counts twice, no
+    /// For any order of parts and folds, of pairs and of larger lots: each payload matches its contributors, no partition counts twice, no
     /// claimed partition is lost, and the stored number of bytes is the sum of the parts.
     #[test]
     fn payloads_are_of_their_contributors(
         steps in proptest::collection::vec((0u32..24, 1u32..6, 0u8..10), 1..200),
     ) {
         let mut parts = Parts::new();
-        let mut out: Vec<(PairNumber, bytes::Bytes, bytes::Bytes)> = Vec::new();
+        let mut out: Vec<(LotNumber, SmallVec<[bytes::Bytes; 2]>)> = Vec::new();
         for (first, many, what) in steps {
             match what {
                 0..3 => {
                     let contributors = PartitionSet::from_range(first..first + many);
                     parts.take_in(Part { payload: named(&contributors), contributors });
                 }
-                3 | 4 => out.extend(parts.take_pair()),
+                3 | 4 => out.extend(parts.take_lot(if what == 3 { 2 } else { 1 + many as usize })),
                 5..8 if !out.is_empty() => {
-                    let (number, a, b) = out.swap_remove(first as usize % out.len());
+                    let (number, of) = out.swap_remove(first as usize % out.len());
                     let was_open = parts.is_folding(number);
                     let is_done = if what == 7 {
                         let (error, lost) = match first % 3 {
-                            0 => (failed(), a.len() + b.len()),
-                            1 => (JobError::RefusedA("".into()), a.len()),
-                            _ => (JobError::RefusedB("".into()), b.len()),
+                            0 => (failed(), of[0].len() + of[1].len()),
+                            1 => (JobError::RefusedA("".into()), of[0].len()),
+                            _ => (JobError::RefusedB("".into()), of[1].len()),
                         };
-                        parts.forget_folded(number, &error).is_some_and(|whose| named(&whose).len() == lost)
+                        let forgotten = parts.forget_folded(number, &error);
+                        if of.len() > 2 {
+                            // All of them rest again, and the next lot is a pair.
+                            proptest::prop_assert!(forgotten.is_none() && (!was_open || parts.pairs_only));
+                            was_open
+                        } else {
+                            forgotten.is_some_and(|whose| named(&whose).len() == lost)
+                        }
                     } else {
-                        parts.put_folded(number, [a, b].concat().into())
+                        parts.put_folded(number, of.concat().into())
                     };
                     proptest::prop_assert_eq!(is_done, was_open);
                     proptest::prop_assert!(!parts.is_folding(number) && !parts.put_folded(number, named(&PartitionSet::first(9))));
@@ -137,8 +144,8 @@ proptest::proptest! {
                 _ if many == 3 && parts.folding.is_empty() && parts.given.is_empty() => parts.keep_largest(),
                 _ => {}
             }
-            let pairs = parts.folding.iter().flat_map(|pair| [&pair.a, &pair.b]);
-            let all: Vec<_> = parts.resting.iter().chain(&parts.given).chain(pairs).collect();
+            let lots = parts.folding.iter().flat_map(|lot| &lot.parts);
+            let all: Vec<_> = parts.resting.iter().chain(&parts.given).chain(lots).collect();
             for part in &all {
                 let mut of: Vec<u8> = part.payload.to_vec();
                 of.sort_unstable();

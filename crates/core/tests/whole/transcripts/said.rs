@@ -140,7 +140,12 @@ pub fn work(work: &Work<Ink>) -> String {
         Work::Local { partition, .. } => format!("runs the local of {partition}"),
         Work::Slices { partition, of, .. } => format!("runs the local of {partition}, in {of} slices"),
         Work::Join { parts, .. } => format!("joins {} slices", parts.len()),
-        Work::Reduce { a, b, .. } => format!("folds {} and {}", a.count, b.count),
+        Work::Reduce { parts, .. } => {
+            format!(
+                "folds {}",
+                parts.iter().map(|part| part.count.to_string()).collect::<Vec<_>>().join(" and ")
+            )
+        }
     }
 }
 
