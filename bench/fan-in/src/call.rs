@@ -232,6 +232,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
         loads_wanted: false,
         slice: Slice::WHOLE,
         push: None,
+        in_flight: 0,
     };
     let mut answers = Vec::new();
     let mut lost = PartitionSet::new();

@@ -67,6 +67,7 @@ pub(crate) fn call(name: &str, params: Bytes, sequence: u64, tree: Tree) -> Call
         loads_wanted: false,
         slice: Slice::WHOLE,
         push: None,
+        in_flight: 0,
     }
 }
 

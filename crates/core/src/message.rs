@@ -198,6 +198,9 @@ pub struct Call<P> {
     /// Set if workers push the locals' results, instead of this node running locals.
     #[cfg_attr(feature = "serde", serde(default))]
     pub push: Option<PushRequest>,
+    /// Of the origin's waves, this many may be open, up to this one: all earlier ones have ended. 0 if it is not known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub in_flight: u32,
 }
 
 /// A partial of a child's subtree. A child may send several disjoint ones for one wave; the last is marked.

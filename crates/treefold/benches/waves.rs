@@ -376,6 +376,7 @@ fn call(tree: Tree) -> Message<Bytes> {
         explain: false,
         push: None,
         loads_wanted: false,
+        in_flight: 1,
         slice: Slice::WHOLE,
     }))
 }

@@ -76,6 +76,7 @@ fn call(seats: u32) -> Message<Bytes> {
         explain: false,
         push: None,
         loads_wanted: false,
+        in_flight: 3,
         slice: Slice::WHOLE,
     }))
 }

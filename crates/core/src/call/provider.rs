@@ -86,7 +86,9 @@ impl<P: Payload> Desk<'_, P> {
             explain: call.explain,
             loads_wanted: call.loads_wanted,
             push: call.push,
+            in_flight: call.in_flight,
         };
+        self.waves.kept.drop_ended(ask.account_id, tag.wave, call.in_flight);
         self.waves.retry_budget.earn();
         Box::new(Wave::open(now, opening, ask)).start(self, now, &tree);
     }
@@ -266,6 +268,7 @@ impl<P: Payload> Wave<P> {
             loads_wanted: self.ask.loads_wanted,
             slice: self.ask.slice,
             push: self.ask.push,
+            in_flight: self.ask.in_flight,
         };
         cx.send(tree.root().node, Message::Call(Box::new(call)));
     }

@@ -359,6 +359,7 @@ pub(crate) mod tests {
             explain: false,
             loads_wanted: false,
             push: None,
+            in_flight: 0,
         };
         let mut wave = Wave::open(NOW, opening, ask);
         for &number in failed {

@@ -109,6 +109,7 @@ impl Root {
             loads_wanted: false,
             slice: Slice::WHOLE,
             push: None,
+            in_flight: 0,
         };
         root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
         root

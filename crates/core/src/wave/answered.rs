@@ -26,6 +26,8 @@ use smallvec::SmallVec;
 
 mod plain;
 
+#[cfg(test)]
+pub(crate) use plain::tests::answered;
 pub(crate) use plain::{Plain, Recent};
 
 /// A wave that this node has answered.

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 
 /// The terms of a wave, the same at every node of its tree.
 ///
-/// Twelve fields, because all of them come from one message and none changes afterwards.
+/// Thirteen fields, because all of them come from one message and none changes afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask<P> {
     pub(crate) slice: Slice,
@@ -30,4 +30,6 @@ pub(crate) struct Ask<P> {
     pub(crate) loads_wanted: bool,
     /// Set if workers push the locals' results, instead of this node running locals.
     pub(crate) push: Option<PushRequest>,
+    /// Of the origin's waves, this many may be open, up to this one. 0 if it is not known.
+    pub(crate) in_flight: u32,
 }

@@ -12,8 +12,11 @@
 //! open ones. Each application's waves are stored in the order of their answers and are searched for expired
 //! ones from the front. A wave with a late deadline therefore keeps the waves behind it a little longer, at
 //! most until the bounds apply.
+//!
+//! Most waves go earlier: each call says which earlier calls of its origin have ended. The memory of a busy node is then that of the
+//! calls in flight, and not that of all calls since the deadline before.
 
-use crate::id::{NodeId, Tag};
+use crate::id::{NodeId, Tag, WaveId};
 use crate::message::{Partial, Payload};
 use crate::schedule::accounts::AccountId;
 use crate::time::Instant;
@@ -177,6 +180,20 @@ impl<P: Payload> Kept<P> {
         }
     }
 
+    /// Drops an application's oldest waves as far as they are of calls that have ended: nobody asks for these any more. A call
+    /// says of its `in_flight` latest waves that they may be open, and of earlier ones that they have ended.
+    pub(crate) fn drop_ended(&mut self, account_id: AccountId, latest: WaveId, in_flight: u32) {
+        let Some(ended) = latest.sequence.checked_sub(in_flight.into()).filter(|_| in_flight > 0) else {
+            return;
+        };
+        let has_ended = |place: &Place<P>| {
+            place.tag().is_none_or(|tag| tag.wave.origin == latest.origin && tag.wave.sequence <= ended)
+        };
+        while self.rows[account_id].waves.front().is_some_and(has_ended) {
+            self.pop_front(account_id);
+        }
+    }
+
     /// Drops expired waves. Returns when to look again.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let mut next_at: Option<Instant> = None;
@@ -235,3 +252,6 @@ impl<P> Row<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,7 @@ mod tests {
             explain: false,
             loads_wanted: false,
             push: None,
+            in_flight: 0,
         };
         let opening = Opening {
             tag,

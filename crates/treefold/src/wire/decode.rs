@@ -182,6 +182,7 @@ impl Decoder {
             loads_wanted: header.loads_wanted,
             slice: slice_of(header.slice, header.slices, &self.limits)?,
             push: push_request_of(header.push),
+            in_flight: header.in_flight,
         };
         if bytes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();

@@ -206,6 +206,7 @@ impl Encoder {
         header.loads_wanted = call.loads_wanted;
         (header.slice, header.slices) = slice_numbers(call.slice);
         header.push = push_request_header(call.push);
+        header.in_flight = call.in_flight;
         header.own = match &call.params {
             Some(params) => own_params_header(params, limits)?,
             None => None,

@@ -100,6 +100,7 @@ impl Inner {
             loads_wanted: false,
             slice: Slice::WHOLE,
             push: None,
+            in_flight: 0,
         };
         self.feed(Input::Message { from: node_id(PARENT), message: Message::Call(Box::new(call)) });
     }

@@ -122,6 +122,7 @@ impl<P: Payload> Plain<P> {
             explain: false,
             loads_wanted: terms.loads_wanted,
             push: None,
+            in_flight: 0,
         };
         // Only reports show the other times, and whether the wave's own part is done is what else counts.
         let timing = Timing { own_done_at: Some(arrived_at), ..Timing::starting(arrived_at) };
@@ -166,4 +167,4 @@ impl<P: Payload> Answered<P> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

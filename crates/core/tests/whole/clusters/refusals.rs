@@ -113,6 +113,7 @@ fn stray_call(root: NodeId) -> Call<Ink> {
         loads_wanted: false,
         slice: Slice::WHOLE,
         push: None,
+        in_flight: 0,
     }
 }
 

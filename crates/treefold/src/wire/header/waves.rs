@@ -49,6 +49,8 @@ pub(in crate::wire) struct CallHeader {
     pub(in crate::wire) own: Option<OwnParamsHeader>,
     #[prost(uint32, tag = "22")]
     pub(in crate::wire) tree: u32,
+    #[prost(uint32, tag = "23")]
+    pub(in crate::wire) in_flight: u32,
 }
 
 fields!(CallHeader {
@@ -73,6 +75,7 @@ fields!(CallHeader {
     20 message push,
     21 message own,
     22 uint32 tree,
+    23 uint32 in_flight,
 });
 
 /// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another.

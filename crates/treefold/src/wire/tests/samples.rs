@@ -73,6 +73,7 @@ pub(super) fn call() -> Call<Bytes> {
         loads_wanted: false,
         slice: Slice::WHOLE,
         push: None,
+        in_flight: 0,
     }
 }
 
@@ -303,6 +304,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let request_announced = Request { options: announced, ..request.clone() };
     let mut messages = vec![
         ("call", Message::Call(Box::new(call()))),
+        ("call-in-flight", Message::Call(Box::new(Call { in_flight: 3, ..call() }))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-given-up", Message::Partial(Box::new(telling))),

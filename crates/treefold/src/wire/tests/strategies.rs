@@ -152,12 +152,12 @@ fn params() -> impl Strategy<Value = Params<Bytes>> {
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
-    let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), (any::<[bool; 3]>(), pushed()));
+    let times = (micros(), micros(), waiting(), any::<[u32; 3]>(), (any::<[bool; 3]>(), pushed()));
     let slice =
         (1_u32..=256, any::<u32>()).prop_map(|(of, index)| Slice::new(index % of, of).expect("it is below"));
     (tag(), shared_text(), option::of(params()), times, tree(), slice).prop_map(
         |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree, slice)| {
-            let ([losses_max, spare], ([hedge, explain, loads_wanted], push)) = (losses, flags);
+            let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted], push)) = (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
                 name,
@@ -173,6 +173,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 loads_wanted,
                 slice,
                 push,
+                in_flight,
             }))
         },
     )

@@ -7,7 +7,7 @@ use crate::wave::contributors::Part;
 use alloc::format;
 use bytes::Bytes;
 
-fn answered(sequence: u64) -> Box<Answered<Bytes>> {
+pub(crate) fn answered(sequence: u64) -> Box<Answered<Bytes>> {
     let parent = NodeId { addr: ([10, 0, 0, 1], 7700).into(), generation: 3 };
     let now = Instant::from_nanos(1_000 * sequence);
     let contributors = PartitionSet::from_range(2..5);
@@ -29,6 +29,7 @@ fn answered(sequence: u64) -> Box<Answered<Bytes>> {
         explain: false,
         loads_wanted: true,
         push: None,
+        in_flight: 0,
     };
     Box::new(Answered {
         tag: Tag { wave: WaveId { origin: 1, sequence }, branch: 0 },
