@@ -12,6 +12,7 @@ mod examples;
 mod failures;
 mod figures;
 mod kept_trees;
+mod killed_in_mid_stream;
 mod names;
 mod operators;
 mod own_params;
