@@ -49,7 +49,7 @@ pub(crate) mod path;
 mod report;
 pub(crate) mod sharing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use gossip::DatagramClass;
 

@@ -179,13 +179,10 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// Of this node's waves, how many may be open, up to this one.
-    fn in_flight(&self, wave: WaveId) -> u32 {
-        let oldest = self
-            .open
-            .first_key_value()
-            .map_or(wave.sequence, |(oldest, _)| oldest.sequence.min(wave.sequence));
-        u32::try_from(wave.sequence - oldest + 1).unwrap_or(0)
+    /// Of this node's waves, how many may be open, up to this one. `first` is the wave of its call's first slice.
+    fn in_flight(&self, wave: WaveId, first: WaveId) -> u32 {
+        let oldest = self.open.keys().next().map_or(first, |&oldest| oldest.min(first));
+        u32::try_from(wave.sequence - oldest.sequence + 1).unwrap_or(0)
     }
 
     /// Rejects a second request with the number of one that is still open: its requester could cancel only
@@ -348,7 +345,7 @@ impl<P: Payload> Calls<P> {
             explain: options.explain,
             loads_wanted: self.asks_for_news(desk.cx, now),
             push: options.push,
-            in_flight: self.in_flight(wave),
+            in_flight: self.in_flight(wave, first),
         };
         let mut state = Box::new(Wave::open(now, opening, ask));
         let nobody = Missing { partitions: formed.unplaced.clone(), node: None, reason: Reason::NoReplica };
@@ -545,3 +542,6 @@ impl<P: Payload> Context<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,19 @@ fn card(number: u32) -> MemberCard {
     card
 }
 
+/// A node without partitions that sums on its loop.
+pub(crate) fn summing(name: NodeId) -> NodeConfig {
+    NodeConfig {
+        card: MemberCard::new(name),
+        kinds: alloc::vec![Kind { name: "s/sum".into(), placement: Placement::Inline, is_sliceable: false }],
+        tuning: Tuning::LAN,
+        limits: Limits::DEFAULT,
+        shares: Default::default(),
+        pushed: Default::default(),
+        seed: 1,
+    }
+}
+
 /// The partitions of a child: two that are not adjacent.
 fn held(child: u32) -> PartitionSet {
     [child, CHILDREN + child].into_iter().collect()
@@ -71,21 +84,8 @@ struct Root {
 
 impl Root {
     fn new(spare: u32, losses_max: u32, hedge: bool, replicas: usize) -> Self {
-        let config = NodeConfig {
-            card: MemberCard::new(node_id(ROOT)),
-            kinds: alloc::vec![Kind {
-                name: "s/sum".into(),
-                placement: Placement::Inline,
-                is_sliceable: false
-            }],
-            tuning: Tuning::LAN,
-            limits: Limits::DEFAULT,
-            shares: Default::default(),
-            pushed: Default::default(),
-            seed: 1,
-        };
         let mut root = Self {
-            node: Node::new(config, Instant::START),
+            node: Node::new(summing(node_id(ROOT)), Instant::START),
             now: Instant::START,
             asked: Vec::new(),
             dismissed: Vec::new(),

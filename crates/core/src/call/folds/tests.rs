@@ -1,16 +1,15 @@
 //! Cheap folds are done by one job, and nothing is lost by waiting for it.
 
 use super::{LOT_BYTES_MAX, LOT_PARTS_MAX};
-use crate::config::{Kind, NodeConfig, Placement, Tuning};
+use crate::config::Tuning;
 use crate::effect::{Effect, Work};
 use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, Tag, WaveId};
 use crate::input::Input;
-use crate::limits::Limits;
 use crate::load::figure::{CostFigure, LoadFigure};
-use crate::membership::card::MemberCard;
 use crate::message::{Call, Message, Partial};
 use crate::node::Node;
+use crate::node::tests::summing;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
@@ -48,20 +47,7 @@ struct Inner {
 impl Inner {
     /// A node that has learned what a fold costs.
     fn new(cost: Duration) -> Self {
-        let config = NodeConfig {
-            card: MemberCard::new(node_id(ROOT)),
-            kinds: alloc::vec![Kind {
-                name: "s/sum".into(),
-                placement: Placement::Inline,
-                is_sliceable: false
-            }],
-            tuning: Tuning::LAN,
-            limits: Limits::DEFAULT,
-            shares: Default::default(),
-            pushed: Default::default(),
-            seed: 1,
-        };
-        let node = Node::new(config, Instant::START);
+        let node = Node::new(summing(node_id(ROOT)), Instant::START);
         let mut inner =
             Self { node, now: Instant::START, cost, wave: 0, folds: Vec::new(), answers: Vec::new() };
         inner.call(2);
