@@ -102,13 +102,15 @@ async fn a_node_whose_total_differs_is_refused_by_name_when_it_starts() {
 
 #[tokio::test]
 async fn members_refuse_partitions_of_a_node_with_another_total() {
-    // The stranger has no seeds, so it learns of the others at the same time as they learn of it.
+    // The stranger has no seeds, so it learns of the others at the same time as they learn of it: when a node
+    // without a total of its own, which no seed can refuse, joins by both.
     let first = node(0..4, Some(8), None).start().await.unwrap();
     let second = node(4..8, Some(8), [first.addr()]).start().await.unwrap();
+    let third = node(0..8, Some(8), [first.addr()]).start().await.unwrap();
     let stranger = node(0..2, Some(2), None).start().await.unwrap();
-    let third = node(0..8, Some(8), [first.addr(), stranger.addr()]).start().await.unwrap();
-    for node in [&first, &second, &third, &stranger] {
-        assert!(node.members_at_least(4, PATIENCE).await);
+    let bridge = Node::builder().join([first.addr(), stranger.addr()]).start().await.unwrap();
+    for node in [&first, &second, &third, &stranger, &bridge] {
+        assert!(node.members_at_least(5, PATIENCE).await);
     }
     for node in [&first, &second, &third, &stranger] {
         let status = node.status().await.unwrap();
