@@ -34,6 +34,13 @@ impl Providers {
         row.filter(|row| partition < row.end).map_or(&[], |row| &row.nodes)
     }
 
+    /// The partitions that some node holds.
+    pub(super) fn held(&self) -> PartitionSet {
+        let mut held = PartitionSet::new();
+        self.rows.iter().for_each(|(&first, row)| held.insert_range(first..row.end));
+        held
+    }
+
     /// A walk over the partitions in ascending order, which is faster than looking up each of them.
     pub(super) fn walk(&self) -> Walk<'_> {
         Walk { rows: self.rows.range(..), row: None }
