@@ -41,6 +41,15 @@ impl Providers {
         held
     }
 
+    /// The partitions that no node holds but `node`.
+    pub(super) fn held_only_by(&self, node: NodeId) -> PartitionSet {
+        let mut alone = PartitionSet::new();
+        for (&first, row) in self.rows.iter().filter(|(_, row)| row.nodes == [node]) {
+            alone.insert_range(first..row.end);
+        }
+        alone
+    }
+
     /// A walk over the partitions in ascending order, which is faster than looking up each of them.
     pub(super) fn walk(&self) -> Walk<'_> {
         Walk { rows: self.rows.range(..), row: None }

@@ -174,6 +174,11 @@ impl ServiceIndex {
         self.providers.held()
     }
 
+    /// The partitions that no living member holds but `node`.
+    pub fn held_only_by(&self, node: NodeId) -> PartitionSet {
+        self.providers.held_only_by(node)
+    }
+
     /// A walk over many partitions in ascending order, which is faster than [`providers`](Self::providers).
     pub fn walk(&self) -> Walk<'_> {
         self.providers.walk()

@@ -288,8 +288,7 @@ impl ServicePlaces {
     }
 
     pub(super) fn report(&self, name: &str, me: NodeId, view: &View) -> ServicePlacement {
-        let is_alone =
-            |&partition: &PartitionId| view.providers(name, partition).iter().all(|&holder| holder == me);
+        let alone = view.service(name).map(|index| index.held_only_by(me)).unwrap_or_default();
         let shown = |(&partition, failing): (&PartitionId, &Failing)| LoadFailure {
             partition,
             tries: failing.tries,
@@ -305,7 +304,7 @@ impl ServicePlaces {
             leaving: self.leaving(),
             pinned: self.pinned.clone(),
             refused: self.refused.clone(),
-            alone: self.announced().iter().filter(is_alone).collect(),
+            alone,
             failures: self.failing.iter().map(shown).take(FAILURES_SHOWN_MAX).collect(),
         }
     }

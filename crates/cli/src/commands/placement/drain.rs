@@ -86,9 +86,9 @@ impl Drain {
                 let (node, draining, held) = (&self.node, report.draining, held(&report));
                 print_json(&Drained { node, draining, held, alone });
             }
-            Format::Text if self.undo => print(format!("{} takes part in the placement again\n", self.node)),
-            Format::Text if self.no_wait => print(format!("{} hands its partitions over\n", self.node)),
-            Format::Text => print(format!("{} is drained and can be stopped\n", self.node)),
+            Format::Text if self.undo => print(format!("{} takes part in the placement again", self.node)),
+            Format::Text if self.no_wait => print(format!("{} hands its partitions over", self.node)),
+            Format::Text => print(format!("{} is drained and can be stopped", self.node)),
         }
         Ok(Verdict::Full)
     }

@@ -70,7 +70,7 @@ impl Show {
         }
         match format {
             Format::Json => print_json(&services),
-            Format::Text => print(text(&services)),
+            Format::Text => print(text(&services).trim_end()),
         }
         Ok(Verdict::Full)
     }

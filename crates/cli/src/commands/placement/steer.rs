@@ -100,8 +100,8 @@ impl Move {
         let partitions = partitions.to_string();
         match format {
             Format::Json => print_json(&Moved { service, partitions, from: &self.from, to: &self.to }),
-            Format::Text if self.no_wait => print(format!("{} takes {service} {partitions}\n", self.to)),
-            Format::Text => print(format!("{} holds {service} {partitions}\n", self.to)),
+            Format::Text if self.no_wait => print(format!("{} takes {service} {partitions}", self.to)),
+            Format::Text => print(format!("{} holds {service} {partitions}", self.to)),
         }
         Ok(Verdict::Full)
     }
@@ -132,7 +132,7 @@ impl Release {
             client.place(PlacementAsk::Release { service, partitions }).await.map_err(failure_of)?;
         }
         if format == Format::Text {
-            print(format!("{} {} are placed by the rule again\n", self.service, self.partitions));
+            print(format!("{} {} are placed by the rule again", self.service, self.partitions));
         }
         Ok(Verdict::Full)
     }
