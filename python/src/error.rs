@@ -32,6 +32,7 @@ pub(crate) fn of_call(error: Error) -> PyErr {
         Error::Rejected(_) | Error::Stream(StreamError::Full { .. }) => "Busy",
         Error::Stream(_) => "Closed",
         Error::PacketTooLarge { .. } => "InvalidValue",
+        Error::Placement { .. } => "InvalidOption",
         Error::NoLoop => return raise("InvalidCall", NO_LOOP),
         Error::Connect { .. }
         | Error::Handshake { .. }

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::detached::Detached;
 use crate::endpoint::Acceptor;
+use crate::ending;
 use crate::error;
 use crate::operator::{AggregationSpec, Data};
 use crate::options::Secrets;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use treefold::endpoint::{Accepting, accept};
-use treefold::{NodeBuilder, Operator};
+use treefold::{LoadPartition, NodeBuilder, Operator, PartitionData};
 
 /// A service, as the package's Python part describes it.
 #[derive(FromPyObject)]
@@ -27,6 +28,10 @@ pub(crate) struct ServiceSpec {
     /// True if the partitions are workers that attach and push.
     pushed: bool,
     partitions: BTreeMap<u32, Py<PyAny>>,
+    /// Loads a partition, if the nodes share the partitions among themselves.
+    loader: Option<Py<PyAny>>,
+    /// Copies of each partition that is shared.
+    replicas: u32,
 }
 
 /// A node's settings, as the package's Python part describes them.
@@ -38,6 +43,7 @@ pub(crate) struct NodeSpec {
     join: Vec<String>,
     rack: String,
     zone: String,
+    name: String,
     processors: Option<u32>,
     relay: bool,
     record: Option<PathBuf>,
@@ -54,6 +60,30 @@ struct Plan {
     partitions: BTreeMap<u32, Arc<Data>>,
     accepting: Option<Accepting>,
     pushed: bool,
+    loader: Option<Arc<Loader>>,
+    replicas: u32,
+}
+
+/// The function that loads partitions.
+struct Loader(Py<PyAny>);
+
+impl Loader {
+    fn load(&self, partition: u32) -> Result<PartitionData, String> {
+        let loaded = ending::attach(|py| match self.0.bind(py).call1((partition,)) {
+            Ok(data) => Ok(Arc::new(Data(data.unbind())) as PartitionData),
+            Err(error) => Err(error.to_string()),
+        });
+        loaded.unwrap_or_else(|| Err("the interpreter is shutting down".to_owned()))
+    }
+}
+
+/// A loader that several nodes share.
+struct Shared(Arc<Loader>);
+
+impl LoadPartition for Shared {
+    fn load(&self, partition: u32) -> Result<PartitionData, String> {
+        self.0.load(partition)
+    }
 }
 
 impl Plan {
@@ -68,6 +98,8 @@ impl Plan {
             partitions: spec.partitions.into_iter().map(|(id, data)| (id, Arc::new(Data(data)))).collect(),
             accepting,
             pushed: spec.pushed,
+            loader: spec.loader.map(|function| Arc::new(Loader(function))),
+            replicas: spec.replicas,
         };
         Ok((plan, acceptor.map(|acceptor| Acceptor(Arc::new(acceptor)))))
     }
@@ -89,8 +121,11 @@ impl Plan {
         if self.pushed {
             service = service.pushed();
         }
-        match self.total {
-            Some(total) => service.total(total),
+        if let Some(total) = self.total {
+            service = service.total(total);
+        }
+        match &self.loader {
+            Some(loader) => service.placed(self.replicas, Shared(Arc::clone(loader))),
             None => service,
         }
     }
@@ -112,6 +147,7 @@ pub(crate) fn start_node(py: Python<'_>, spec: NodeSpec) -> PyResult<Pending> {
         .join(&spec.join)
         .rack(spec.rack)
         .zone(spec.zone)
+        .name(spec.name)
         .cluster(spec.secrets.options()?)
         .service(plan.service(|_| true));
     if let Some(addr) = &spec.advertise {
@@ -164,6 +200,20 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    fn hold(&self, service: &str, id: u32, data: Option<PartitionData>) -> PyResult<Pending> {
+        let handle = self.lock().as_ref().map(|node| node.handle().clone());
+        let handle = handle.ok_or_else(|| error::raise("Closed", "the node has been shut down"))?;
+        let service: Arc<str> = service.into();
+        Ok(Pending::new(async move {
+            let held = handle.hold(service, id, data).await;
+            let finish: Finish = Box::new(|py| match held {
+                Ok(()) => Ok(py.None()),
+                Err(error) => Err(error::of_call(error)),
+            });
+            finish
+        }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<treefold::Node>> {
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,6 +229,16 @@ impl Node {
     /// True until the node has ended.
     fn is_running(&self) -> bool {
         self.lock().as_ref().is_some_and(treefold::Node::is_running)
+    }
+
+    /// Adds a partition of a service, or replaces its data.
+    fn add_partition(&self, service: &str, id: u32, data: Py<PyAny>) -> PyResult<Pending> {
+        self.hold(service, id, Some(Arc::new(Data(data))))
+    }
+
+    /// Stops to announce a partition, and drops it later.
+    fn drop_partition(&self, service: &str, id: u32) -> PyResult<Pending> {
+        self.hold(service, id, None)
     }
 
     /// Ends the node in order, within `grace` seconds.

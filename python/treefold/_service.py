@@ -25,6 +25,9 @@ Partitions = Union[int, Iterable[int], Mapping[int, Any]]
 #: Time between two looks at whether a node that serves still runs, in seconds.
 LOOK_EVERY = 0.5
 
+#: Most copies of a partition that nodes share among themselves, as in treefold-core.
+REPLICAS_MAX = 16
+
 #: The arguments of a service's functions.
 ARGUMENTS = {"local": "partition, params", "reduce": "a, b, params"}
 
@@ -76,6 +79,8 @@ class Service:
         self.pushed = pushed
         self._endpoint: Optional[Callable[..., Any]] = None
         self._endpoint_decode = "auto"
+        self._loader: Optional[Callable[[int], Any]] = None
+        self._replicas = 1
         self.aggregations: dict[str, Aggregation] = {}
 
     def local(self, aggregation: str, *, decode: str = "auto") -> Callable[[F], F]:
@@ -184,6 +189,33 @@ class Service:
 
         return register if function is None else register(function)
 
+    @overload
+    def loader(self, function: F) -> F: ...
+    @overload
+    def loader(self, *, replicas: int = 1) -> Callable[[F], F]: ...
+    def loader(self, function: Optional[F] = None, *, replicas: int = 1) -> Any:
+        """Makes the decorated function the loader of the service's partitions: `f(id)` returns the data of a partition.
+
+            @service.loader(replicas=2)
+            def load(id):
+                return open(f"/shared/logs/{id}.txt").read().splitlines()
+
+        The nodes of the cluster then share the partitions among themselves, with `replicas` copies of each, and move
+        them while nodes join, leave and fail (docs/placement.md). The service must declare its total. A partition that
+        can't be loaded is tried again, and later left to other nodes.
+        """
+        if not isinstance(replicas, int) or not 1 <= replicas <= REPLICAS_MAX:
+            raise InvalidOption(f"replicas is {replicas!r}; allowed: 1 to {REPLICAS_MAX}")
+
+        def register(function: F) -> F:
+            _check_takes("the loader", function, "id")
+            if self.total is None:
+                raise InvalidOption("a service with a loader must declare its total")
+            self._loader, self._replicas = function, replicas
+            return function
+
+        return register if function is None else register(function)
+
     def serve(
         self,
         listen: str = "127.0.0.1:7820",
@@ -197,6 +229,7 @@ class Service:
         advertise: Optional[str] = None,
         rack: str = "",
         zone: str = "",
+        name: str = "",
         cluster: Optional[str] = None,
         token: Optional[str] = None,
         keys: Optional[Path] = None,
@@ -216,7 +249,7 @@ class Service:
             with _Signals() as signals:
                 node = self.start(
                     listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
-                    rack=rack, zone=zone, cluster=cluster, token=token, keys=keys, insecure=insecure,
+                    rack=rack, zone=zone, name=name, cluster=cluster, token=token, keys=keys, insecure=insecure,
                     relay=relay, record=record,
                 )
                 signals.is_starting = False
@@ -242,6 +275,7 @@ class Service:
         advertise: Optional[str] = None,
         rack: str = "",
         zone: str = "",
+        name: str = "",
         cluster: Optional[str] = None,
         token: Optional[str] = None,
         keys: Optional[Path] = None,
@@ -261,7 +295,7 @@ class Service:
         or else of the machine's processors.
 
         `advertise` is the address at which others reach the node, if it differs. `rack` and `zone` are its
-        place. `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond
+        place. `name` is one that it keeps when it restarts; a service with a loader knows the node by it. `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond
         this machine without them. A `relay` holds no partitions and only folds. `record` is a file to record
         all its inputs to.
 
@@ -271,6 +305,8 @@ class Service:
         for name, number in (("workers", workers), ("processors", processors)):
             if number is not None and (not isinstance(number, int) or not 1 <= number < 2**32):
                 raise InvalidOption(f"{name} is {number}; allowed: from 1")
+        if self._loader is not None and (held or workers or self._endpoint is not None):
+            raise InvalidOption("a service with a loader has no partitions of its own, no worker processes and no endpoint")
         pool = self._pool(workers, held) if workers else None
         try:
             spec = {
@@ -279,13 +315,14 @@ class Service:
                 "join": _seeds(join),
                 "rack": rack,
                 "zone": zone,
+                "name": name,
                 "processors": processors or workers,
                 "relay": relay,
                 "record": record,
                 "secrets": secrets(cluster, token, keys, insecure),
                 "service": self._spec(held, pool),
             }
-            node = Node(_native.start_node(spec).wait(), pool)
+            node = Node(_native.start_node(spec).wait(), pool, self.name)
             self._accept(node._native.acceptor, held)
             return node
         except BaseException:
@@ -320,6 +357,10 @@ class Service:
 
     def _held(self, partitions: Optional[Partitions]) -> dict[int, Any]:
         """The data of the given partitions; by default, of all of the service's total."""
+        if self._loader is not None:
+            if partitions is not None:
+                raise InvalidOption("a service with a loader has no partitions of its own")
+            return {}
         if partitions is None:
             if self.total is None:
                 raise InvalidOption("give the partitions, or declare the service's total")
@@ -357,6 +398,8 @@ class Service:
             "endpoints": self._endpoint is not None,
             "pushed": self.pushed,
             "partitions": held,
+            "loader": self._loader,
+            "replicas": self._replicas,
         }
 
     def __repr__(self) -> str:
@@ -395,9 +438,10 @@ def _seeds(join: Iterable[str]) -> list[str]:
 class Node:
     """A running node. `Service.start` makes one. As a context manager, it is stopped at the end."""
 
-    def __init__(self, native: _native.Node, pool: Optional[Pool]) -> None:
+    def __init__(self, native: _native.Node, pool: Optional[Pool], service: str) -> None:
         self._native = native
         self._pool = pool
+        self._service = service
         _running.add(self)
 
     @property
@@ -417,6 +461,27 @@ class Node:
     def call(self, aggregation: str, params: Any = None, **options: Any) -> Reply[Any]:
         """Calls `service/aggregation` by this node, with the parameters of `Client.call`."""
         return self.client().call(aggregation, params, **options)
+
+    def add_partition(self, id: int, data: Any = None) -> None:
+        """Adds a partition of the node's service while it runs, or replaces its data. Calls find it when this returns.
+
+        Raises `InvalidOption` if the service has no such partition, or has a loader.
+        """
+        self._check_held(id)
+        self._native.add_partition(self._service, id, data).wait()
+
+    def drop_partition(self, id: int) -> None:
+        """Stops to announce a partition. The node still answers for it for some seconds, while others hear of that.
+
+        It does not check whether another node holds the partition. Raises `InvalidOption` if the node does not hold it.
+        """
+        self._check_held(id)
+        self._native.drop_partition(self._service, id).wait()
+
+    def _check_held(self, id: int) -> None:
+        if self._pool is not None:
+            raise InvalidOption("the worker processes of this node have their partitions from the start")
+        ids_of("id", [id])
 
     def stop(self, grace: Time = 5.0) -> None:
         """Leaves the cluster, finishes open work within `grace` seconds, and ends."""

@@ -8,7 +8,7 @@ use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
 use crate::options::ClusterOptions;
 use crate::seeds::ask_seeds;
-use crate::service::{PartitionData, Registry, Service};
+use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
 use std::any::Any;
@@ -448,7 +448,7 @@ impl Node {
         id: PartitionId,
         data: impl Any + Send + Sync,
     ) -> Result<(), Error> {
-        self.hold(service, id, Some(Arc::new(data))).await
+        self.thread.handle.hold(service.into(), id, Some(Arc::new(data))).await
     }
 
     /// Stops to announce a partition. The node still answers for it for [`PlacementTuning::leave_after`], while other nodes hear
@@ -461,12 +461,7 @@ impl Node {
     ///
     /// [`PlacementTuning::leave_after`]: crate::placement::PlacementTuning::leave_after
     pub async fn drop_partition(&self, service: &str, id: PartitionId) -> Result<(), Error> {
-        self.hold(service, id, None).await
-    }
-
-    async fn hold(&self, service: &str, id: PartitionId, data: Option<PartitionData>) -> Result<(), Error> {
-        let answer = self.thread.handle.hold(service.into(), id, data).await?;
-        answer.map(drop).map_err(|problem| Error::Placement { problem })
+        self.thread.handle.hold(service.into(), id, None).await
     }
 
     /// Ends the node in order: it says goodbye to the cluster, refuses new work, and finishes open work.

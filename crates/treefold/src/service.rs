@@ -22,7 +22,7 @@ use treefold_operators::FilterKind;
 use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Placement, erase, erase_async};
 
 /// The data of one partition.
-pub(crate) type PartitionData = Arc<dyn Any + Send + Sync>;
+pub type PartitionData = Arc<dyn Any + Send + Sync>;
 
 /// Loads the data of a service's partitions, one at a time, on a thread of its own. It may block.
 ///

@@ -4,7 +4,7 @@ use super::{Serve, What, micro, search_service, with_stretched};
 use std::path::PathBuf;
 use std::sync::Arc;
 use treefold::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
-use treefold::{CallError, LoadPartition, Service};
+use treefold::{CallError, LoadPartition, PartitionData, Service};
 use treefold_search::{Bar, Shard};
 
 /// The key and the word in front of the total.
@@ -91,7 +91,7 @@ struct ShardLoader {
 }
 
 impl LoadPartition for ShardLoader {
-    fn load(&self, partition: u32) -> Result<Arc<dyn std::any::Any + Send + Sync>, String> {
+    fn load(&self, partition: u32) -> Result<PartitionData, String> {
         let shard =
             Shard::open(&self.directory, partition, self.total).map_err(|error| super::chain(&error))?;
         Ok(Arc::new(shard))
@@ -102,7 +102,7 @@ impl LoadPartition for ShardLoader {
 struct OneByOne(Serve);
 
 impl LoadPartition for OneByOne {
-    fn load(&self, partition: u32) -> Result<Arc<dyn std::any::Any + Send + Sync>, String> {
+    fn load(&self, partition: u32) -> Result<PartitionData, String> {
         let one = Serve { partitions: [partition].into_iter().collect(), ..self.0.clone() };
         let data = one.open()?.service.into_partition(partition);
         data.ok_or_else(|| format!("partition {partition} was opened without data"))

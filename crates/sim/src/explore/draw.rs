@@ -338,6 +338,6 @@ mod tests {
     fn every_kind_of_fault_is_drawn() {
         let kinds: std::collections::BTreeSet<&str> =
             (0..500).flat_map(|seed| draw(seed).faults).map(|planned| planned.fault.kind()).collect();
-        assert_eq!(kinds.len(), 21, "{kinds:?}");
+        assert_eq!(kinds.len(), 27, "{kinds:?}");
     }
 }

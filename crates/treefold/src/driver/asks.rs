@@ -217,15 +217,19 @@ impl Handle {
     }
 
     /// Adds the data of a partition, or drops a partition if there is none.
-    pub(crate) async fn hold(
+    ///
+    /// # Errors
+    /// If the node refuses the partition, or has ended.
+    pub async fn hold(
         &self,
         service: Arc<str>,
         partition: PartitionId,
         data: Option<PartitionData>,
-    ) -> Result<PlacementAnswer, Error> {
+    ) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(Ask::Hold { request: self.next_request(), service, partition, data, answer }).await?;
-        answered.await.map_err(|_| Error::Closed)
+        let answer = answered.await.map_err(|_| Error::Closed)?;
+        answer.map(drop).map_err(|problem| Error::Placement { problem })
     }
 
     /// Keeps an operator, or lists the operators.

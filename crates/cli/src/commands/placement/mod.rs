@@ -29,6 +29,7 @@ enum What {
     Show(show::Show),
     Move(steer::Move),
     Release(steer::Release),
+    Drain(drain::Drain),
 }
 
 impl PlacementArgs {
@@ -37,6 +38,7 @@ impl PlacementArgs {
             What::Show(show) => show.run(format).await,
             What::Move(steer) => steer.run(format).await,
             What::Release(release) => release.run(format).await,
+            What::Drain(drain) => drain.run(format).await,
         }
     }
 }
