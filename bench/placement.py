@@ -30,6 +30,8 @@ FIRST_PORT, GATEWAY = 7_841, 7_840
 #: How long a node that is gone keeps its share (`tuning.placement.replace_after`), in seconds.
 REPLACE_AFTER = 5
 REST_MAX = 120
+#: Time between two calls, in seconds.
+PAUSE = 0.01
 
 
 class Nodes:
@@ -92,6 +94,9 @@ def rest(nodes: Nodes) -> dict[str, set[str]]:
         if now is not None and now == before:
             return now
         before = now
+    print(json.dumps(treefold("placement", "show", "micro", "--at", f"127.0.0.1:{FIRST_PORT}")), file=sys.stderr)
+    for number in nodes.running:
+        print(json.dumps(treefold("placement", "node", f"127.0.0.1:{FIRST_PORT + number}")), file=sys.stderr)
     raise SystemExit(f"the partitions did not come to rest within {REST_MAX} s")
 
 
@@ -106,7 +111,7 @@ class Caller(threading.Thread):
 
     def run(self) -> None:
         url = f"http://127.0.0.1:{GATEWAY}/v1/call/micro/sum?deadline=2s"
-        while not self.stop.is_set():
+        while not self.stop.wait(PAUSE):
             request = urllib.request.Request(url, b"null", {"Content-Type": "application/json"})
             self.calls += 1
             try:
@@ -175,6 +180,7 @@ def run(nodes: Nodes, chance: random.Random, minutes: float) -> None:
     end, started = time.monotonic() + 60 * minutes, nodes.loads()
     while time.monotonic() < end:
         kind, number = event(nodes, chance, NODES + events)
+        print(json.dumps({"begins": kind, "node": number}), file=sys.stderr, flush=True)
         after = rest(nodes)
         # A restarted process has to load its own share again.
         kept = {name: held for name, held in before.items() if not (kind == "restart" and name == f"node-{number}")}

@@ -183,7 +183,7 @@ impl World {
         let place = &mut self.places[at];
         let Some(placing) = place.spec.placing else { return };
         let fails = place.failing.loads.contains(partition);
-        if !fails {
+        if !fails && self.setting.sabotage != Some(Sabotage::PlacementLoadNothing) {
             place.loaded.insert(partition);
         }
         let result = if fails { Err("the store does not answer".into()) } else { Ok(()) };

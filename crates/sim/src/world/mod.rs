@@ -147,6 +147,8 @@ pub enum Sabotage {
     MirrorResumeSkips,
     /// A third of the news that packets passed over a node is dropped by its sender.
     StreamDropMissed,
+    /// A node announces partitions that it has not loaded.
+    PlacementLoadNothing,
 }
 
 /// A planned event.

@@ -269,6 +269,7 @@ fn sabotage_is_found() {
         (Sabotage::StreamMixWaves, "stream_counted_once"),
         (Sabotage::StreamDropPacket, "stream_nothing_lost"),
         (Sabotage::StreamDropMissed, "stream_down"),
+        (Sabotage::PlacementLoadNothing, "converges"),
         (Sabotage::MirrorCountJoining, "mirror_acknowledged"),
         (Sabotage::MirrorSendEarly, "mirror_state"),
         (Sabotage::MirrorRecoverAnew, "mirror_checkpoints"),
@@ -283,6 +284,18 @@ fn sabotage_is_found() {
             scenarios.map(|one| play(&one, Some(sabotage), None)).find_map(|played| played.violation);
         assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some(invariant), "{sabotage:?}");
     }
+}
+
+#[test]
+fn dropping_the_last_copy_of_a_partition_is_found() {
+    let is_calm = |scenario: &Scenario| {
+        let calm = scenario.faults.iter().all(|planned| !planned.fault.is_trouble());
+        scenario.placing.is_some() && calm && !scenario.weather.is_trouble()
+    };
+    let sabotage = Some(Sabotage::PlacementLoadNothing);
+    let played = (1..=2_000).map(draw).filter(is_calm).map(|one| play(&one, sabotage, None));
+    let mut broken = played.filter_map(|played| played.violation);
+    assert!(broken.any(|violation| violation.invariant == "placement_covers"));
 }
 
 #[test]

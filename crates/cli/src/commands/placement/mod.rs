@@ -1,11 +1,13 @@
 //! `treefold placement` and `treefold drain`: which node holds which partitions.
 //!
 //! - [`show`]: shows it, as one node sees its cluster.
+//! - [`node`]: shows the placement at one node, as it reports it.
 //! - [`steer`]: moves partitions by hand, and ends that.
 //! - [`drain`]: lets a node hand all of its partitions over, before it is stopped.
 //! - [`waiting`]: waits for partitions that move.
 
 pub(crate) mod drain;
+mod node;
 mod show;
 mod steer;
 mod waiting;
@@ -27,6 +29,7 @@ pub(crate) struct PlacementArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     Show(show::Show),
+    Node(node::Node),
     Move(steer::Move),
     Release(steer::Release),
     Drain(drain::Drain),
@@ -36,6 +39,7 @@ impl PlacementArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         match self.what {
             What::Show(show) => show.run(format).await,
+            What::Node(node) => node.run(format).await,
             What::Move(steer) => steer.run(format).await,
             What::Release(release) => release.run(format).await,
             What::Drain(drain) => drain.run(format).await,

@@ -1,5 +1,6 @@
 //! `treefold placement show`: the partitions of each service by node, from the cards that one node knows.
 
+use super::node::text_of;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -119,11 +120,6 @@ fn placed(status: &NodeStatus) -> Vec<Placed> {
         }
     };
     services.into_iter().map(of).collect()
-}
-
-/// The set as in `0-3,7`; empty if it has no partitions.
-fn text_of(set: &PartitionSet) -> String {
-    if set.is_empty() { String::new() } else { set.to_string() }
 }
 
 fn text(services: &[Placed]) -> String {

@@ -92,6 +92,8 @@ enum Sabotage {
     MirrorResumeSkips,
     /// Drop a third of the news that packets passed over a node
     StreamDropMissed,
+    /// A node announces partitions that it has not loaded
+    PlacementLoadNothing,
 }
 
 impl Sabotage {
@@ -108,6 +110,7 @@ impl Sabotage {
             Self::MirrorSnapshotAhead => world::Sabotage::MirrorSnapshotAhead,
             Self::MirrorResumeSkips => world::Sabotage::MirrorResumeSkips,
             Self::StreamDropMissed => world::Sabotage::StreamDropMissed,
+            Self::PlacementLoadNothing => world::Sabotage::PlacementLoadNothing,
         }
     }
 }
