@@ -5,7 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 chart=helm/treefold
 # helm built from source believes in an old Kubernetes unless it is told
-helm() { command helm "$@" --kube-version 1.37.0 2> >(grep -v 'found symbolic link' >&2); }
+helm() {
+	local status=0
+	command helm "$@" --kube-version 1.37.0 2>"$rendered/messages" || status=$?
+	grep -v 'found symbolic link' "$rendered/messages" >&2 || true
+	return "$status"
+}
 
 rendered=$(mktemp -d)
 trap 'rm -r "$rendered"' EXIT
@@ -49,7 +54,8 @@ fi
 treefold=${TREEFOLD:-treefold}
 if command -v "$treefold" >/dev/null; then
 	flags=$("$treefold" node --help)
-	for flag in $(grep -hoE '^ +- "?--[a-z-]+' "$rendered"/*.yaml | grep -oE -- '--[a-z-]+' | sort -u); do
+	mapfile -t given < <(sed -n '/^ *- node$/,/^ *env:/p' "$rendered"/*.yaml | grep -oE '^ +- "?--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
+	for flag in "${given[@]}"; do
 		grep -qE -- "^ +(-., )?$flag( |\$)" <<<"$flags" || { echo "chart: treefold node has no flag $flag" >&2; exit 1; }
 	done
 	echo "chart: treefold node has all flags of the pods"
