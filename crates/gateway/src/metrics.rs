@@ -162,7 +162,13 @@ pub(crate) async fn metrics(
 
 fn gateway(page: &mut Page, metrics: &Metrics) {
     let answers = metrics.answers.lock().unwrap_or_else(PoisonError::into_inner);
-    page.labelled("treefold_gateway_answers_total", "counter", "Answers, by their HTTP status.", "status", &*answers);
+    page.labelled(
+        "treefold_gateway_answers_total",
+        "counter",
+        "Answers, by their HTTP status.",
+        "status",
+        &*answers,
+    );
     drop(answers);
     let open = metrics.connections.load(Ordering::Relaxed);
     page.single("treefold_gateway_connections", "gauge", "Open connections.", open);

@@ -56,6 +56,9 @@ mod tests {
     fn values_of_labels_are_escaped() {
         let mut page = Page::default();
         page.labelled("held", "gauge", "Held.", "service", [("a\"b\\c\nd", 1)]);
-        assert_eq!(page.into_text(), "# HELP held Held.\n# TYPE held gauge\nheld{service=\"a\\\"b\\\\c\\nd\"} 1\n");
+        assert_eq!(
+            page.into_text(),
+            "# HELP held Held.\n# TYPE held gauge\nheld{service=\"a\\\"b\\\\c\\nd\"} 1\n"
+        );
     }
 }

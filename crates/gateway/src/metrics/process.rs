@@ -28,7 +28,11 @@ pub(super) fn show(page: &mut Page) {
             page.single(name, "gauge", help, kib.saturating_mul(1024));
         }
     };
-    bytes("process_resident_memory_bytes", "Memory of the process.", figure_of("/proc/self/status", "VmRSS:"));
+    bytes(
+        "process_resident_memory_bytes",
+        "Memory of the process.",
+        figure_of("/proc/self/status", "VmRSS:"),
+    );
     bytes(
         "process_virtual_memory_bytes",
         "Address space of the process.",

@@ -49,7 +49,8 @@ async fn every_family_is_documented_with_its_type_and_every_documented_family_ex
 #[tokio::test]
 async fn names_follow_the_conventions_of_prometheus() {
     let world = World::usual().await;
-    let units = ["_milliseconds", "_millis", "_ms", "_us", "_nanoseconds", "_kilobytes", "_kib", "_mib", "_percent"];
+    let units =
+        ["_milliseconds", "_millis", "_ms", "_us", "_nanoseconds", "_kilobytes", "_kib", "_mib", "_percent"];
     for (name, kind) in families(&metrics(&world).await) {
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
         assert!(units.iter().all(|unit| !name.contains(unit)), "{name}: use seconds, bytes and ratios");
@@ -78,7 +79,10 @@ async fn figures_of_calls_count_calls_answers_and_partitions() {
     ] {
         assert_eq!(figure(&text, name), f64::from(count), "{name} in {text}");
     }
-    assert!(text.contains(concat!("treefold_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n")), "{text}");
+    assert!(
+        text.contains(concat!("treefold_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n")),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -103,7 +107,8 @@ async fn second_holder_of_a_partition_makes_it_replicated() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let replicated = tokio::time::timeout(crate::world::WITHIN, seen).await.expect("the nodes see each other");
+    let replicated =
+        tokio::time::timeout(crate::world::WITHIN, seen).await.expect("the nodes see each other");
     assert_eq!(replicated, 2.0);
 }
 
@@ -128,7 +133,9 @@ async fn figures_of_the_process_are_those_of_the_kernel() {
 #[test]
 fn documentation_names_no_alert_that_does_not_exist() {
     let rules = read("deploy/prometheus/alerts.yaml");
-    for alert in read("docs/metrics.md").split('`').filter(|word| word.starts_with("Treefold") && !word.contains(' ')) {
+    for alert in
+        read("docs/metrics.md").split('`').filter(|word| word.starts_with("Treefold") && !word.contains(' '))
+    {
         assert!(rules.contains(&format!("alert: {alert}\n")), "docs/metrics.md names {alert}");
     }
 }

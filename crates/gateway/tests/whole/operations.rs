@@ -26,11 +26,16 @@ fn figures(text: &str) -> BTreeSet<&str> {
 #[test]
 fn alerts_and_dashboard_ask_only_for_documented_figures() {
     let documented = documented();
-    for file in ["deploy/prometheus/alerts.yaml", "deploy/prometheus/alerts_test.yaml", "deploy/grafana/treefold.json"] {
+    for file in [
+        "deploy/prometheus/alerts.yaml",
+        "deploy/prometheus/alerts_test.yaml",
+        "deploy/grafana/treefold.json",
+    ] {
         let text = read(file);
         for figure in figures(&text) {
             let parts = ["_bucket", "_sum", "_count"].iter().find_map(|part| figure.strip_suffix(part));
-            let family = parts.filter(|family| documented.get(*family).is_some_and(|kind| kind == "histogram"));
+            let family =
+                parts.filter(|family| documented.get(*family).is_some_and(|kind| kind == "histogram"));
             assert!(documented.contains_key(family.unwrap_or(figure)), "{file} asks for {figure}");
         }
     }
