@@ -63,3 +63,15 @@ async fn gateway_of_an_ended_node_is_not_ready() {
     assert_eq!(world.sum("", "null").await.problem(), "ending");
     assert_eq!(world.get("/healthz").await.status, 200);
 }
+
+#[tokio::test]
+async fn health_and_readiness_fail_once_the_node_has_ended() {
+    let world = World::usual().await;
+    let health = world.get("/healthz").await;
+    assert_eq!((health.status, health.json()["status"].as_str()), (200, Some("ok")));
+    world.node.abort();
+    for path in ["/healthz", "/readyz"] {
+        let answer = world.get(path).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (503, "ending"), "{path}");
+    }
+}
