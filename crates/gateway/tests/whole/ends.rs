@@ -75,3 +75,19 @@ async fn health_and_readiness_fail_once_the_node_has_ended() {
         assert_eq!((answer.status, answer.problem().as_str()), (503, "ending"), "{path}");
     }
 }
+
+#[tokio::test]
+async fn health_and_readiness_hold_while_calls_queue() {
+    let world = World::usual().await;
+    // Each call holds all processors of the node, so all but the first one queue.
+    let slow = request("POST", &format!("{SUM}?deadline=50s"), &[JSON], br#"{"hold_ms": 40000}"#);
+    let mut open = Vec::new();
+    for _ in 0..50 {
+        open.push(send(world.addr(), &slow).await);
+    }
+    world.until_open(50).await;
+    assert!(world.node.status().await.unwrap().open.jobs_queued > 0);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(world.get(path).await.status, 200, "{path}");
+    }
+}
