@@ -126,7 +126,7 @@ house: tools
 
 deploy-check: ## check the chart, unit, Dockerfile, scripts, alert rules and dashboard in deploy/; skip what has no tool here
 	@# the newest build, because it has the figures that the dashboard asks for
-	@treefold="$${TREEFOLD:-$$(ls -t $(BUILT)/release/treefold $(BUILT)/debug/treefold 2>/dev/null | head -n 1)}"; \
+	@treefold="$${TREEFOLD:-$$(ls -t $(BUILT)/release/treefold $(BUILT)/debug/treefold 2>/dev/null | head -n 1 || true)}"; \
 	TOOLS="$(TOOLS)" TREEFOLD="$$([ -z "$$treefold" ] || realpath "$$(command -v "$$treefold")")" deploy/test/check.sh
 
 # print one line that names a missing tool and how to install it, instead of forty lines from cargo
