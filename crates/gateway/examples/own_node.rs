@@ -14,7 +14,7 @@ use treefold::operators::merging;
 use treefold::{ClusterOptions, Node, Partition, Service, Token};
 use treefold_gateway::{Gateway, GatewayOptions};
 
-/// Time that open work has to end. Whatever starts this program must wait longer before it kills it.
+/// Time that open work has to end. The service manager must wait longer before it kills the process.
 const GRACE: Duration = Duration::from_secs(20);
 
 #[tokio::main(flavor = "current_thread")]
