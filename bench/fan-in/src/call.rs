@@ -128,6 +128,7 @@ pub(crate) fn config(number: u32) -> NodeConfig {
         limits: Limits::DEFAULT,
         shares: Default::default(),
         pushed: Default::default(),
+        placed: Default::default(),
         seed: 1,
     }
 }

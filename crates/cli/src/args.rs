@@ -12,6 +12,8 @@ use crate::commands::mirror::MirrorArgs;
 use crate::commands::new::New;
 use crate::commands::node::NodeArgs;
 use crate::commands::operator::OperatorArgs;
+use crate::commands::placement::PlacementArgs;
+use crate::commands::placement::drain::Drain;
 use crate::commands::push::PushArgs;
 use crate::commands::replay::Replay;
 use crate::commands::shares::SharesArgs;
@@ -139,6 +141,8 @@ pub(crate) enum Command {
     Topology(TopologyArgs),
     Keys(KeysArgs),
     Gateway(GatewayCommand),
+    Placement(PlacementArgs),
+    Drain(Drain),
     Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),

@@ -42,6 +42,7 @@ pub(crate) struct NodeFile {
     pub(crate) join: Vec<String>,
     pub(crate) rack: Option<String>,
     pub(crate) zone: Option<String>,
+    pub(crate) name: Option<String>,
     pub(crate) relay: bool,
     pub(crate) accept: Vec<String>,
     pub(crate) shares: BTreeMap<String, ShareText>,

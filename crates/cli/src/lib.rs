@@ -128,6 +128,8 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Status(status) => on_runtime(status.run(format)),
         Command::Stream(stream) => on_runtime(stream.run(format)),
         Command::Top(top) => on_runtime(top.run(format)),
+        Command::Placement(placement) => on_runtime(placement.run(format)),
+        Command::Drain(drain) => on_runtime(drain.run(format)),
         Command::Shares(shares) => on_runtime(shares.run(format)),
         Command::Operator(operator) => on_runtime(operator.run(format)),
         Command::Push(push) => on_runtime(push.run(format)),

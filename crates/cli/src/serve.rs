@@ -8,6 +8,7 @@
 //! search=.:partitions=0/1:emulate=4              the same with stretched aggregations, on four emulated processors
 //! micro:partitions=0,8/16                       emulated work
 //! micro:partitions=0/1:name=batch               the same as a service of another name
+//! search=/srv/docs:partitions=auto/64:replicas=2   the nodes share the partitions among themselves
 //! echo:partitions=0/4                           endpoints that send each packet back
 //! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
@@ -32,6 +33,7 @@ pub mod pulse;
 
 mod exec;
 mod hosts;
+mod placing;
 #[cfg(feature = "vectors")]
 mod vectors;
 
@@ -77,6 +79,8 @@ pub struct Serve {
     total: u32,
     /// True if the total was given, false if it was assumed.
     declared: bool,
+    /// Copies of each partition, if the nodes share the partitions among themselves. Then `partitions` is empty.
+    placing: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,6 +221,9 @@ impl Serve {
     ///
     /// May block: a folder may have to be indexed first, with a progress bar if standard error is a terminal.
     pub fn open(&self) -> Result<Opened, String> {
+        if let Some(replicas) = self.placing {
+            return Ok(Opened { service: self.open_placed(replicas)?, mirror: None });
+        }
         let mut unstarted = None;
         let service = match &self.what {
             What::Search(corpus, emulated) => {
@@ -357,6 +364,19 @@ impl FromStr for Serve {
     type Err = CallError;
 
     fn from_str(text: &str) -> Result<Self, CallError> {
+        let Some((by_hand, replicas)) = placing::split(text)? else { return Self::by_hand(text) };
+        let serve = Self::by_hand(&by_hand)?;
+        if !serve.what.is_shared() {
+            let allowed = "partitions=auto/TOTAL for search, micro, exec, sql, vectors and faces";
+            return Err(CallError::bad_field("serve", text, allowed));
+        }
+        Ok(Self { partitions: PartitionSet::default(), placing: Some(replicas), ..serve })
+    }
+}
+
+impl Serve {
+    /// Parses an argument that names its partitions.
+    fn by_hand(text: &str) -> Result<Self, CallError> {
         if let Some(tool) = text.strip_prefix("exec=") {
             return exec::parse(text, tool);
         }
@@ -475,7 +495,7 @@ impl FromStr for Serve {
                 ));
             }
         };
-        Ok(Self { what, partitions, total, declared })
+        Ok(Self { what, partitions, total, declared, placing: None })
     }
 }
 

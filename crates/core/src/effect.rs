@@ -7,6 +7,7 @@ use crate::id::{JobId, NodeId, PartitionId, RequestId};
 use crate::membership::card::MemberCard;
 use crate::membership::service::AgreedTotal;
 use crate::message::Message;
+use crate::placement::PlacementReport;
 use crate::schedule::share::SharesReport;
 use crate::status::NodeStatus;
 use crate::stream::spec::{EndpointEvent, FilterRun, Source, StreamEvent};
@@ -67,6 +68,20 @@ pub enum Effect<P> {
     Cancel {
         /// The job.
         job: JobId,
+    },
+    /// Load a partition's data, and answer with [`crate::input::Input::Loaded`].
+    Load {
+        /// The service.
+        service: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// Drop a partition's data. Jobs that run on it may finish.
+    Unload {
+        /// The service.
+        service: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
     },
 }
 
@@ -226,6 +241,13 @@ pub enum Event<P> {
         request: RequestId,
         /// Each application's share and usage; or why the shares did not change.
         result: Result<Box<SharesReport>, Arc<str>>,
+    },
+    /// The answer to a command about placement.
+    Placement {
+        /// The driver's id for the request.
+        request: RequestId,
+        /// The placement at this node; or why nothing has changed.
+        result: Result<Box<PlacementReport>, Arc<str>>,
     },
     /// News of a stream that this node's user opened.
     Stream {

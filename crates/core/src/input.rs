@@ -3,10 +3,11 @@
 use crate::call::CallOptions;
 use crate::config::Placement;
 use crate::error::{JobError, Reason};
-use crate::id::{JobId, NodeId, RequestId};
+use crate::id::{JobId, NodeId, PartitionId, RequestId};
 use crate::message::Message;
 use crate::params::Params;
 use crate::partitions::PartitionSet;
+use crate::placement::PlacementAsk;
 use crate::schedule::share::ShareSetting;
 use crate::stream::operator::OperatorNews;
 use crate::stream::spec::Filtered;
@@ -94,6 +95,15 @@ pub enum Input<P> {
     Operator(OperatorNews<P>),
     /// A command from the driver's user.
     Command(Command<P>),
+    /// The load of a partition has ended ([`Effect::Load`](crate::effect::Effect::Load)).
+    Loaded {
+        /// The service.
+        service: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// The data is here, or the problem.
+        result: Result<(), Arc<str>>,
+    },
 }
 
 /// A command from the driver's user to its node.
@@ -201,4 +211,22 @@ pub enum Command<P> {
     /// Leave the cluster: refuse new work and finish open work, then report
     /// [`crate::effect::Event::Drained`].
     Leave,
+    /// Do what an operator asks for, and report the placement of partitions here.
+    Placement {
+        /// The driver's id for this request.
+        request: RequestId,
+        /// The operator's request.
+        ask: PlacementAsk,
+    },
+    /// Announce a partition whose data is here, or stop to announce it and unload it later; then report.
+    Hold {
+        /// The driver's id for this request.
+        request: RequestId,
+        /// The service.
+        service: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// True if the partition is here.
+        holds: bool,
+    },
 }

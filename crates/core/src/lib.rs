@@ -55,6 +55,7 @@
 //! - [`membership`]: the members of the cluster and the partitions that they hold.
 //! - [`load`]: how busy this node is, which load figures it knows of other nodes, and what its operators
 //!   cost.
+//! - [`placement`]: which partitions a node loads and gives up while nodes come and go.
 //!
 //! `tree` and `wave` do not depend on calls. A further use of them should need nothing new below [`call`].
 //! `tests/whole/clusters` runs whole clusters of nodes on one clock and injects faults.
@@ -79,6 +80,7 @@ pub mod message;
 pub mod node;
 pub mod params;
 pub mod partitions;
+pub mod placement;
 pub mod push;
 pub mod random;
 pub mod replica;

@@ -7,6 +7,7 @@ use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
 use crate::membership::card::MemberCard;
 use crate::params::Params;
 use crate::partitions::PartitionSet;
+use crate::placement::{PlacementAsk, PlacementReport};
 use crate::push::PushRequest;
 use crate::push::message::PushMessage;
 use crate::schedule::share::{ShareSetting, SharesReport};
@@ -144,6 +145,20 @@ pub enum Message<P> {
     Gossip {
         /// The datagram, as membership has written it.
         datagram: Vec<u8>,
+    },
+    /// Client to a node: do what an operator asks for, and report the placement of partitions there.
+    PlacementRequest {
+        /// The client's id of the request.
+        id: u64,
+        /// The operator's request.
+        ask: PlacementAsk,
+    },
+    /// The answer to [`Message::PlacementRequest`].
+    PlacementReply {
+        /// The client's id of the request.
+        id: u64,
+        /// The placement at the node; or why nothing has changed.
+        result: Result<Box<PlacementReport>, Arc<str>>,
     },
 }
 

@@ -24,6 +24,8 @@ use crate::load::figure::LoadFigure;
 use crate::membership::view::View;
 use crate::message::{Message, Payload};
 use crate::node::context::{Context, Leaving};
+use crate::placement::PlacementReport;
+use crate::placement::book::Placements;
 use crate::push::table::Pushes;
 use crate::schedule::share::SharesReport;
 use crate::stream::table::Streams;
@@ -66,6 +68,7 @@ pub struct Node<P> {
     waves: Waves<P>,
     streams: Streams<P>,
     pushes: Pushes<P>,
+    placements: Placements,
     gossip: Gossip,
 }
 
@@ -77,6 +80,7 @@ impl<P: Payload> Node<P> {
             waves: Waves::new(&config),
             streams: Streams::default(),
             pushes: Pushes::new(),
+            placements: Placements::new(&config),
             gossip: Gossip::default(),
             cx: Context::new(config, now),
         };
@@ -109,6 +113,9 @@ impl<P: Payload> Node<P> {
             Input::Connected { peer } => self.handle_connected(now, peer),
             Input::Lost { peer } => self.handle_lost(now, peer),
             Input::Command(command) => self.handle_command(now, command),
+            Input::Loaded { service, partition, result } => {
+                self.placements.handle_loaded(&mut self.cx, now, &service, partition, result);
+            }
         }
         self.finish_ended(now);
         self.go_round(now);
@@ -126,6 +133,7 @@ impl<P: Payload> Node<P> {
                 Wake::Pushes => self.pushes.handle_pushes_due(&mut self.cx, now),
                 Wake::Card => desk!(self).handle_card_due(now),
                 Wake::Kept => self.waves.expire_kept(&mut self.cx, now),
+                Wake::Placement => self.placements.review(&mut self.cx, now),
                 Wake::Announce => self.gossip.announce_load(&mut self.cx, now),
                 Wake::Exchange => {
                     let has_streams = !self.streams.fronts.is_empty();
@@ -172,6 +180,7 @@ impl<P: Payload> Node<P> {
                 break;
             }
         }
+        self.placements.note_view(&mut self.cx, now);
         self.sweep_queue();
         if !self.cx.jobs.unwanted.is_empty() {
             self.cancel_unwanted(now);
@@ -224,11 +233,15 @@ impl<P: Payload> Node<P> {
             Message::SharesRequest { id, settings } => {
                 self.cx.handle_shares_request(now, from, id, &settings);
             }
+            Message::PlacementRequest { id, ask } => {
+                self.placements.answer_peer(&mut self.cx, now, (from, id), &ask);
+            }
             Message::Reply { .. }
             | Message::Status { .. }
             | Message::OperatorReply { .. }
             | Message::OperatorLent { .. }
-            | Message::SharesReply { .. } => {
+            | Message::SharesReply { .. }
+            | Message::PlacementReply { .. } => {
                 self.cx.note_bad_message(from, "unexpected answer: this node sends no such requests");
             }
             Message::OperatorRequest { .. } | Message::OperatorWant { .. } => {
@@ -281,6 +294,12 @@ impl<P: Payload> Node<P> {
             }
             Command::Join(addrs) => self.cx.join(now, addrs),
             Command::Leave => self.leave(now),
+            Command::Placement { request, ask } => {
+                self.placements.answer_user(&mut self.cx, now, request, &ask);
+            }
+            Command::Hold { request, service, partition, holds } => {
+                self.placements.hold_by_hand(&mut self.cx, now, request, (&service, partition, holds));
+            }
         }
     }
 
@@ -313,6 +332,11 @@ impl<P: Payload> Node<P> {
     /// Each application's share of the node, and what it has used.
     pub fn shares_report(&self, now: Instant) -> SharesReport {
         self.cx.shares_report(now)
+    }
+
+    /// The placement of partitions at this node.
+    pub fn placement_report(&self) -> PlacementReport {
+        self.placements.report(&self.cx)
     }
 
     /// The peers that wait for something here: a call, a push or a stream.

@@ -31,6 +31,8 @@ pub(crate) enum Wake {
     Announce,
     /// The exchange of cards with a peer.
     Exchange,
+    /// A review of the partitions that are placed here.
+    Placement,
 }
 
 /// The set of armed timers.

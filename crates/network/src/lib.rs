@@ -31,6 +31,8 @@ mod pages {
     struct Filters;
     #[doc = include_str!("../../../docs/guide.md")]
     struct Guide;
+    #[doc = include_str!("../../../docs/placement.md")]
+    struct Placement;
     #[doc = include_str!("../../../docs/push.md")]
     struct Push;
     #[doc = include_str!("../../../docs/streams.md")]

@@ -343,7 +343,7 @@ fn card(number: u32, total: u32) -> MemberCard {
     let mut card = MemberCard::new(node_id(number));
     card.processors = 2;
     let partitions = PartitionSet::from_range(number..number + 1);
-    card.services.insert("s".into(), ServiceCard { partitions, total, declared: true });
+    card.services.insert("s".into(), ServiceCard { partitions, total, declared: true, placed: None });
     card
 }
 
@@ -354,6 +354,7 @@ fn config(partitions: u32) -> NodeConfig {
         tuning: Tuning::LAN,
         limits: Limits::DEFAULT,
         pushed: Default::default(),
+        placed: Default::default(),
         shares: BTreeMap::new(),
         seed: 1,
     }

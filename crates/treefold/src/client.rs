@@ -36,6 +36,7 @@ use treefold_core::membership::card::MemberCard;
 use treefold_core::message::OperatorStatus;
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::placement::{PlacementAsk, PlacementReport};
 use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
 use treefold_operators::{Aggregation, Body, Raw};
@@ -152,6 +153,7 @@ impl ClientBuilder {
             limits: self.cluster.limits.clone(),
             shares: Default::default(),
             pushed: Default::default(),
+            placed: Default::default(),
             seed: entropy::draw(),
         };
         let thread = Thread::start(Setup {
@@ -354,6 +356,31 @@ impl Client {
                 Way::Loop { handle, .. } => handle.shares(settings).await?,
             };
             answer.map(|report| *report).map_err(|problem| Error::Shares { problem })
+        })
+        .await
+    }
+
+    /// The placement of partitions at the node that this client talks to, and which of them it loads and gives up.
+    ///
+    /// # Errors
+    /// If the connection breaks and cannot be made again, or no answer comes in time.
+    pub async fn placement(&self) -> Result<PlacementReport, Error> {
+        self.place(PlacementAsk::Show).await
+    }
+
+    /// Asks the node that this client talks to for another placement of partitions, and returns the placement there as it is
+    /// now. Partitions move later.
+    ///
+    /// # Errors
+    /// If the node refuses, because it does not place the service automatically or has no such partition; then nothing has
+    /// changed. If no answer comes, it is unknown whether the node has taken the request.
+    pub async fn place(&self, ask: PlacementAsk) -> Result<PlacementReport, Error> {
+        answered_within(STATUS_TIMEOUT, async {
+            let answer = match &self.way {
+                Way::Front(front) => front.placement(ask).await?,
+                Way::Loop { handle, .. } => handle.placement(ask).await?,
+            };
+            answer.map(|report| *report).map_err(|problem| Error::Placement { problem })
         })
         .await
     }

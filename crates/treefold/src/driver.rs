@@ -40,6 +40,7 @@ mod leaving;
 mod link;
 mod meter;
 pub(crate) mod operators;
+mod placing;
 mod reduces;
 mod rights;
 mod streams;
@@ -214,6 +215,8 @@ impl Loop {
             Effect::Filter(effect) => self.perform_filter(effect),
             Effect::Deliver(event) => self.deliver(event),
             Effect::Trace(point) => self.trace(&point),
+            Effect::Load { service, partition } => self.load_partition(service, partition),
+            Effect::Unload { service, partition } => self.registry.remove(&service, partition),
         }
     }
 
@@ -222,6 +225,7 @@ impl Loop {
         match event {
             Event::CallDone { request, outcome } => self.answers.borrow_mut().call(request, *outcome),
             Event::Status { request, status } => self.answers.borrow_mut().status(request, *status),
+            Event::Placement { request, result } => self.answers.borrow_mut().placement(request, result),
             Event::Shares { request, result } => self.answers.borrow_mut().shares(request, result),
             Event::MemberUp(card) => {
                 let member = card.node;

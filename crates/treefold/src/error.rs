@@ -110,6 +110,12 @@ pub enum Error {
         /// The reason that the node gave.
         problem: Arc<str>,
     },
+    /// The placement of partitions was not changed.
+    #[error("the placement was not changed: {problem}")]
+    Placement {
+        /// The reason that the node gave.
+        problem: Arc<str>,
+    },
     /// The shares were not set; all are unchanged.
     #[error("no shares were set: {problem}")]
     Shares {

@@ -96,7 +96,7 @@ fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str>
     match job.work {
         Work::Local { partition, params } => {
             let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
-            Ok(operator.local(partition, &params))
+            Ok(operator.local(&partition, &params))
         }
         Work::Reduce { parts, params } => Ok(match parts.into_inner() {
             Ok([a, b]) => operator.reduce(a, b, &params),
@@ -116,7 +116,7 @@ fn cut_local(
 ) -> Result<Vec<Bytes>, OperatorError> {
     let operator = registry.operator(kind).ok_or_else(|| OperatorError::new(UNKNOWN))?;
     let partition = registry.partition(kind, partition).ok_or_else(|| OperatorError::new(NOT_HERE))?;
-    operator.local_sliced(partition, slices, params)
+    operator.local_sliced(&partition, slices, params)
 }
 
 /// An operator's future that turns a panic into its result.

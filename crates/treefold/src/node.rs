@@ -8,9 +8,10 @@ use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
 use crate::options::ClusterOptions;
 use crate::seeds::ask_seeds;
-use crate::service::{Registry, Service};
+use crate::service::{PartitionData, Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use treefold_core::config::{NodeConfig, Tuning};
-use treefold_core::id::NodeId;
+use treefold_core::id::{NodeId, PartitionId};
 use treefold_core::membership::MembershipConfig;
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::schedule::share::ServiceShare;
@@ -54,6 +55,7 @@ pub struct NodeBuilder {
     join: Vec<String>,
     rack: String,
     zone: String,
+    name: String,
     relay: bool,
     shares: BTreeMap<String, ServiceShare>,
     processors: Option<u32>,
@@ -103,6 +105,13 @@ impl NodeBuilder {
     /// Sets the zone of this node.
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.zone = zone.into();
+        self
+    }
+
+    /// Sets a name that the node keeps when it restarts, also at another address, such as that of a pod. Placement knows the
+    /// node by it, so a restarted node gets its former partitions. Default: its address.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
         self
     }
 
@@ -233,18 +242,21 @@ impl NodeBuilder {
         let id = NodeId::new(addr, entropy::draw());
         let (identity, asker) = (self.identity(id), self.asker());
         let services = registry.cards();
-        let provided = services.iter().find(|(_, service)| !service.partitions.is_empty());
+        let provided =
+            services.iter().find(|(_, service)| !service.partitions.is_empty() || service.placed.is_some());
         if let (true, Some((service, _))) = (self.relay, provided) {
             return Err(StartError::RelayHolds { service: service.clone() });
         }
-        let provider = provided.is_some();
+        let placed = registry.placed();
+        let provider = provided.is_some() || !placed.is_empty();
         check_certificate(&identity, &services)?;
         let card = MemberCard {
             node: id,
             version: 1,
             rack: self.rack,
             zone: self.zone,
-            roles: Roles { provider, relay: self.relay },
+            name: self.name,
+            roles: Roles { provider, relay: self.relay, draining: false },
             processors,
             services,
         };
@@ -259,6 +271,7 @@ impl NodeBuilder {
             limits: self.cluster.limits,
             shares: self.shares,
             pushed: registry.pushed(),
+            placed,
             seed: self.seed.unwrap_or_else(entropy::draw),
         };
         let thread = Thread::start(Setup {
@@ -310,7 +323,7 @@ fn check_certificate(
     }
     // A node without partitions of a service only folds what others have.
     let beyond = |(name, service): &(&String, &ServiceCard)| {
-        !service.partitions.is_empty() && !grant.services.contain(name)
+        (!service.partitions.is_empty() || service.placed.is_some()) && !grant.services.contain(name)
     };
     match services.iter().find(beyond) {
         Some((service, _)) => refuse(format!("serve {service:?}")),
@@ -352,6 +365,7 @@ impl Node {
             join: Vec::new(),
             rack: String::new(),
             zone: String::new(),
+            name: String::new(),
             relay: false,
             shares: BTreeMap::new(),
             processors: None,
@@ -377,7 +391,7 @@ impl Node {
         self.id
     }
 
-    /// The card with which the node describes itself to others.
+    /// The card with which the node describes itself to others, as it was at the start.
     pub fn card(&self) -> &Arc<MemberCard> {
         &self.card
     }
@@ -420,6 +434,39 @@ impl Node {
     pub fn members(&self) -> Vec<NodeId> {
         let others = self.thread.handle.members.borrow();
         others.iter().copied().chain([self.id]).collect()
+    }
+
+    /// Adds a partition of one of the node's services while the node runs, or replaces its data. When this returns, the node
+    /// announces the partition.
+    ///
+    /// # Errors
+    /// [`Error::Placement`] if the node does not have the service, the service has no such partition, or its partitions are
+    /// placed automatically ([`Service::placed`]).
+    pub async fn add_partition(
+        &self,
+        service: &str,
+        id: PartitionId,
+        data: impl Any + Send + Sync,
+    ) -> Result<(), Error> {
+        self.hold(service, id, Some(Arc::new(data))).await
+    }
+
+    /// Stops to announce a partition. The node still answers for it for [`PlacementTuning::leave_after`], while other nodes hear
+    /// of that, and then drops its data.
+    ///
+    /// It does not check whether another node holds the partition.
+    ///
+    /// # Errors
+    /// [`Error::Placement`] if the node does not hold the partition, or the service's partitions are placed automatically.
+    ///
+    /// [`PlacementTuning::leave_after`]: crate::placement::PlacementTuning::leave_after
+    pub async fn drop_partition(&self, service: &str, id: PartitionId) -> Result<(), Error> {
+        self.hold(service, id, None).await
+    }
+
+    async fn hold(&self, service: &str, id: PartitionId, data: Option<PartitionData>) -> Result<(), Error> {
+        let answer = self.thread.handle.hold(service.into(), id, data).await?;
+        answer.map(drop).map_err(|problem| Error::Placement { problem })
     }
 
     /// Ends the node in order: it says goodbye to the cluster, refuses new work, and finishes open work.

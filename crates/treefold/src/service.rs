@@ -12,13 +12,49 @@ use crate::foreign::NAME_PREFIX;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use treefold_core::config::{Kind, Placement as KindPlacement};
 use treefold_core::id::PartitionId;
 use treefold_core::limits::Limits;
-use treefold_core::membership::card::ServiceCard;
+use treefold_core::membership::card::{Placed, ServiceCard};
+use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use treefold_operators::FilterKind;
 use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Placement, erase, erase_async};
+
+/// The data of one partition.
+pub(crate) type PartitionData = Arc<dyn Any + Send + Sync>;
+
+/// Loads the data of a service's partitions, one at a time, on a thread of its own. It may block.
+///
+/// It is a trait for the loaders that have state. [`Service::placed`] also takes functions.
+pub trait LoadPartition: Send + Sync + 'static {
+    /// Loads one partition.
+    ///
+    /// # Errors
+    /// A sentence for the operator. The node tries again later, and leaves the partition to other nodes after some failures.
+    fn load(&self, partition: PartitionId) -> Result<PartitionData, String>;
+}
+
+impl<F, T, E> LoadPartition for F
+where
+    F: Fn(PartitionId) -> Result<T, E> + Send + Sync + 'static,
+    T: Any + Send + Sync,
+    E: fmt::Display,
+{
+    fn load(&self, partition: PartitionId) -> Result<PartitionData, String> {
+        match self(partition) {
+            Ok(data) => Ok(Arc::new(data)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// How a service's partitions are placed automatically.
+#[derive(Clone)]
+struct Placing {
+    replicas: u32,
+    loader: Arc<dyn LoadPartition>,
+}
 
 /// A named service: its aggregations, and its partitions on this node.
 ///
@@ -36,11 +72,12 @@ use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Pla
 pub struct Service {
     name: Arc<str>,
     operators: Vec<NamedOperator>,
-    partitions: BTreeMap<PartitionId, Arc<dyn Any + Send + Sync>>,
+    partitions: BTreeMap<PartitionId, PartitionData>,
     endpoints: BTreeMap<PartitionId, Arc<dyn EndpointKind>>,
     filters: Vec<(String, Arc<dyn FilterKind>)>,
     total: Option<u32>,
     pushed: bool,
+    placing: Option<Placing>,
 }
 
 #[derive(Clone)]
@@ -61,6 +98,7 @@ impl Service {
             filters: Vec::new(),
             total: None,
             pushed: false,
+            placing: None,
         }
     }
 
@@ -153,6 +191,24 @@ impl Service {
         self
     }
 
+    /// Lets the nodes of the cluster share the service's partitions among themselves: each node loads its own with `loader`,
+    /// and the cluster holds `replicas` copies of each, in different zones if there are enough.
+    ///
+    /// The service must declare its [`total`](Self::total), and every node must be able to load each partition, for example
+    /// from a shared folder. Partitions move while nodes join, leave and fail; see [`crate::placement`].
+    ///
+    /// ```
+    /// use treefold::Service;
+    /// let service = Service::new("logs").total(64).placed(2, |partition| {
+    ///     std::fs::read_to_string(format!("/shared/logs/{partition}.txt"))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn placed(mut self, replicas: u32, loader: impl LoadPartition) -> Self {
+        self.placing = Some(Placing { replicas, loader: Arc::new(loader) });
+        self
+    }
+
     /// Makes the service an application whose workers attach to this node and push ([`crate::push`]).
     ///
     /// Each worker is a partition, and there are no other partitions. The aggregations' locals never run.
@@ -166,6 +222,12 @@ impl Service {
     pub(crate) fn operator_of(&self, aggregation: &str) -> Option<&dyn Operator> {
         let named = self.operators.iter().find(|named| named.name == aggregation)?;
         Some(&*named.operator)
+    }
+
+    /// Takes a partition's data out of the service.
+    #[doc(hidden)]
+    pub fn into_partition(mut self, id: PartitionId) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.partitions.remove(&id)
     }
 
     /// The names of the aggregations.
@@ -210,6 +272,9 @@ impl Service {
                 "its partitions are the workers that attach; it must not have any others".to_string(),
             );
         }
+        if let Some(problem) = self.placing.as_ref().and_then(|placing| self.misplaced(placing)) {
+            return refuse(problem);
+        }
         let total = self.total_or_default();
         if total > limits.partitions_max {
             let max = limits.partitions_max;
@@ -221,6 +286,28 @@ impl Service {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Service {
+    /// Why the service's partitions can't be placed automatically.
+    fn misplaced(&self, placing: &Placing) -> Option<String> {
+        let Some(total) = self.total else {
+            return Some("to place its partitions automatically, declare their total".to_string());
+        };
+        if total > PLACED_PARTITIONS_MAX {
+            return Some(format!(
+                "{total} partitions; allowed if they are placed automatically: {PLACED_PARTITIONS_MAX}"
+            ));
+        }
+        if !(1..=REPLICAS_MAX).contains(&placing.replicas) {
+            return Some(format!("{} replicas; allowed: 1 to {REPLICAS_MAX}", placing.replicas));
+        }
+        let by_hand = self.pushed || !self.endpoints.is_empty() || !self.partitions.is_empty();
+        by_hand.then(|| {
+            "its partitions are placed automatically, so none can be added by hand, also no endpoints"
+                .to_string()
+        })
     }
 }
 
@@ -258,7 +345,15 @@ struct Hosted {
     /// True if the service declares its total. For an application, the total is the number of workers that
     /// attach.
     declared: bool,
-    partitions: BTreeMap<PartitionId, Partition>,
+    placing: Option<Placing>,
+    /// They change while the node runs. A lock is enough: jobs read it for an instant, and changes are rare.
+    partitions: RwLock<BTreeMap<PartitionId, Partition>>,
+}
+
+impl Hosted {
+    fn partitions(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<PartitionId, Partition>> {
+        self.partitions.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Registry {
@@ -305,7 +400,8 @@ impl Registry {
             .into_iter()
             .map(|(id, data)| (id, Partition::new(Arc::clone(&name), id, total, data)))
             .collect();
-        self.services.push(Hosted { name, total, declared, partitions });
+        let partitions = RwLock::new(partitions);
+        self.services.push(Hosted { name, total, declared, placing: service.placing, partitions });
     }
 
     /// The aggregations, as core needs them.
@@ -321,9 +417,10 @@ impl Registry {
     /// The services, as the cluster sees them on the node's card.
     pub(crate) fn cards(&self) -> BTreeMap<String, ServiceCard> {
         let card = |hosted: &Hosted| ServiceCard {
-            partitions: hosted.partitions.keys().copied().collect(),
+            partitions: hosted.partitions().keys().copied().collect(),
             total: hosted.total,
             declared: hosted.declared,
+            placed: hosted.placing.as_ref().map(|of| Placed { replicas: of.replicas, ..Placed::default() }),
         };
         self.services.iter().map(|hosted| (hosted.name.to_string(), card(hosted))).collect()
     }
@@ -349,8 +446,46 @@ impl Registry {
     }
 
     /// A partition of the service that a kind belongs to.
-    pub(crate) fn partition(&self, kind: u32, partition: PartitionId) -> Option<&Partition> {
-        self.services[self.entries.get(kind as usize)?.service].partitions.get(&partition)
+    pub(crate) fn partition(&self, kind: u32, partition: PartitionId) -> Option<Partition> {
+        self.services[self.entries.get(kind as usize)?.service].partitions().get(&partition).cloned()
+    }
+
+    fn service(&self, name: &str) -> Option<&Hosted> {
+        self.services.iter().find(|hosted| *hosted.name == *name)
+    }
+
+    /// The services whose partitions are placed automatically, with their replicas.
+    pub(crate) fn placed(&self) -> BTreeMap<String, u32> {
+        let placed = |hosted: &Hosted| Some((hosted.name.to_string(), hosted.placing.as_ref()?.replicas));
+        self.services.iter().filter_map(placed).collect()
+    }
+
+    /// The loader of a service whose partitions are placed automatically.
+    pub(crate) fn loader(&self, service: &str) -> Option<Arc<dyn LoadPartition>> {
+        self.service(service)?.placing.as_ref().map(|placing| Arc::clone(&placing.loader))
+    }
+
+    /// Adds a partition's data, in place of earlier data.
+    pub(crate) fn insert(&self, service: &str, partition: PartitionId, data: PartitionData) {
+        let Some(hosted) = self.service(service) else { return };
+        let added = Partition::new(Arc::clone(&hosted.name), partition, hosted.total, data);
+        let earlier =
+            hosted.partitions.write().unwrap_or_else(PoisonError::into_inner).insert(partition, added);
+        drop_aside(earlier);
+    }
+
+    /// Drops a partition's data. Jobs that run on it keep it until they end.
+    pub(crate) fn remove(&self, service: &str, partition: PartitionId) {
+        let Some(hosted) = self.service(service) else { return };
+        let removed = hosted.partitions.write().unwrap_or_else(PoisonError::into_inner).remove(&partition);
+        drop_aside(removed);
+    }
+}
+
+/// Drops a partition on a thread of its own. If no thread can be started, the closure that holds it is dropped here.
+fn drop_aside(partition: Option<Partition>) {
+    if let Some(partition) = partition {
+        let _ = std::thread::Builder::new().name("tf-drop".to_owned()).spawn(move || drop(partition));
     }
 }
 

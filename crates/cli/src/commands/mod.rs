@@ -12,6 +12,7 @@ pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod node;
 pub(crate) mod operator;
+pub(crate) mod placement;
 pub(crate) mod push;
 pub(crate) mod replay;
 pub(crate) mod shares;

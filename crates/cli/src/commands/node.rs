@@ -65,6 +65,11 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
+    /// Name that the node keeps when it restarts, also at another address: placement gives it the same partitions
+    /// again [default: its address]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
     /// Host no partitions and fold passing partials: trees run over this node within its rack, between the
     /// racks of its zone, or between zones
     #[arg(long, conflicts_with_all = ["serve", "attach"])]
@@ -141,6 +146,9 @@ Services:
       search/topk, search/terms, search/sample, search/categorise and search/words. The index is
       kept, and reused when nothing has changed. With emulate, also search/stretched-topk and so on:
       they take a multiple of their processor time, on K emulated processors. See apps/search/README.md.
+  search=DIR:partitions=auto/TOTAL[:replicas=N]
+      The nodes share the partitions among themselves, with N copies of each (see `treefold placement`).
+      All nodes need the same files in DIR. So it is with micro, exec, sql, vectors and faces.
   micro:partitions=IDS/TOTAL
       Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
   echo:partitions=IDS/TOTAL
@@ -287,6 +295,7 @@ impl NodeArgs {
             join: if self.join.is_empty() { file.join } else { self.join },
             rack: self.rack.or(file.rack),
             zone: self.zone.or(file.zone),
+            name: self.name.or(file.name),
             relay: self.relay || file.relay,
             accept: if self.accept.is_empty() { file.accept } else { self.accept },
             shares: file.shares.into_iter().chain(self.shares.into_iter().map(share_of)).collect(),
@@ -357,6 +366,9 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     }
     if let Some(zone) = &file.zone {
         builder = builder.zone(zone);
+    }
+    if let Some(name) = &file.name {
+        builder = builder.name(name);
     }
     if file.relay {
         builder = builder.relay();

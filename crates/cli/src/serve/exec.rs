@@ -82,7 +82,13 @@ pub(super) fn parse(text: &str, tool: &str) -> Result<Serve, CallError> {
         empty: given.of("empty").map_or(Ok(Vec::new()), exit_codes)?,
     };
     let what = What::Exec(Tool { name: name.to_owned(), spec });
-    Ok(Serve { what, declared: total.is_some(), total: total_of(&partitions, total), partitions })
+    Ok(Serve {
+        what,
+        declared: total.is_some(),
+        total: total_of(&partitions, total),
+        partitions,
+        placing: None,
+    })
 }
 
 fn line(key: &str, given: &str, error: &SpecError) -> CallError {

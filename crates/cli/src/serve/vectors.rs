@@ -154,7 +154,7 @@ pub(super) fn parse(text: &str) -> Result<Serve, CallError> {
         Data::Vectors(source)
     };
     let (declared, total) = (total.is_some(), total_of(&partitions, total));
-    Ok(Serve { what: What::Near(Near { name, data }), partitions, total, declared })
+    Ok(Serve { what: What::Near(Near { name, data }), partitions, total, declared, placing: None })
 }
 
 /// Parses the index and its options.

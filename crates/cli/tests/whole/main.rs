@@ -22,6 +22,7 @@ mod mirror_state;
 mod nodes;
 #[cfg(feature = "wasm")]
 mod operators;
+mod placement;
 mod promotion;
 mod pseudo_terminal;
 mod pushes;

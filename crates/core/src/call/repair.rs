@@ -313,7 +313,7 @@ pub(crate) mod tests {
 
     fn card(number: u8, partitions: PartitionSet) -> MemberCard {
         let mut card = MemberCard::new(name_of(number));
-        card.services.insert("s".into(), ServiceCard { partitions, total: 1, declared: true });
+        card.services.insert("s".into(), ServiceCard { partitions, total: 1, declared: true, placed: None });
         card
     }
 
@@ -326,6 +326,7 @@ pub(crate) mod tests {
             limits: Limits::DEFAULT,
             shares: Default::default(),
             pushed: Default::default(),
+            placed: Default::default(),
             seed: 1,
         };
         let mut front = Node::new(config, NOW);

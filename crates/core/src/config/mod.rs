@@ -29,6 +29,10 @@ pub struct NodeConfig {
     /// ([`crate::push`]).
     #[cfg_attr(feature = "serde", serde(default))]
     pub pushed: BTreeSet<String>,
+    /// Services on the card whose partitions are placed automatically ([`crate::placement`]), with the copies of each
+    /// partition that the cluster shall hold.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub placed: BTreeMap<String, u32>,
     /// The seed of the node's random choices.
     pub seed: u64,
 }
@@ -81,6 +85,8 @@ pub enum Placement {
 pub struct Tuning {
     /// The timing of membership.
     pub membership: crate::membership::MembershipConfig,
+    /// The timing of placement.
+    pub placement: crate::placement::PlacementTuning,
     /// The replica policy for calls that do not name one.
     pub replica_policy: ReplicaPolicy,
     /// ε of the staged waiting rule: time kept for one hop, per level.
@@ -155,6 +161,7 @@ impl Tuning {
     /// The preset for one machine room.
     pub const LAN: Self = Self {
         membership: crate::membership::MembershipConfig::lan(),
+        placement: crate::placement::PlacementTuning::LAN,
         replica_policy: ReplicaPolicy::DEFAULT,
         hop_margin: Duration::from_millis(4),
         reply_margin: Duration::from_millis(4),

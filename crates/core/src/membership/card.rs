@@ -6,6 +6,7 @@
 
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
+use crate::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::fmt;
@@ -29,6 +30,10 @@ pub struct MemberCard {
     pub rack: String,
     /// The zone of the node; empty if unknown.
     pub zone: String,
+    /// A name that the node keeps when it restarts, also at another address; empty if it has none. Placement knows the
+    /// node by it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub name: String,
     /// The roles of the node.
     pub roles: Roles,
     /// Number of jobs that it runs at a time.
@@ -48,6 +53,21 @@ pub struct ServiceCard {
     /// True if this node's configuration declares the total; false if it is a guess.
     #[cfg_attr(feature = "serde", serde(default))]
     pub declared: bool,
+    /// The node's part in the automatic placement of the service; `None` if the node was given its partitions by hand.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub placed: Option<Placed>,
+}
+
+/// A node's part in the automatic placement of a service ([`placement`](crate::placement)).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Placed {
+    /// Copies of each partition that the cluster shall hold.
+    pub replicas: u32,
+    /// Partitions that the node holds before any other.
+    pub pinned: PartitionSet,
+    /// Partitions that the node does not hold.
+    pub refused: PartitionSet,
 }
 
 impl ServiceCard {
@@ -65,6 +85,9 @@ pub struct Roles {
     pub provider: bool,
     /// Folds the partials that pass; holds no partitions.
     pub relay: bool,
+    /// Hands its automatically placed partitions over to other nodes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub draining: bool,
 }
 
 /// A card that no member would accept.
@@ -91,6 +114,7 @@ impl MemberCard {
             version: 1,
             rack: String::new(),
             zone: String::new(),
+            name: String::new(),
             roles: Roles::default(),
             processors: 1,
             services: BTreeMap::new(),
@@ -105,6 +129,7 @@ impl MemberCard {
         check_reachable(&self.node)?;
         check_name("card.rack", &self.rack)?;
         check_name("card.zone", &self.zone)?;
+        check_name("card.name", &self.name)?;
         if self.services.len() > SERVICES_MAX {
             return Err(CardError::TooLarge { field: "card.services", limit: SERVICES_MAX as u64 });
         }
@@ -117,12 +142,28 @@ impl MemberCard {
             if service.end() > service.total {
                 return Err(CardError::PartitionBeyondTotal);
             }
+            service.placed.as_ref().map_or(Ok(()), |placed| placed.check(service.total))?;
             held += service.partitions.len();
         }
         if held > PARTITIONS_MAX as usize {
             return Err(CardError::TooLarge { field: "card.partitions", limit: PARTITIONS_MAX.into() });
         }
         Ok(())
+    }
+}
+
+impl Placed {
+    fn check(&self, total: u32) -> Result<(), CardError> {
+        if total > PLACED_PARTITIONS_MAX {
+            let limit = PLACED_PARTITIONS_MAX.into();
+            return Err(CardError::TooLarge { field: "placed.total", limit });
+        }
+        if self.replicas > REPLICAS_MAX {
+            return Err(CardError::TooLarge { field: "placed.replicas", limit: REPLICAS_MAX.into() });
+        }
+        let all = PartitionSet::first(total);
+        let is_within = self.pinned.is_subset(&all) && self.refused.is_subset(&all);
+        if is_within { Ok(()) } else { Err(CardError::PartitionBeyondTotal) }
     }
 }
 

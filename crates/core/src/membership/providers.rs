@@ -34,6 +34,22 @@ impl Providers {
         row.filter(|row| partition < row.end).map_or(&[], |row| &row.nodes)
     }
 
+    /// The partitions that some node holds.
+    pub(super) fn held(&self) -> PartitionSet {
+        let mut held = PartitionSet::new();
+        self.rows.iter().for_each(|(&first, row)| held.insert_range(first..row.end));
+        held
+    }
+
+    /// The partitions that no node holds but `node`.
+    pub(super) fn held_only_by(&self, node: NodeId) -> PartitionSet {
+        let mut alone = PartitionSet::new();
+        for (&first, row) in self.rows.iter().filter(|(_, row)| row.nodes == [node]) {
+            alone.insert_range(first..row.end);
+        }
+        alone
+    }
+
     /// A walk over the partitions in ascending order, which is faster than looking up each of them.
     pub(super) fn walk(&self) -> Walk<'_> {
         Walk { rows: self.rows.range(..), row: None }

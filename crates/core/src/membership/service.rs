@@ -24,6 +24,7 @@ use super::card::{MemberCard, ServiceCard};
 use super::claims::{Fresh, Opening, Proof, Tally};
 use super::providers::{Providers, Walk};
 use crate::id::{NodeId, PartitionId};
+use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -166,6 +167,16 @@ impl ServiceIndex {
     /// The living members that hold `partition`, ascending.
     pub fn providers(&self, partition: PartitionId) -> &[NodeId] {
         self.providers.of(partition)
+    }
+
+    /// The partitions that some living member holds.
+    pub fn held(&self) -> PartitionSet {
+        self.providers.held()
+    }
+
+    /// The partitions that no living member holds but `node`.
+    pub fn held_only_by(&self, node: NodeId) -> PartitionSet {
+        self.providers.held_only_by(node)
     }
 
     /// A walk over many partitions in ascending order, which is faster than [`providers`](Self::providers).

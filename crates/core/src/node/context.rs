@@ -24,7 +24,7 @@ use alloc::string::String;
 
 /// The state that all modules of a node share.
 ///
-/// Fourteen fields, because several books change each of these values, and no single book owns one.
+/// Fifteen fields, because several books change each of these values, and no single book owns one.
 pub(crate) struct Context<P> {
     pub(crate) me: NodeId,
     pub(crate) config: NodeConfig,
@@ -39,6 +39,8 @@ pub(crate) struct Context<P> {
     pub(crate) credit: Credit,
     pub(crate) counters: Counters,
     pub(crate) leaving: Leaving,
+    /// Partitions that are no longer on the card, and that this node still answers for. By service.
+    pub(crate) leaving_partitions: BTreeMap<String, PartitionSet>,
     pub(crate) effects: VecDeque<Effect<P>>,
     /// Messages of this node to itself.
     pub(crate) to_self: VecDeque<Message<P>>,
@@ -70,6 +72,7 @@ impl<P: Payload> Context<P> {
             queue: Queue::new(config.limits.jobs_queued_max, accounts),
             counters: Counters::default(),
             leaving: Leaving::No,
+            leaving_partitions: BTreeMap::new(),
             effects: VecDeque::new(),
             to_self: VecDeque::new(),
             config,
@@ -108,8 +111,21 @@ impl<P: Payload> Context<P> {
 
     /// The partitions of an aggregation's service that this node holds.
     pub(crate) fn hosted(&self, name: &str) -> PartitionSet {
-        let service = self.config.card.services.get(service_of(name));
-        service.map(|card| card.partitions.clone()).unwrap_or_default()
+        let name = service_of(name);
+        let service = self.config.card.services.get(name);
+        let mut hosted = service.map(|card| card.partitions.clone()).unwrap_or_default();
+        if let Some(leaving) = self.leaving_partitions.get(name) {
+            hosted.union_with(leaving);
+        }
+        hosted
+    }
+
+    /// Announces this node's card as it is now.
+    pub(crate) fn announce_card(&mut self, now: Instant) {
+        let updated = self.sight.update_card(now, self.config.card.clone());
+        updated.expect("invariant: the card is this node's, and was checked with each change");
+        let own = self.sight.view().card(&self.me);
+        self.config.card.version = own.map_or(self.config.card.version, |card| card.version);
     }
 
     /// How busy this node is, as it reports it to others.

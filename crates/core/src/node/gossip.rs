@@ -180,9 +180,8 @@ impl<P: Payload> Context<P> {
                 is_changed = true;
             }
         }
-        if is_changed && self.sight.update_card(now, self.config.card.clone()).is_ok() {
-            let own = self.sight.view().card(&self.me);
-            self.config.card.version = own.map_or(self.config.card.version, |card| card.version);
+        if is_changed {
+            self.announce_card(now);
         }
     }
 

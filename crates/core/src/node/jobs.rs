@@ -160,7 +160,8 @@ mod tests {
     /// A node with one processor and two partitions, whose locals run on workers.
     fn node() -> Node<Bytes> {
         let mut card = MemberCard::new(NodeId::new(([127, 0, 0, 1], 7700).into(), 1));
-        let service = ServiceCard { partitions: PartitionSet::first(2), total: 2, declared: true };
+        let service =
+            ServiceCard { partitions: PartitionSet::first(2), total: 2, declared: true, placed: None };
         card.services.insert("s".into(), service);
         card.processors = 1;
         let config = NodeConfig {
@@ -170,6 +171,7 @@ mod tests {
             limits: Limits::DEFAULT,
             shares: Default::default(),
             pushed: Default::default(),
+            placed: Default::default(),
             seed: 1,
         };
         Node::new(config, Instant::START)

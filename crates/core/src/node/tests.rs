@@ -35,8 +35,12 @@ fn node_id(number: u32) -> NodeId {
 
 fn card(number: u32) -> MemberCard {
     let mut card = MemberCard::new(node_id(number));
-    let service =
-        ServiceCard { partitions: PartitionSet::first(2 * CHILDREN), total: 2 * CHILDREN, declared: true };
+    let service = ServiceCard {
+        partitions: PartitionSet::first(2 * CHILDREN),
+        total: 2 * CHILDREN,
+        declared: true,
+        placed: None,
+    };
     card.services.insert("s".into(), service);
     card
 }
@@ -50,6 +54,7 @@ pub(crate) fn summing(name: NodeId) -> NodeConfig {
         limits: Limits::DEFAULT,
         shares: Default::default(),
         pushed: Default::default(),
+        placed: Default::default(),
         seed: 1,
     }
 }

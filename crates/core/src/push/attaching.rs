@@ -184,10 +184,7 @@ impl<P: Payload> Pushes<P> {
         cx.timers.rearm(&mut self.card.armed, None, Wake::Card);
         self.card.is_due = false;
         self.card.announced_at = Some(now);
-        let updated = cx.sight.update_card(now, cx.config.card.clone());
-        updated.expect("invariant: the card is this node's, and was checked with each worker that came");
-        let own = cx.sight.view().card(&cx.me);
-        cx.config.card.version = own.map_or(cx.config.card.version, |card| card.version);
+        cx.announce_card(now);
     }
 }
 

@@ -6,6 +6,7 @@
 //! from most scenarios, so that ingredients seldom hide each other.
 
 use super::draw_feed::{draw_feed, draw_feed_faults};
+use super::draw_placing::{draw_placing, draw_placing_faults};
 use super::draw_pushing::{draw_pushing, draw_relay_faults};
 use super::draw_streams::{draw_stream_faults, draw_streams};
 use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
@@ -104,6 +105,7 @@ pub fn draw(seed: u64) -> Scenario {
         pushing: None,
         streams: Vec::new(),
         feed: None,
+        placing: None,
     };
     scenario.calls = draw_calls(&scenario, span_us);
     if is_stormy {
@@ -112,6 +114,8 @@ pub fn draw(seed: u64) -> Scenario {
     scenario.pushing = draw_pushing(&scenario, span_us, is_stormy);
     scenario.streams = draw_streams(&scenario, span_us);
     scenario.feed = draw_feed(&scenario, span_us);
+    draw_placing(&mut scenario);
+    scenario.faults.extend(draw_placing_faults(&scenario, span_us));
     if scenario.feed.is_some() {
         // Two processes of one mirror are no part of a feed.
         scenario.replicas = 1;
@@ -120,8 +124,8 @@ pub fn draw(seed: u64) -> Scenario {
         scenario.faults.extend(draw_relay_faults(&scenario, span_us));
         scenario.faults.extend(draw_stream_faults(&scenario, span_us));
         scenario.faults.extend(draw_feed_faults(&scenario, span_us));
-        scenario.faults.sort_by_key(|planned| planned.at_us);
     }
+    scenario.faults.sort_by_key(|planned| planned.at_us);
     scenario
 }
 

@@ -20,11 +20,13 @@
 
 pub mod draw;
 mod draw_feed;
+mod draw_placing;
 mod draw_pushing;
 mod draw_streams;
 pub mod feeding;
 pub mod invariant;
 pub mod kept;
+pub mod placing;
 pub mod play;
 pub mod pushing;
 pub mod runner;

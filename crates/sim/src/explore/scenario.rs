@@ -9,6 +9,7 @@
 //! nodes that join later.
 
 use super::feeding::PlannedFeed;
+use super::placing::PlannedPlacing;
 use super::pushing::{ANNOUNCED, Pushing};
 use super::streaming::PlannedStream;
 use crate::world::feeds::{SNAPSHOT, SNAPSHOT_WITHIN_TIMES_MAX};
@@ -75,6 +76,9 @@ pub struct Scenario {
     /// The feed of mirrors, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feed: Option<PlannedFeed>,
+    /// How the members place the partitions, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placing: Option<PlannedPlacing>,
 }
 
 /// The behaviour of the network.
@@ -242,6 +246,18 @@ pub enum Fault {
     FailFilters(u32, u64, bool),
     /// One in this many filter runs on workers does not return before everything is healed.
     HangFilters(u32, u64),
+    /// The node hands its partitions over.
+    Drain(u32),
+    /// The node takes part in placement again.
+    Undrain(u32),
+    /// The node holds these partitions before any other.
+    Pin(u32, Vec<u32>),
+    /// The node does not hold these partitions.
+    Refuse(u32, Vec<u32>),
+    /// The node holds these partitions by the rule again.
+    Release(u32, Vec<u32>),
+    /// These partitions can't be loaded at this node.
+    FailLoads(u32, Vec<u32>),
 }
 
 impl Fault {
@@ -269,6 +285,12 @@ impl Fault {
             Self::Sever(..) => "sever",
             Self::FailFilters(..) => "fail_filters",
             Self::HangFilters(..) => "hang_filters",
+            Self::Drain(..) => "drain",
+            Self::Undrain(..) => "undrain",
+            Self::Pin(..) => "pin",
+            Self::Refuse(..) => "refuse",
+            Self::Release(..) => "release",
+            Self::FailLoads(..) => "fail_loads",
         }
     }
 
@@ -281,6 +303,12 @@ impl Fault {
                 | Self::FailReduces(..)
                 | Self::FailFilters(..)
                 | Self::HangFilters(..)
+                | Self::Drain(..)
+                | Self::Undrain(..)
+                | Self::Pin(..)
+                | Self::Refuse(..)
+                | Self::Release(..)
+                | Self::FailLoads(..)
         );
         !is_of_operators && !matches!(self, Self::Slow(..))
     }
@@ -379,6 +407,9 @@ impl Scenario {
         self.knobs.iter().for_each(|(knob, &value)| knob.turn(value, &mut tuning, &mut limits));
         if let Some(pushing) = &self.pushing {
             pushing.limit(&mut limits);
+        }
+        if let Some(placing) = &self.placing {
+            tuning.placement = placing.tuning();
         }
         (tuning, limits)
     }

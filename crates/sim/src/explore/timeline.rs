@@ -114,6 +114,10 @@ impl Timeline {
                 let text = format!("  endpoint {endpoint} sends packet {}{tag}", payload.call);
                 self.note(now, at, About::Stream(*stream), text);
             }
+            Input::Loaded { partition, result, .. } => {
+                let how = if result.is_ok() { "is loaded" } else { "can't be loaded" };
+                self.note(now, at, About::Everyone, format!("  partition {partition} {how}"));
+            }
             Input::Command(_)
             | Input::Connected { .. }
             | Input::Datagram { .. }
@@ -183,6 +187,12 @@ impl Timeline {
             }
             Effect::Abandon { job, .. } => {
                 self.note(now, at, About::Everyone, format!("  job {} is abandoned", job.0));
+            }
+            Effect::Load { partition, .. } => {
+                self.note(now, at, About::Everyone, format!("  loads partition {partition}"));
+            }
+            Effect::Unload { partition, .. } => {
+                self.note(now, at, About::Everyone, format!("  drops partition {partition}"));
             }
             Effect::Disconnect { peer } => {
                 self.note(now, at, About::Everyone, format!("✗ {} is disconnected", name(*peer)));

@@ -6,11 +6,13 @@ use super::place::{Life, place_at, place_of};
 use super::processors::{Output, Task, TaskId};
 use super::workers::worker_of;
 use super::{Happening, Sabotage, Watch, World, feeds};
+use std::sync::Arc;
 use treefold_core::effect::{Effect, Event, Job, Place as Where, Work};
 use treefold_core::error::JobError;
-use treefold_core::id::NodeId;
+use treefold_core::id::{NodeId, PartitionId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
+use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::message::StreamMessage;
 use treefold_core::time::{Duration, Instant};
 
@@ -160,6 +162,12 @@ impl World {
                 self.begin_tasks(at);
             }
             Effect::Filter(effect) => self.perform_filter(at, effect, inline),
+            Effect::Load { service, partition } => self.load(at, service, partition),
+            Effect::Unload { partition, .. } => {
+                self.places[at].loaded.subtract(
+                    &PartitionSet::first(partition + 1).difference(&PartitionSet::first(partition)),
+                );
+            }
             Effect::Deliver(Event::Stream { request, event }) => {
                 self.tell_front(at, request, &event, inline);
             }
@@ -168,6 +176,19 @@ impl World {
             }
             Effect::Abandon { .. } | Effect::Cancel { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }
+    }
+
+    /// Loads a partition, or fails to.
+    fn load(&mut self, at: usize, service: Arc<str>, partition: PartitionId) {
+        let place = &mut self.places[at];
+        let Some(placing) = place.spec.placing else { return };
+        let fails = place.failing.loads.contains(partition);
+        if !fails {
+            place.loaded.insert(partition);
+        }
+        let result = if fails { Err("the store does not answer".into()) } else { Ok(()) };
+        let input = Input::Loaded { service, partition, result };
+        self.agenda.plan(self.now + placing.load, Happening::Input { to: place.id, input });
     }
 
     /// Sends a message over the connection, which is made first if necessary.
@@ -352,8 +373,15 @@ impl World {
                     }
                     _ => Ok(ink),
                 };
-                let error = self.places[at].failing.locals.get(partition);
-                (params.call, false, ms, error.map_or(result, |error| Err(error.clone())))
+                let place = &self.places[at];
+                let result = match place.failing.locals.get(partition) {
+                    Some(error) => Err(error.clone()),
+                    None if place.spec.placing.is_some() && !place.loaded.contains(*partition) => {
+                        Err(JobError::Failed("this node does not have the partition".into()))
+                    }
+                    None => result,
+                };
+                (params.call, false, ms, result)
             }
             Work::Join { parts, params } => {
                 let ms = operators.join.draw_for_ms(seed, mixed(params.call)) * params.scale;

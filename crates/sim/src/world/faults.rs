@@ -35,6 +35,7 @@ impl World {
         place.node = node;
         (place.id, place.lives, place.life) = (id, lives, Life::Running);
         (place.armed, place.ahead) = (None, Duration::ZERO);
+        place.loaded = place.spec.partitions.clone();
         (place.hanging, place.hung, place.failing) = (PartitionSet::new(), 0, Failing::default());
         (place.fails_after, place.locals_take_more) = (None, Duration::ZERO);
         self.arm(at);

@@ -50,6 +50,7 @@ use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::params::Params;
+use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 use workers::{News, Worker};
 
@@ -278,11 +279,12 @@ impl World {
             life: Life::Running,
             lives: 1,
             processors: spec.idle_processors(),
+            loaded: spec.partitions.clone(),
             spec,
             backlog: Vec::new(),
             armed: None,
             ahead: Duration::ZERO,
-            hanging: treefold_core::partitions::PartitionSet::new(),
+            hanging: PartitionSet::new(),
             hung: 0,
             failing: place::Failing::default(),
             fails_after: None,

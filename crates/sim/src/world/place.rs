@@ -9,7 +9,7 @@ use treefold_core::error::JobError;
 use treefold_core::id::{NodeId, PartitionId};
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
-use treefold_core::membership::card::{MemberCard, ServiceCard};
+use treefold_core::membership::card::{MemberCard, Placed, ServiceCard};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
@@ -70,6 +70,21 @@ pub struct Spec {
     pub is_relay: bool,
     /// Applications whose workers may attach to it.
     pub accepts: BTreeSet<String>,
+    /// Whether it takes part in the placement of the service's partitions.
+    pub placing: Option<Placing>,
+    /// The name that it keeps when it restarts; empty for its address.
+    pub name: String,
+    /// Its zone; empty if unknown.
+    pub zone: String,
+}
+
+/// The placement of a node's partitions while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placing {
+    /// Copies of each partition.
+    pub replicas: u32,
+    /// Time to load one.
+    pub load: Duration,
 }
 
 impl Spec {
@@ -86,6 +101,9 @@ impl Spec {
             rack: String::new(),
             is_relay: false,
             accepts: BTreeSet::new(),
+            placing: None,
+            name: String::new(),
+            zone: String::new(),
         }
     }
 
@@ -105,10 +123,14 @@ impl Spec {
             None => self.processors,
         };
         card.rack.clone_from(&self.rack);
+        card.zone.clone_from(&self.zone);
+        card.name.clone_from(&self.name);
         card.roles.relay = self.is_relay;
         // A relay folds for the services that it declares without partitions.
-        if !self.partitions.is_empty() || self.is_relay {
-            let service = ServiceCard { partitions: self.partitions.clone(), total, declared: true };
+        if !self.partitions.is_empty() || self.is_relay || self.placing.is_some() {
+            let replicas = self.placing.map(|placing| placing.replicas);
+            let placed = replicas.map(|replicas| Placed { replicas, ..Placed::default() });
+            let service = ServiceCard { partitions: self.partitions.clone(), total, declared: true, placed };
             card.services.insert("s".into(), service);
         }
         let accepted = self.accepts.iter().map(|name| (name.as_str().into(), ServiceCard::default()));
@@ -125,6 +147,7 @@ impl Spec {
             limits: self.limits.clone(),
             shares: Default::default(),
             pushed: self.accepts.clone(),
+            placed: self.placing.iter().map(|placing| ("s".into(), placing.replicas)).collect(),
             seed,
         }
     }
@@ -160,6 +183,8 @@ pub struct Place {
     pub(super) lives: u32,
     pub(super) processors: Processors,
     pub(super) backlog: Vec<Input<Ink>>,
+    /// The partitions whose data is here, if they are placed while the node runs.
+    pub(super) loaded: PartitionSet,
     /// The planned timer, in the world's time.
     pub(super) armed: Option<Instant>,
     /// Time by which the node's clock is ahead of the world's.
@@ -181,6 +206,8 @@ pub struct Place {
 pub struct Failing {
     /// Partitions whose locals fail, with their errors.
     pub locals: BTreeMap<PartitionId, JobError>,
+    /// Partitions that can't be loaded.
+    pub loads: PartitionSet,
     /// One in this many reductions returns an error; 0 means none.
     pub one_reduce_in: u64,
     /// One in this many upward runs of a stream's filter returns an error; 0 means none.
@@ -234,6 +261,11 @@ impl Place {
     /// Returns the spec with which the node was started.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    /// Returns the partitions whose data was loaded here.
+    pub fn loaded(&self) -> &PartitionSet {
+        &self.loaded
     }
 
     /// Returns the number of jobs of this life that never return.

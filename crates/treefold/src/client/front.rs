@@ -9,7 +9,7 @@
 use super::client_id;
 use crate::channel::{ReadEnd, WriteEnd};
 use crate::credentials::Renewing;
-use crate::driver::asks::SharesAnswer;
+use crate::driver::asks::{PlacementAnswer, SharesAnswer};
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
 use crate::options::ClusterOptions;
@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::message::{Message, Request};
 use treefold_core::params::Params;
+use treefold_core::placement::PlacementAsk;
 use treefold_core::schedule::share::ShareSetting;
 use treefold_core::status::NodeStatus;
 
@@ -55,6 +56,7 @@ enum What {
     Status { answer: Answer<NodeStatus> },
     Operators { payload: Option<Bytes>, answer: Answer<OperatorAnswer> },
     Shares { settings: Vec<ShareSetting>, answer: Answer<SharesAnswer> },
+    Placement { ask: PlacementAsk, answer: Answer<PlacementAnswer> },
 }
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
@@ -65,6 +67,7 @@ enum Waiter {
     Status(Answer<NodeStatus>),
     Operators(Answer<OperatorAnswer>),
     Shares(Answer<SharesAnswer>),
+    Placement(Answer<PlacementAnswer>),
 }
 
 impl Waiter {
@@ -74,6 +77,7 @@ impl Waiter {
             Self::Status(answer) => drop(answer.send(Err(error))),
             Self::Operators(answer) => drop(answer.send(Err(error))),
             Self::Shares(answer) => drop(answer.send(Err(error))),
+            Self::Placement(answer) => drop(answer.send(Err(error))),
         }
     }
 }
@@ -129,6 +133,13 @@ impl Front {
     pub(crate) async fn shares(&self, settings: Vec<ShareSetting>) -> Result<SharesAnswer, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(What::Shares { settings, answer }).await?;
+        answered.await.unwrap_or(Err(Error::Lost))
+    }
+
+    /// Passes an operator's request to the front, and returns the placement there.
+    pub(crate) async fn placement(&self, ask: PlacementAsk) -> Result<PlacementAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(What::Placement { ask, answer }).await?;
         answered.await.unwrap_or(Err(Error::Lost))
     }
 
@@ -240,6 +251,7 @@ impl Ask {
             What::Status { answer } => Waiter::Status(answer),
             What::Operators { answer, .. } => Waiter::Operators(answer),
             What::Shares { answer, .. } => Waiter::Shares(answer),
+            What::Placement { answer, .. } => Waiter::Placement(answer),
         }
     }
 }
@@ -327,6 +339,9 @@ impl Connection {
             What::Shares { settings, answer } => {
                 (Waiter::Shares(answer), Message::SharesRequest { id, settings })
             }
+            What::Placement { ask, answer } => {
+                (Waiter::Placement(answer), Message::PlacementRequest { id, ask })
+            }
         };
         match self.outbox.push(&message) {
             Ok(()) => drop(self.waiting.insert(id, waiter)),
@@ -366,6 +381,11 @@ impl Connection {
                 }
                 Ok(Some(Incoming::Message(Message::SharesReply { id, result }))) => {
                     if let Some(Waiter::Shares(answer)) = self.waiting.remove(&id) {
+                        drop(answer.send(Ok(result)));
+                    }
+                }
+                Ok(Some(Incoming::Message(Message::PlacementReply { id, result }))) => {
+                    if let Some(Waiter::Placement(answer)) = self.waiting.remove(&id) {
                         drop(answer.send(Ok(result)));
                     }
                 }

@@ -9,6 +9,7 @@ use super::launching::LaunchAsk;
 use super::operators::{Asker, OperatorAnswer};
 use super::{Loop, Members};
 use crate::error::Error;
+use crate::service::PartitionData;
 use crate::stream::FrontEndUser;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -19,11 +20,12 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::error::Reason;
-use treefold_core::id::RequestId;
+use treefold_core::id::{PartitionId, RequestId};
 use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::placement::{PlacementAsk, PlacementReport};
 use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
 use treefold_core::stream::{StreamId, StreamOptions, StreamSpec};
@@ -36,6 +38,9 @@ const ASKS_PER_TURN_MAX: usize = 64;
 /// The answer to a request about shares: the shares and consumption of each application, or why the shares
 /// were not changed.
 pub(crate) type SharesAnswer = Result<Box<SharesReport>, Arc<str>>;
+
+/// The answer to a request about placement: the placement at the node, or why nothing has changed.
+pub(crate) type PlacementAnswer = Result<Box<PlacementReport>, Arc<str>>;
 
 /// A request to a loop.
 pub(crate) enum Ask {
@@ -55,6 +60,20 @@ pub(crate) enum Ask {
         request: RequestId,
         settings: Vec<ShareSetting>,
         answer: oneshot::Sender<SharesAnswer>,
+    },
+    /// An operator's request about placement.
+    Placement {
+        request: RequestId,
+        ask: PlacementAsk,
+        answer: oneshot::Sender<PlacementAnswer>,
+    },
+    /// A partition whose data is here from now on, or not any more.
+    Hold {
+        request: RequestId,
+        service: Arc<str>,
+        partition: PartitionId,
+        data: Option<PartitionData>,
+        answer: oneshot::Sender<PlacementAnswer>,
     },
     Leave {
         answer: oneshot::Sender<()>,
@@ -190,6 +209,25 @@ impl Handle {
         answered.await.map_err(|_| Error::Closed)
     }
 
+    /// Passes on an operator's request, and returns the placement at the node.
+    pub(crate) async fn placement(&self, ask: PlacementAsk) -> Result<PlacementAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Placement { request: self.next_request(), ask, answer }).await?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+
+    /// Adds the data of a partition, or drops a partition if there is none.
+    pub(crate) async fn hold(
+        &self,
+        service: Arc<str>,
+        partition: PartitionId,
+        data: Option<PartitionData>,
+    ) -> Result<PlacementAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Hold { request: self.next_request(), service, partition, data, answer }).await?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+
     /// Keeps an operator, or lists the operators.
     pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
         let (answer, answered) = oneshot::channel();
@@ -244,6 +282,7 @@ pub(crate) struct Answers {
     calls: HashMap<RequestId, oneshot::Sender<Outcome<Bytes>>>,
     statuses: HashMap<RequestId, oneshot::Sender<NodeStatus>>,
     shares: HashMap<RequestId, oneshot::Sender<SharesAnswer>>,
+    placements: HashMap<RequestId, oneshot::Sender<PlacementAnswer>>,
     leaving: Vec<oneshot::Sender<()>>,
     drained: bool,
 }
@@ -266,6 +305,16 @@ impl Answers {
 
     pub(super) fn shares(&mut self, request: RequestId, result: SharesAnswer) {
         if let Some(answer) = self.shares.remove(&request) {
+            let _ = answer.send(result);
+        }
+    }
+
+    pub(super) fn await_placement(&mut self, request: RequestId, answer: oneshot::Sender<PlacementAnswer>) {
+        self.placements.insert(request, answer);
+    }
+
+    pub(super) fn placement(&mut self, request: RequestId, result: PlacementAnswer) {
+        if let Some(answer) = self.placements.remove(&request) {
             let _ = answer.send(result);
         }
     }
@@ -317,6 +366,14 @@ impl Loop {
             Ask::Shares { request, settings, answer } => {
                 self.answers.borrow_mut().shares.insert(request, answer);
                 self.feed(Input::Command(Command::Shares { request, settings }));
+            }
+            Ask::Placement { request, ask, answer } => {
+                self.answers.borrow_mut().await_placement(request, answer);
+                self.feed(Input::Command(Command::Placement { request, ask }));
+            }
+            Ask::Hold { request, service, partition, data, answer } => {
+                self.answers.borrow_mut().await_placement(request, answer);
+                self.hold(request, service, partition, data);
             }
             Ask::Operators { payload, answer } => self.serve_operators(Asker::User(answer), payload),
             Ask::Leave { answer } => {

@@ -31,6 +31,7 @@ use std::time::Duration;
 use treefold_core::call::Outcome;
 use treefold_core::error::CallError;
 use treefold_core::message::Message;
+use treefold_core::placement::PlacementAsk;
 use treefold_core::push::message::PushMessage;
 use treefold_core::right::Right;
 use treefold_core::stream::message::{StreamMessage, StreamOpen};
@@ -74,6 +75,7 @@ impl Denial {
             }
             Message::OperatorRequest { id, .. } => Message::OperatorReply { id: *id, result: Err(text) },
             Message::SharesRequest { id, .. } => Message::SharesReply { id: *id, result: Err(text) },
+            Message::PlacementRequest { id, .. } => Message::PlacementReply { id: *id, result: Err(text) },
             _ => return None,
         })
     }
@@ -106,6 +108,7 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
         },
         Message::OperatorRequest { .. } => lacks(Right::Operate, None),
         Message::SharesRequest { settings, .. } if !settings.is_empty() => lacks(Right::Operate, None),
+        Message::PlacementRequest { ask, .. } if *ask != PlacementAsk::Show => lacks(Right::Operate, None),
         message if is_for_members(message) => lacks(Right::Join, None),
         _ => None,
     }

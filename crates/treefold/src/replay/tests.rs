@@ -17,6 +17,7 @@ fn config() -> NodeConfig {
         limits: Limits::default(),
         shares: Default::default(),
         pushed: Default::default(),
+        placed: Default::default(),
         seed: 7,
     }
 }

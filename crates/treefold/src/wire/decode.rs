@@ -9,8 +9,8 @@ use crate::wire::fields::Fields as _;
 use crate::wire::frame::Kind;
 use crate::wire::header::{
     CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader,
-    OperatorWantHeader, PartialHeader, ReplyHeader, RequestHeader, SharesReplyHeader, SharesRequestHeader,
-    StatusHeader,
+    OperatorWantHeader, PartialHeader, PlacementReplyHeader, PlacementRequestHeader, ReplyHeader,
+    RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
 };
 use crate::wire::kept::KeptTrees;
 use crate::wire::loads::loads_of;
@@ -18,6 +18,7 @@ use crate::wire::names::Names;
 use crate::wire::operators::{operator_id_of, operator_reply_of};
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
 use crate::wire::params::params_of;
+use crate::wire::placement::{placement_ask_of, placement_reply_of};
 use crate::wire::push::{push_of, push_request_of};
 use crate::wire::refusal::answer_to;
 use crate::wire::report::report_of;
@@ -31,6 +32,7 @@ use prost::encoding::{DecodeContext, decode_key, skip_field};
 use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::membership::card::SERVICES_MAX;
 use treefold_core::membership::config::DATAGRAM_BYTES_MAX;
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::push::message::PushMessage;
@@ -133,6 +135,15 @@ impl Decoder {
             Kind::OperatorLent => Message::OperatorLent { id: operator_of(header)?, payload },
             Kind::SharesRequest => shares_request(header)?,
             Kind::SharesReply => shares_reply(header, limits)?,
+            Kind::PlacementRequest => {
+                let header: PlacementRequestHeader = decoded(header)?;
+                Message::PlacementRequest { id: header.id, ask: placement_ask_of(header, limits)? }
+            }
+            Kind::PlacementReply => {
+                few_enough(header, 5, "services", SERVICES_MAX)?;
+                let header: PlacementReplyHeader = decoded(header)?;
+                Message::PlacementReply { id: header.id, result: placement_reply_of(header, limits)? }
+            }
             Kind::StreamOpen
             | Kind::StreamUp
             | Kind::StreamDown

@@ -18,6 +18,7 @@ use crate::wire::outcome::{
     given_up_column, missing_headers, put_options, reply_header, slice_numbers, waiting_numbers,
 };
 use crate::wire::params::own_params_header;
+use crate::wire::placement::{placement_reply_header, placement_request_header};
 use crate::wire::push::{push_request_header, put_push};
 use crate::wire::report::report_columns;
 use crate::wire::shares::{shares_reply_header, shares_request_header};
@@ -173,6 +174,14 @@ impl Encoder {
             Message::SharesReply { id, result } => {
                 append(&shares_reply_header(*id, result, limits)?, out);
                 Shell::of_request(Kind::SharesReply, *id, None)
+            }
+            Message::PlacementRequest { id, ask } => {
+                append(&placement_request_header(*id, ask, limits)?, out);
+                Shell::of_request(Kind::PlacementRequest, *id, None)
+            }
+            Message::PlacementReply { id, result } => {
+                append(&placement_reply_header(*id, result, limits)?, out);
+                Shell::of_request(Kind::PlacementReply, *id, None)
             }
             Message::StatusRequest { id } => {
                 append(&NumberHeader { id: *id }, out);

@@ -104,6 +104,10 @@ kinds! {
     OperatorWant = 57,
     /// `Message::OperatorLent`.
     OperatorLent = 58,
+    /// `Message::PlacementRequest`.
+    PlacementRequest = 59,
+    /// `Message::PlacementReply`.
+    PlacementReply = 60,
     /// `StreamMessage::Open`.
     StreamOpen = 64,
     /// `StreamMessage::Up`.

@@ -249,6 +249,62 @@ pub(super) struct ServiceAccountHeader {
     pub(super) held_bytes_max: u64,
 }
 
+/// `PlacementRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PlacementRequestHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(uint32, tag = "2")]
+    pub(super) ask: u32,
+    #[prost(string, tag = "3")]
+    pub(super) service: String,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) partitions: Vec<u8>,
+}
+
+/// `PlacementReply`: either a problem or a report.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PlacementReplyHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(string, optional, tag = "2")]
+    pub(super) problem: Option<String>,
+    #[prost(bool, tag = "3")]
+    pub(super) draining: bool,
+    #[prost(bool, tag = "4")]
+    pub(super) is_calm: bool,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) services: Vec<ServicePlacementHeader>,
+}
+
+/// The placement of one service, in `PlacementReply`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ServicePlacementHeader {
+    #[prost(string, tag = "1")]
+    pub(super) service: String,
+    #[prost(uint32, tag = "2")]
+    pub(super) total: u32,
+    #[prost(uint32, tag = "3")]
+    pub(super) replicas: u32,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) run_counts: Vec<u8>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) runs: Vec<u8>,
+    #[prost(message, repeated, tag = "6")]
+    pub(super) failures: Vec<LoadFailureHeader>,
+}
+
+/// A partition that a node could not load, in `PlacementReply`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct LoadFailureHeader {
+    #[prost(uint32, tag = "1")]
+    pub(super) partition: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) tries: u32,
+    #[prost(string, tag = "3")]
+    pub(super) reason: String,
+}
+
 /// Partitions that are missing, in `Partial` and `Reply`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MissingHeader {
@@ -403,6 +459,26 @@ pub(super) struct CardHeader {
     pub(super) runs: Vec<u8>,
     #[prost(bool, repeated, tag = "12")]
     pub(super) declared: Vec<bool>,
+    #[prost(string, tag = "13")]
+    pub(super) name: String,
+    #[prost(bool, tag = "14")]
+    pub(super) draining: bool,
+    #[prost(message, repeated, tag = "15")]
+    pub(super) placed: Vec<PlacedHeader>,
+}
+
+/// A service of a card whose partitions are placed automatically: the number of the service on the card, and two sets, the
+/// pinned and the refused partitions.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PlacedHeader {
+    #[prost(uint32, tag = "1")]
+    pub(super) service: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) replicas: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) pinned: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(super) refused: Vec<u8>,
 }
 
 /// `Cards`.

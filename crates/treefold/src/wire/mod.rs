@@ -49,6 +49,7 @@ mod operators;
 mod outbox;
 mod outcome;
 mod params;
+mod placement;
 mod push;
 mod refusal;
 mod renewal;

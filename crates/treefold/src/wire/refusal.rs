@@ -50,6 +50,10 @@ pub(super) fn answer_to(
             let id = decoded::<NumberHeader>(header).ok()?.id;
             Some(Message::SharesReply { id, result: Err(error.to_string().into()) })
         }
+        Kind::PlacementRequest => {
+            let id = decoded::<NumberHeader>(header).ok()?.id;
+            Some(Message::PlacementReply { id, result: Err(error.to_string().into()) })
+        }
         _ => None,
     }
 }

@@ -3,18 +3,20 @@
 //! Counters are a row of numbers at fixed positions; new counters are appended. If a row is shorter than this
 //! version's, the rest stays zero. Extra numbers at the end of a longer row are ignored.
 
-use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set};
+use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set, set_alone};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{
-    CardHeader, LoadHeader, MemberHeader, OpenStreamHeader, RefusedHeader, StatusHeader, TotalHeader,
+    CardHeader, LoadHeader, MemberHeader, OpenStreamHeader, PlacedHeader, RefusedHeader, StatusHeader,
+    TotalHeader,
 };
 use crate::wire::members_max;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::LoadFigure;
-use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Roles, SERVICES_MAX, ServiceCard};
+use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Placed, Roles, SERVICES_MAX, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
+use treefold_core::placement::REPLICAS_MAX;
 use treefold_core::status::{
     Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus, TotalStatus,
 };
@@ -26,12 +28,15 @@ pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHead
     within("card.services", SERVICES_MAX, card.services.len())?;
     within("card.rack", NAME_BYTES_MAX, card.rack.len())?;
     within("card.zone", NAME_BYTES_MAX, card.zone.len())?;
+    within("card.name", NAME_BYTES_MAX, card.name.len())?;
     let mut header = CardHeader {
         version: card.version,
         rack: card.rack.clone(),
         zone: card.zone.clone(),
         provider: card.roles.provider,
         relay: card.roles.relay,
+        name: card.name.clone(),
+        draining: card.roles.draining,
         processors: card.processors,
         ..CardHeader::default()
     };
@@ -47,6 +52,14 @@ pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHead
         let count = put_set(&mut header.runs, &service.partitions, limits.partitions_max, "card.partitions")?;
         put_number(&mut header.run_counts, count);
     }
+    for (at, service) in card.services.values().enumerate() {
+        let Some(placed) = &service.placed else { continue };
+        let mut placing =
+            PlacedHeader { service: at as u32, replicas: placed.replicas, ..Default::default() };
+        put_set(&mut placing.pinned, &placed.pinned, limits.partitions_max, "card.pinned")?;
+        put_set(&mut placing.refused, &placed.refused, limits.partitions_max, "card.refused")?;
+        header.placed.push(placing);
+    }
     Ok(header)
 }
 
@@ -55,6 +68,7 @@ pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberC
     within("card.services", SERVICES_MAX, header.services.len())?;
     within("card.rack", NAME_BYTES_MAX, header.rack.len())?;
     within("card.zone", NAME_BYTES_MAX, header.zone.len())?;
+    within("card.name", NAME_BYTES_MAX, header.name.len())?;
     if header.services.len() != header.totals.len() {
         return Err(malformed("card.totals"));
     }
@@ -72,20 +86,42 @@ pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberC
         if services.last_key_value().is_some_and(|(last, _)| *last >= name) {
             return Err(malformed("card.services"));
         }
-        services.insert(name, ServiceCard { partitions: sets.take()?, total, declared });
+        services.insert(name, ServiceCard { partitions: sets.take()?, total, declared, placed: None });
     }
     if !sets.is_empty() {
         return Err(malformed("card.partitions"));
     }
+    set_placed(&mut services, header.placed, limits)?;
     Ok(Arc::new(MemberCard {
         node: node_alone(&header.node, "card.node")?,
         version: header.version,
         rack: header.rack,
         zone: header.zone,
-        roles: Roles { provider: header.provider, relay: header.relay },
+        name: header.name,
+        roles: Roles { provider: header.provider, relay: header.relay, draining: header.draining },
         processors: header.processors,
         services,
     }))
+}
+
+/// Notes which services of a card are placed automatically. Their numbers must ascend, so that each card has one encoding.
+fn set_placed(
+    services: &mut BTreeMap<String, ServiceCard>,
+    headers: Vec<PlacedHeader>,
+    limits: &Limits,
+) -> Result<(), WireError> {
+    let mut rest = services.values_mut().enumerate();
+    for header in headers {
+        let (_, service) =
+            rest.find(|(at, _)| *at == header.service as usize).ok_or(malformed("card.placed"))?;
+        within("card.replicas", REPLICAS_MAX as usize, header.replicas as usize)?;
+        service.placed = Some(Placed {
+            replicas: header.replicas,
+            pinned: set_alone(&header.pinned, limits.partitions_max, "card.pinned")?,
+            refused: set_alone(&header.refused, limits.partitions_max, "card.refused")?,
+        });
+    }
+    Ok(())
 }
 
 /// Encodes cards.

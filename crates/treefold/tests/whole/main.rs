@@ -16,6 +16,7 @@ mod killed_in_mid_stream;
 mod names;
 mod operators;
 mod own_params;
+mod placement;
 mod pushes;
 mod quotas;
 mod recording;

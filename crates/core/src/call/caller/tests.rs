@@ -36,7 +36,7 @@ fn call(client: &mut Node<Bytes>, request: u64, slices: u32) -> Vec<(u64, u32)> 
 fn slices_of_a_call_are_in_flight_together_and_with_older_calls() {
     let server = NodeId::new(([10, 0, 0, 2], 7700).into(), 2);
     let mut card = MemberCard::new(server);
-    let service = ServiceCard { partitions: PartitionSet::first(1), total: 1, declared: true };
+    let service = ServiceCard { partitions: PartitionSet::first(1), total: 1, declared: true, placed: None };
     card.services.insert("s".into(), service);
     let mut config = summing(NodeId::new(([0, 0, 0, 0], 0).into(), 1));
     config.kinds[0].is_sliceable = true;

@@ -1,12 +1,14 @@
 //! The encoding of cards and SWIM messages: written values are read back, and nothing else is accepted.
 
 use crate::id::NodeId;
+use crate::membership::card::Placed;
 use crate::membership::codec::{decode_card, encode_card};
 use crate::membership::identity::{SwimCodec, SwimId};
 use crate::membership::wire::CodecProblem;
 use crate::membership::{MemberCard, Roles, ServiceCard};
 use crate::partitions::PartitionSet;
-use alloc::collections::BTreeMap;
+use crate::placement::REPLICAS_MAX;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use foca::{Codec, Header, Member, Message, State};
@@ -18,25 +20,36 @@ fn nodes() -> impl Strategy<Value = NodeId> {
 }
 
 fn services() -> impl Strategy<Value = BTreeMap<alloc::string::String, ServiceCard>> {
-    let service = (proptest::collection::btree_set(0_u32..500, 0..40), 0_u32..1_000, any::<bool>());
-    let service = service.prop_map(|(held, spare, declared)| {
+    let some = || proptest::collection::btree_set(0_u32..500, 0..40);
+    let placed = proptest::option::of((0..=REPLICAS_MAX, some(), some()));
+    let service = (some(), 0_u32..1_000, any::<bool>(), placed);
+    let service = service.prop_map(|(held, spare, declared, placed)| {
         let total = held.last().map_or(0, |&last| last + 1) + spare;
-        ServiceCard { partitions: held.into_iter().collect(), total, declared }
+        let within = |set: BTreeSet<u32>| set.into_iter().filter(|&partition| partition < total).collect();
+        let placed = placed.map(|(replicas, pinned, refused)| Placed {
+            replicas,
+            pinned: within(pinned),
+            refused: within(refused),
+        });
+        ServiceCard { partitions: held.into_iter().collect(), total, declared, placed }
     });
     proptest::collection::btree_map("[a-z/]{1,12}", service, 0..5)
 }
 
 fn cards() -> impl Strategy<Value = MemberCard> {
-    (nodes(), any::<u64>(), "\\PC{0,20}", "[a-z0-9-]{0,10}", any::<(bool, bool)>(), any::<u32>(), services())
-        .prop_map(|(node, version, rack, zone, (provider, relay), processors, services)| MemberCard {
+    let texts = ("\\PC{0,20}", "[a-z0-9-]{0,10}", "[a-z0-9-]{0,10}");
+    (nodes(), any::<u64>(), texts, any::<(bool, bool, bool)>(), any::<u32>(), services()).prop_map(
+        |(node, version, (rack, zone, name), (provider, relay, draining), processors, services)| MemberCard {
             node,
             version,
             rack,
             zone,
-            roles: Roles { provider, relay },
+            name,
+            roles: Roles { provider, relay, draining },
             processors,
             services,
-        })
+        },
+    )
 }
 
 fn swim_ids() -> impl Strategy<Value = SwimId> {
@@ -125,7 +138,12 @@ fn a_full_buffer_is_left_clean() {
 #[test]
 fn a_million_scattered_partitions_are_refused_by_number() {
     let mut card = MemberCard::new(NodeId::new(super::net::addr(1), 7));
-    let all = ServiceCard { partitions: PartitionSet::first(1 << 20), total: 1 << 20, declared: true };
+    let all = ServiceCard {
+        partitions: PartitionSet::first(1 << 20),
+        total: 1 << 20,
+        declared: true,
+        placed: None,
+    };
     card.services.insert("a".into(), all.clone());
     let short = encoded(&card).len();
     assert!(short < 40, "a million partitions in {short} bytes");

@@ -29,8 +29,10 @@ pub(super) fn card(i: usize, generation: u64, nodes: u32) -> MemberCard {
     card.zone = "eu-1".into();
     card.roles.provider = true;
     let partitions = PartitionSet::from_range(i as u32..i as u32 + 1);
-    card.services
-        .insert("search".into(), ServiceCard { partitions, total: nodes.max(i as u32 + 1), declared: false });
+    card.services.insert(
+        "search".into(),
+        ServiceCard { partitions, total: nodes.max(i as u32 + 1), declared: false, placed: None },
+    );
     card
 }
 

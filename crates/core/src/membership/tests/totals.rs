@@ -23,7 +23,10 @@ fn node(i: usize) -> NodeId {
 fn holding(i: usize, partitions: Range<u32>, total: Option<u32>) -> MemberCard {
     let mut card = MemberCard::new(node(i));
     let (declared, total) = (total.is_some(), total.unwrap_or(partitions.end));
-    card.services.insert(SERVICE.into(), ServiceCard { partitions: partitions.collect(), total, declared });
+    card.services.insert(
+        SERVICE.into(),
+        ServiceCard { partitions: partitions.collect(), total, declared, placed: None },
+    );
     card
 }
 

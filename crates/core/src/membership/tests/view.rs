@@ -14,7 +14,7 @@ fn holding(i: usize, version: u64, services: &[(&str, &[u32], u32)]) -> MemberCa
     card.version = version;
     for &(name, partitions, total) in services {
         let partitions = partitions.iter().copied().collect();
-        card.services.insert(name.into(), ServiceCard { partitions, total, declared: false });
+        card.services.insert(name.into(), ServiceCard { partitions, total, declared: false, placed: None });
     }
     card
 }

@@ -8,6 +8,7 @@ mod faults;
 mod formed;
 mod memory;
 mod operators;
+mod placement;
 mod policies;
 mod polls;
 mod pushes;

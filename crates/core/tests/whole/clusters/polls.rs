@@ -28,12 +28,22 @@ fn source(i: u16) -> SocketAddr {
 fn node(id: NodeId, holds: bool) -> Node<Ink> {
     let mut card = MemberCard::new(id);
     if holds {
-        let service = ServiceCard { partitions: [0].into_iter().collect(), total: 1, declared: true };
+        let service =
+            ServiceCard { partitions: [0].into_iter().collect(), total: 1, declared: true, placed: None };
         card.services.insert("s".into(), service);
     }
     let (tuning, limits) = (Tuning::LAN, Limits::DEFAULT);
     let (shares, pushed) = (BTreeMap::new(), BTreeSet::new());
-    let config = NodeConfig { card, kinds: Vec::new(), tuning, limits, shares, pushed, seed: 7 };
+    let config = NodeConfig {
+        card,
+        kinds: Vec::new(),
+        tuning,
+        limits,
+        shares,
+        pushed,
+        placed: Default::default(),
+        seed: 7,
+    };
     let mut node = Node::new(config, Instant::START);
     drain(&mut node);
     node

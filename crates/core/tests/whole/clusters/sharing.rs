@@ -38,7 +38,8 @@ impl Busy {
         card.processors = 1;
         for service in ["a", "b"] {
             let partitions = PartitionSet::first(1);
-            card.services.insert(service.into(), ServiceCard { partitions, total: 1, declared: true });
+            card.services
+                .insert(service.into(), ServiceCard { partitions, total: 1, declared: true, placed: None });
         }
         let kind = |name: &str| Kind { name: name.into(), placement: Placement::Pool, is_sliceable: false };
         let config = NodeConfig {
@@ -48,6 +49,7 @@ impl Busy {
             limits,
             shares: [("a".to_owned(), 1.0.into())].into(),
             pushed: Default::default(),
+            placed: Default::default(),
             seed: 1,
         };
         let node = Node::new(config, Instant::START);

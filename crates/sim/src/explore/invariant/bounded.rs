@@ -15,6 +15,7 @@
 
 use super::Finding;
 use crate::world::World;
+use crate::world::place::Spec;
 use treefold_core::error::Missing;
 use treefold_core::limits::STALE_FOLDS_MAX;
 use treefold_core::push::PUSH_BYTES;
@@ -63,11 +64,16 @@ impl Bounded {
             return self.pushed(world, at);
         }
         if self.partial_bytes > limits.eager_bytes_max {
-            let most = place.spec().partitions.len() + self.partitions;
+            let most = self.held_most(place.spec()) + self.partitions;
             let uninvited = open.waves * most * self.partial_bytes;
             within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(uninvited))?;
         }
         Ok(())
+    }
+
+    /// The most partitions that the node can hold.
+    fn held_most(&self, spec: &Spec) -> usize {
+        if spec.placing.is_some() { self.partitions } else { spec.partitions.len() }
     }
 
     /// Checks a node's limits for pushes. A worker's first piece is always accepted, so that each worker
@@ -81,7 +87,7 @@ impl Bounded {
         within("early_bytes_max", tables.early_bytes, limits.early_bytes_max)?;
         let open = place.node().open_work();
         let of_one = self.window_bytes + 2 * (self.piece_bytes + PUSH_BYTES);
-        let folded = open.waves * (place.spec().partitions.len() + self.partitions) * self.partial_bytes;
+        let folded = open.waves * (self.held_most(place.spec()) + self.partitions) * self.partial_bytes;
         let most = open.waves * self.workers * of_one + tables.early_bytes + folded;
         within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(most))
     }

@@ -22,6 +22,8 @@ pub mod mirror_state;
 pub mod mirrors;
 pub mod own_params;
 pub mod partitioned;
+mod placement_covers;
+pub mod placement_settles;
 pub mod silent;
 pub mod stream_answered_once;
 pub mod stream_back;
@@ -112,6 +114,7 @@ pub struct Inspection {
     /// The wave of each call.
     waves: BTreeMap<u64, WaveId>,
     own_params: own_params::OwnParams,
+    placement_covers: placement_covers::PlacementCovers,
     drained: Vec<usize>,
     calls: u64,
     pushes: u64,
@@ -139,6 +142,7 @@ impl Inspection {
             stream_packet_bytes: stream_packet_bytes(scenario),
             waves: BTreeMap::new(),
             own_params: own_params::OwnParams::default(),
+            placement_covers: placement_covers::PlacementCovers::default(),
             drained: Vec::new(),
             calls: 0,
             pushes: 0,
@@ -212,6 +216,7 @@ impl Inspection {
     /// Records that from now on messages may be lost and nodes may work in vain.
     pub fn troubled(&mut self) {
         self.leaves_nothing.troubled();
+        self.placement_covers.troubled();
     }
 
     /// Tells whether no call is open at any front.
@@ -358,6 +363,7 @@ impl Watch for Inspection {
     fn effect(&mut self, now: Instant, at: usize, effect: &Effect<Ink>) {
         self.hold("silent", now, Some(at), None, self.silent.effect(at, effect));
         self.hold("workers_heard", now, Some(at), None, workers_heard::of_effect(effect));
+        self.placement_covers.effect(effect);
         match effect {
             Effect::Deliver(Event::Stream { request, event }) => {
                 let key = (at, *request);
@@ -405,6 +411,8 @@ impl Watch for Inspection {
         let says = self.ends_once.touched(world, at);
         self.hold_late(now, at, says);
         self.hold("bounded", now, Some(at), None, self.bounded.touched(world, at));
+        let says = self.placement_covers.touched(world);
+        self.hold("placement_covers", now, Some(at), None, says);
         let says = stream_windows::touched(world, at, self.stream_packet_bytes);
         self.hold("stream_windows", now, Some(at), None, says);
         if let Some(feed) = world.mirrored()

@@ -73,6 +73,9 @@ impl Stage<'_> {
         let members = self.running(false);
         let mut held = PartitionSet::new();
         members.iter().for_each(|&at| held.union_with(&self.world.place(at).spec().partitions));
+        if self.scenario.placing.is_some() && !members.is_empty() {
+            held = PartitionSet::first(self.scenario.partitions);
+        }
         let fronts: Vec<usize> = members.into_iter().chain(self.running(true)).collect();
         let every = fronts.len().div_ceil(LAST_CALLS_MAX).max(1);
         for (number, &front) in fronts.iter().enumerate().step_by(every) {

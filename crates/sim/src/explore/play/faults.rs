@@ -29,6 +29,7 @@ fn failing(fault: &Fault) -> Failing {
         Fault::HangFilters(_, one_filter_hangs_in) => {
             Failing { one_filter_hangs_in: *one_filter_hangs_in, ..none }
         }
+        Fault::FailLoads(_, partitions) => Failing { loads: set(partitions), ..none },
         _ => none,
     }
 }
@@ -90,7 +91,8 @@ impl Stage<'_> {
             Fault::FailLocals(node, ..)
             | Fault::FailReduces(node, ..)
             | Fault::FailFilters(node, ..)
-            | Fault::HangFilters(node, ..) => {
+            | Fault::HangFilters(node, ..)
+            | Fault::FailLoads(node, ..) => {
                 let failing = failing(fault);
                 self.alive(*node, |world, at| world.fail(at, failing))
             }
@@ -102,6 +104,9 @@ impl Stage<'_> {
                 world.cut(b, a);
             }),
             Fault::CutForGood(a, b) => self.between(*a, *b, World::cut_for_good),
+            Fault::Drain(_) | Fault::Undrain(_) | Fault::Pin(..) | Fault::Refuse(..) | Fault::Release(..) => {
+                self.steer(fault)
+            }
             Fault::Sever(a, b, notice) => {
                 let notice = notice.map(Duration::from_micros);
                 self.between(*a, *b, |world, a, b| world.sever(a, b, notice))

@@ -7,7 +7,7 @@
 //!
 //! A stage consists of the world, its watchers, and the play's own records. The parts of a play are in files
 //! of their own: `calls` makes calls, `streams` opens streams, `feed` begins
-//! a feed of mirrors, `pushes` has the workers' pushes and the
+//! a feed of mirrors, `placing` asks for another placement of partitions, `pushes` has the workers' pushes and the
 //! announcements for them, `faults` applies faults, and `recovery` heals them. A broken invariant ends the
 //! play at once.
 
@@ -15,6 +15,7 @@ mod audience;
 mod calls;
 mod faults;
 mod feed;
+mod placing;
 mod pushes;
 mod recovery;
 mod streams;
@@ -180,6 +181,7 @@ impl<'a> Stage<'a> {
             tuning,
             limits,
             is_client,
+            placing: if is_client { None } else { self.placing() },
             ..Spec::holding(partitions)
         }
     }
@@ -238,6 +240,7 @@ impl<'a> Stage<'a> {
         self.rest(Some(self.scenario.deadline_max()))?;
         self.restart_crippled();
         self.converge()?;
+        self.placement_settles()?;
         self.last_calls()?;
         self.last_announcements()?;
         self.rest(None)

@@ -35,6 +35,7 @@ impl Stage<'_> {
                 self.restart(at);
             }
         }
+        self.release_all();
         self.reconnect_observers();
         // Nodes that joined while no seed could answer get other seeds, as their operators would give them.
         let late = std::mem::take(&mut self.late);

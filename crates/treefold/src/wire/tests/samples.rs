@@ -7,10 +7,11 @@ use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
-use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
+use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
+use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, ServicePlacement};
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
@@ -129,13 +130,14 @@ fn outcome() -> Outcome<Bytes> {
 }
 
 pub(super) fn card() -> MemberCard {
-    let topk = ServiceCard { partitions: set([0, 1, 4]), total: 8, declared: false };
+    let topk = ServiceCard { partitions: set([0, 1, 4]), total: 8, declared: false, placed: None };
     MemberCard {
         node: node(1),
         version: 3,
         rack: "r1".into(),
         zone: String::new(),
-        roles: Roles { provider: true, relay: false },
+        name: String::new(),
+        roles: Roles { provider: true, relay: false, draining: false },
         processors: 2,
         services: [("search".into(), topk)].into(),
     }
@@ -171,9 +173,42 @@ fn guessed() -> Outcome<Bytes> {
 /// A card with a declared total beside one that is a guess.
 fn declaring() -> MemberCard {
     let mut card = card();
-    let words = ServiceCard { partitions: set([2]), total: 3, declared: true };
+    let words = ServiceCard { partitions: set([2]), total: 3, declared: true, placed: None };
     card.services.insert("words".into(), words);
     card
+}
+
+/// A card of a drained node with a name, and a service that is placed automatically.
+fn placing() -> MemberCard {
+    let mut card = declaring();
+    card.name = "pod-1".into();
+    card.roles.draining = true;
+    let placed = Placed { replicas: 2, pinned: set([2]), refused: set([0, 1]) };
+    card.services.entry("words".into()).and_modify(|words| words.placed = Some(placed));
+    card
+}
+
+/// A placement with every field set.
+pub(super) fn placement() -> PlacementReport {
+    let failure = LoadFailure { partition: 9, tries: 3, reason: "no such file".into() };
+    let service = ServicePlacement {
+        service: "search".into(),
+        total: 64,
+        replicas: 2,
+        held: set([0, 1, 2, 7]),
+        assigned: set([0, 1, 2, 3, 9]),
+        loading: set([3]),
+        leaving: set([8]),
+        pinned: set([2]),
+        refused: set([5, 6]),
+        alone: set([7]),
+        failures: vec![failure],
+    };
+    PlacementReport { draining: true, is_calm: true, services: vec![service] }
+}
+
+fn pin() -> PlacementAsk {
+    PlacementAsk::Pin { service: "search".into(), partitions: set([2, 3]) }
 }
 
 /// A status with a member whose total is refused.
@@ -323,6 +358,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("cancel-request", Message::CancelRequest { id: 7 }),
         ("cards", Message::Cards(vec![Arc::new(card())])),
         ("cards-declared", Message::Cards(vec![Arc::new(declaring())])),
+        ("cards-placed", Message::Cards(vec![Arc::new(placing())])),
         ("want-cards", Message::WantCards),
         ("gossip", Message::Gossip { datagram: vec![0, 3, 1, 4, 1, 5] }),
         ("operator-push", Message::OperatorRequest { id: 9, payload: Some(Bytes::from_static(b"wasm")) }),
@@ -339,6 +375,11 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("shares-show", Message::SharesRequest { id: 10, settings: Vec::new() }),
         ("shares-reply", Message::SharesReply { id: 10, result: Ok(Box::new(shares())) }),
         ("shares-refused", Message::SharesReply { id: 10, result: Err("no service x".into()) }),
+        ("placement-show", Message::PlacementRequest { id: 11, ask: PlacementAsk::Show }),
+        ("placement-drain", Message::PlacementRequest { id: 11, ask: PlacementAsk::Drain(true) }),
+        ("placement-pin", Message::PlacementRequest { id: 11, ask: pin() }),
+        ("placement-reply", Message::PlacementReply { id: 11, result: Ok(Box::new(placement())) }),
+        ("placement-refused", Message::PlacementReply { id: 11, result: Err("no service x".into()) }),
         ("status-request", Message::StatusRequest { id: 8 }),
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
         ("status-totals", Message::Status { id: 8, status: Box::new(totalled()) }),

@@ -10,11 +10,12 @@ use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
-use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
+use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, REPLICAS_MAX, ServicePlacement};
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
@@ -301,13 +302,19 @@ fn outcome() -> impl Strategy<Value = Box<Outcome<Bytes>>> {
 }
 
 fn card() -> impl Strategy<Value = Arc<MemberCard>> {
-    let service = (set(), 0_u32..=1 << 20, any::<bool>())
-        .prop_map(|(partitions, total, declared)| ServiceCard { partitions, total, declared });
+    let placed = (0..=REPLICAS_MAX, set(), set()).prop_map(|(replicas, pinned, refused)| Placed {
+        replicas,
+        pinned,
+        refused,
+    });
+    let service = (set(), 0_u32..=1 << 20, any::<bool>(), option::of(placed)).prop_map(
+        |(partitions, total, declared, placed)| ServiceCard { partitions, total, declared, placed },
+    );
     let rest = (any::<u32>(), btree_map(name(), service, 0..4));
-    (node(), any::<u64>(), name(), name(), any::<(bool, bool)>(), rest).prop_map(
-        |(node, version, rack, zone, (provider, relay), (processors, services))| {
-            let roles = Roles { provider, relay };
-            Arc::new(MemberCard { node, version, rack, zone, roles, processors, services })
+    (node(), any::<u64>(), [name(), name(), name()], any::<(bool, bool, bool)>(), rest).prop_map(
+        |(node, version, [rack, zone, name], (provider, relay, draining), (processors, services))| {
+            let roles = Roles { provider, relay, draining };
+            Arc::new(MemberCard { node, version, rack, zone, name, roles, processors, services })
         },
     )
 }
@@ -402,6 +409,49 @@ fn shares() -> impl Strategy<Value = Result<Box<SharesReport>, Arc<str>>> {
     prop_oneof![3 => report.prop_map(Ok), 1 => shared_text().prop_map(Err)]
 }
 
+fn placement_ask() -> impl Strategy<Value = PlacementAsk> {
+    let of = || (shared_text(), set());
+    prop_oneof![
+        Just(PlacementAsk::Show),
+        any::<bool>().prop_map(PlacementAsk::Drain),
+        of().prop_map(|(service, partitions)| PlacementAsk::Pin { service, partitions }),
+        of().prop_map(|(service, partitions)| PlacementAsk::Refuse { service, partitions }),
+        of().prop_map(|(service, partitions)| PlacementAsk::Release { service, partitions }),
+    ]
+}
+
+fn placement() -> impl Strategy<Value = Result<Box<PlacementReport>, Arc<str>>> {
+    let failure = (any::<u32>(), any::<u32>(), shared_text())
+        .prop_map(|(partition, tries, reason)| LoadFailure { partition, tries, reason });
+    let sets = [set(), set(), set(), set(), set(), set(), set()];
+    let service = (name(), any::<[u32; 2]>(), sets, vec(failure, 0..3)).prop_map(
+        |(
+            service,
+            [total, replicas],
+            [held, assigned, loading, leaving, pinned, refused, alone],
+            failures,
+        )| {
+            ServicePlacement {
+                service,
+                total,
+                replicas,
+                held,
+                assigned,
+                loading,
+                leaving,
+                pinned,
+                refused,
+                alone,
+                failures,
+            }
+        },
+    );
+    let report = (any::<[bool; 2]>(), vec(service, 0..3)).prop_map(|([draining, is_calm], services)| {
+        Box::new(PlacementReport { draining, is_calm, services })
+    });
+    prop_oneof![3 => report.prop_map(Ok), 1 => shared_text().prop_map(Err)]
+}
+
 /// Any message within the default limits.
 pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
     let request = (any::<u64>(), shared_text(), params(), options())
@@ -428,6 +478,8 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
             .prop_map(|(id, payload)| Message::OperatorLent { id: OperatorId(id), payload }),
         1 => (any::<u64>(), settings()).prop_map(|(id, settings)| Message::SharesRequest { id, settings }),
         1 => (any::<u64>(), shares()).prop_map(|(id, result)| Message::SharesReply { id, result }),
+        1 => (any::<u64>(), placement_ask()).prop_map(|(id, ask)| Message::PlacementRequest { id, ask }),
+        1 => (any::<u64>(), placement()).prop_map(|(id, result)| Message::PlacementReply { id, result }),
         1 => any::<u64>().prop_map(|id| Message::StatusRequest { id }),
         1 => (any::<u64>(), status()).prop_map(|(id, status)| Message::Status { id, status }),
     ]

@@ -74,7 +74,7 @@ impl Lone {
     pub fn new(synchronisation: Synchronisation, up_filter: &str, limits: Limits) -> Self {
         let mut card = MemberCard::new(peer(ME));
         card.processors = 2;
-        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64, declared: true };
+        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64, declared: true, placed: None };
         card.services.insert("s".into(), service);
         let config = NodeConfig {
             card,
@@ -82,6 +82,7 @@ impl Lone {
             tuning: Tuning::LAN,
             limits,
             pushed: Default::default(),
+            placed: Default::default(),
             shares: BTreeMap::new(),
             seed: 1,
         };

@@ -1,0 +1,181 @@
+//! `treefold placement show`: the partitions of each service by node, from the cards that one node knows.
+
+use crate::commands::{connect, failure_of};
+use crate::exit::{Failure, Verdict};
+use crate::output::style::Style;
+use crate::output::table::{Align, Table};
+use crate::output::{Format, print, print_json};
+use clap::Args;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use treefold::{NodeStatus, PartitionSet};
+use treefold_core::membership::card::{self, MemberCard, ServiceCard};
+
+/// Show which nodes hold which partitions of each service
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// Service to show [default: all]
+    #[arg(value_name = "SERVICE")]
+    service: Option<String>,
+
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
+    at: Vec<String>,
+
+    /// Name of the cluster; nodes of another cluster do not answer
+    #[arg(long, value_name = "NAME", default_value = "treefold")]
+    cluster: String,
+}
+
+/// One service.
+#[derive(Debug, PartialEq, Serialize)]
+struct Placed {
+    service: String,
+    partitions: u32,
+    /// Copies that the cluster shall hold; 0 if the service is placed by hand.
+    replicas: u32,
+    /// Partitions without any holder.
+    missing: String,
+    /// Partitions with fewer holders than replicas.
+    under_replicated: String,
+    nodes: Vec<Holder>,
+}
+
+/// A node of a service.
+#[derive(Debug, PartialEq, Serialize)]
+struct Holder {
+    node: String,
+    name: String,
+    zone: String,
+    draining: bool,
+    held: usize,
+    partitions: String,
+    pinned: String,
+    refused: String,
+}
+
+impl Show {
+    pub(super) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let client = connect(&self.at, false, &self.cluster).await?;
+        let status = client.status().await.map_err(failure_of)?;
+        let mut services = placed(&status);
+        if let Some(wanted) = &self.service {
+            let known: Vec<String> = services.iter().map(|placed| placed.service.clone()).collect();
+            services.retain(|placed| placed.service == *wanted);
+            if services.is_empty() {
+                let known = known.join(", ");
+                return Err(Failure::usage(format!("no node has a service {wanted:?}; there are: {known}")));
+            }
+        }
+        match format {
+            Format::Json => print_json(&services),
+            Format::Text => print(text(&services).trim_end()),
+        }
+        Ok(Verdict::Full)
+    }
+}
+
+/// The placement of each service, by name.
+fn placed(status: &NodeStatus) -> Vec<Placed> {
+    let cards = std::iter::once(&status.card).chain(status.members.iter().map(|member| &member.card));
+    let mut services: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+    for card in cards {
+        for (name, service) in &card.services {
+            services.entry(name).or_default().push((card, service));
+        }
+    }
+    let of = |(name, mut nodes): (&str, Vec<(&Arc<MemberCard>, &ServiceCard)>)| {
+        nodes.sort_by_key(|(card, _)| card.node);
+        let total = nodes.iter().map(|(_, service)| service.total.max(service.end())).max().unwrap_or(0);
+        let replicas = nodes.iter().filter_map(|(_, service)| Some(service.placed.as_ref()?.replicas)).max();
+        let copies =
+            |partition| nodes.iter().filter(|(_, service)| service.partitions.contains(partition)).count();
+        let below = |least: usize| -> String {
+            text_of(&(0..total).filter(|&partition| copies(partition) < least).collect())
+        };
+        let holders = nodes.iter().map(|(card, service)| {
+            let set = |of: fn(&card::Placed) -> &PartitionSet| {
+                service.placed.as_ref().map_or_else(String::new, |placed| text_of(of(placed)))
+            };
+            Holder {
+                node: card.node.addr.to_string(),
+                name: card.name.clone(),
+                zone: card.zone.clone(),
+                draining: card.roles.draining,
+                held: service.partitions.len(),
+                partitions: text_of(&service.partitions),
+                pinned: set(|placed| &placed.pinned),
+                refused: set(|placed| &placed.refused),
+            }
+        });
+        Placed {
+            service: name.to_owned(),
+            partitions: total,
+            replicas: replicas.unwrap_or(0),
+            missing: below(1),
+            under_replicated: below(replicas.unwrap_or(0) as usize),
+            nodes: holders.collect(),
+        }
+    };
+    services.into_iter().map(of).collect()
+}
+
+/// The set as in `0-3,7`; empty if it has no partitions.
+fn text_of(set: &PartitionSet) -> String {
+    if set.is_empty() { String::new() } else { set.to_string() }
+}
+
+fn text(services: &[Placed]) -> String {
+    let mut text = String::new();
+    for placed in services {
+        let how = match placed.replicas {
+            0 => "placed by hand".to_owned(),
+            1 => "placed automatically".to_owned(),
+            replicas => format!("placed automatically, {replicas} replicas"),
+        };
+        text.push_str(&format!("{}: {} partitions, {how}\n", placed.service, placed.partitions));
+        let mut table = Table::new(&[
+            ("node", Align::Left),
+            ("zone", Align::Left),
+            ("held", Align::Right),
+            ("partitions", Align::Left),
+            ("notes", Align::Left),
+        ]);
+        for holder in &placed.nodes {
+            table.row(vec![
+                if holder.name.is_empty() {
+                    holder.node.clone()
+                } else {
+                    format!("{} ({})", holder.node, holder.name)
+                },
+                holder.zone.clone(),
+                holder.held.to_string(),
+                holder.partitions.clone(),
+                notes(holder),
+            ]);
+        }
+        text.push_str(&table.render(Style::of_stdout()));
+        if !placed.missing.is_empty() {
+            text.push_str(&format!("no node holds: {}\n", placed.missing));
+        }
+        if !placed.under_replicated.is_empty() {
+            text.push_str(&format!("fewer replicas than {}: {}\n", placed.replicas, placed.under_replicated));
+        }
+    }
+    text
+}
+
+fn notes(holder: &Holder) -> String {
+    let mut notes = Vec::new();
+    if holder.draining {
+        notes.push("draining".to_owned());
+    }
+    if !holder.pinned.is_empty() {
+        notes.push(format!("pinned {}", holder.pinned));
+    }
+    if !holder.refused.is_empty() {
+        notes.push(format!("refuses {}", holder.refused));
+    }
+    notes.join("; ")
+}
