@@ -109,6 +109,8 @@ spec:
             - node
             - --listen={{ include "treefold.any" $root }}:{{ $values.port }}
             - --advertise={{ include "treefold.own" $root }}:{{ $values.port }}
+            # the placement of partitions knows a node by its name, which outlasts the pod
+            - --name=$(POD_NAME)
             - --join=dns:{{ include "treefold.peers" $root }}.{{ $root.Release.Namespace }}.svc:{{ $values.port }}
             - --gateway={{ include "treefold.any" $root }}:{{ $values.gateway.port }}
             - --grace={{ $values.graceSeconds }}s
@@ -140,6 +142,8 @@ spec:
             - {{ . | quote }}
             {{- end }}
           env:
+            - name: POD_NAME
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
             # commands that are run in the container ask its node
@@ -174,7 +178,15 @@ spec:
           {{- if $drain }}
           lifecycle:
             preStop:
-              exec: {command: {{ toJson $values.drain.command }}}
+              exec:
+                command:
+                  - treefold
+                  - drain
+                  - "{{ include "treefold.loopback" $root }}:{{ $values.port }}"
+                  - --timeout={{ $values.drain.timeoutSeconds }}s
+                  {{- with $values.clusterName }}
+                  - --cluster={{ . }}
+                  {{- end }}
           {{- end }}
           resources: {{ toYaml $resources | nindent 12 }}
           securityContext: {{ toYaml $values.securityContext | nindent 12 }}
