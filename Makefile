@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house python shims ui ui-test tools
+.PHONY: help run flights release test verify fix bench fan-in evaluation measure fmt clippy docs deny house deploy-check python shims ui ui-test tools
 
 CARGO ?= cargo
 
@@ -25,7 +25,7 @@ DENY_OPTIONAL ?= 0
 DEMO := --profile demo --locked --no-default-features -p treefold-cli
 
 help: ## list these commands
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 run: tools ## run a cluster in one process that answers queries over real files
 	$(CARGO) run $(DEMO) -- demo
@@ -72,7 +72,7 @@ ui-test: ## test the live page in headless Chromium, with real nodes; needs Node
 	npm ci --silent || skip "the packages of ui/package-lock.json can't be fetched"; \
 	npm test --silent
 
-verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
+verify: fmt clippy docs deny house deploy-check ## check formatting, lints, docs, licences, house rules and deploy/; change no file
 
 fix: tools ## apply the lints' suggestions, then format; let python/Cargo.lock follow Cargo.lock
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
@@ -123,6 +123,11 @@ deny: tools
 
 house: tools
 	$(CARGO) test --locked -p treefold-house
+
+deploy-check: ## check the chart, unit, Dockerfile, scripts, alert rules and dashboard in deploy/; skip what has no tool here
+	@# the newest build, because it has the figures that the dashboard asks for
+	@treefold="$${TREEFOLD:-$$(ls -t $(BUILT)/release/treefold $(BUILT)/debug/treefold 2>/dev/null | head -n 1 || true)}"; \
+	TOOLS="$(TOOLS)" TREEFOLD="$$([ -z "$$treefold" ] || realpath "$$(command -v "$$treefold")")" deploy/test/check.sh
 
 # print one line that names a missing tool and how to install it, instead of forty lines from cargo
 tools:

@@ -69,7 +69,7 @@ pub(crate) async fn make(
     let took = started.elapsed();
     site.seconds.count(&outcome, took);
     let mut reply = outcome?;
-    site.metrics.count_call(took);
+    site.metrics.count_call(&reply, took);
     let number = kept.and_then(|kept| site.trees.keep(kept, (service, aggregation), &mut reply));
     let number = number.map(|number| (CALL, HeaderValue::from(number)));
     match reply.status {

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
+use treefold::Error;
 use treefold_forms::json::{NodesView, ServicesView, StatusView};
 
 /// The node's view, as `treefold status -o json` prints it.
@@ -41,9 +42,13 @@ struct Health {
     status: &'static str,
 }
 
-/// Answers as long as the process serves requests.
-pub(crate) async fn health() -> Response {
-    json(StatusCode::OK, &Health { status: "ok" })
+/// Answers 200 until the node has ended, also while it is being drained.
+pub(crate) async fn health(State(site): State<Arc<Site>>) -> Result<Response, Problem> {
+    match site.client.status().await {
+        // A node that answers late is busy, and a restart would only take its work elsewhere.
+        Ok(_) | Err(Error::FrontSilent { .. }) => Ok(json(StatusCode::OK, &Health { status: "ok" })),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Answers 200 while the node takes calls.

@@ -8,7 +8,7 @@
 //! | `GET /v1/watch` | the node's view and the figures of the calls, once a second |
 //! | `GET /v1/trees`, `/v1/trees/CALL` | the trees of the latest calls |
 //! | `GET /v1/openapi.json` | this interface as an OpenAPI document |
-//! | `GET /healthz`, `/readyz` | 200 while the process lives; 200 while it takes calls |
+//! | `GET /healthz`, `/readyz` | 200 until the node has ended; 200 while it takes calls |
 //! | `GET /metrics` | the counters of the node and of this gateway |
 //! | `GET /` | the live page |
 //!

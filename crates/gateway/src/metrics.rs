@@ -1,4 +1,4 @@
-//! Counters of the node and of the gateway, in Prometheus' text format. docs/gateway.md lists their names.
+//! Counters of the node, of the gateway and of the process, in Prometheus' text format. docs/metrics.md explains each family.
 
 use crate::caller::Caller;
 use crate::problem::Problem;
@@ -6,13 +6,17 @@ use crate::site::Site;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
+use page::Page;
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use treefold::NodeStatus;
-use treefold_core::status::OpenWork;
+use treefold::{Raw, Reply};
+
+mod node;
+mod page;
+mod process;
+mod services;
 
 /// The content type of Prometheus' text format.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -33,6 +37,16 @@ pub(crate) struct Metrics {
     #[cfg(feature = "grpc")]
     rpcs: Mutex<BTreeMap<i32, u64>>,
     durations: Durations,
+    partitions: Partitions,
+}
+
+/// Partitions of the calls that the node has answered.
+#[derive(Debug, Default)]
+struct Partitions {
+    asked: AtomicU64,
+    contributed: AtomicU64,
+    /// Missing partitions by the names of their reasons. There are about twenty.
+    missing: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 /// Durations of calls.
@@ -107,12 +121,27 @@ impl Metrics {
         Opened::count(&self.calls)
     }
 
-    pub(crate) fn count_call(&self, took: Duration) {
+    pub(crate) fn count_call(&self, reply: &Reply<Raw>, took: Duration) {
+        self.partitions.count(reply);
         let at =
             BUCKETS_MS.iter().position(|&end| took <= Duration::from_millis(end)).unwrap_or(BUCKETS_MS.len());
         self.durations.buckets[at].fetch_add(1, Ordering::Relaxed);
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.durations.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+}
+
+impl Partitions {
+    fn count(&self, reply: &Reply<Raw>) {
+        self.asked.fetch_add(reply.asked.len() as u64, Ordering::Relaxed);
+        self.contributed.fetch_add(reply.contributed.len() as u64, Ordering::Relaxed);
+        if reply.missing.is_empty() {
+            return;
+        }
+        let mut counts = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        for missing in &reply.missing {
+            *counts.entry(missing.reason.name()).or_default() += missing.partitions.len() as u64;
+        }
     }
 }
 
@@ -124,80 +153,23 @@ pub(crate) async fn metrics(
     tenant.may_read()?;
     let status = site.client.status().await?;
     let mut page = Page::default();
-    node(&mut page, &status);
+    node::show(&mut page, &status);
+    services::show(&mut page, &status);
     gateway(&mut page, &site.metrics);
-    Ok(([(header::CONTENT_TYPE, TEXT)], page.0))
-}
-
-/// A page in Prometheus' text format.
-#[derive(Default)]
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP {name} {help}"));
-        self.line(format_args!("# TYPE {name} {kind}"));
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, figure: impl Display) {
-        self.family(name, kind, help);
-        self.line(format_args!("{name} {figure}"));
-    }
-
-    fn line(&mut self, line: impl Display) {
-        writeln!(self.0, "{line}").expect("invariant: writing to a String cannot fail");
-    }
-}
-
-fn node(page: &mut Page, status: &NodeStatus) {
-    for (name, count) in status.counters.iter() {
-        let help = format!("The node's counter {name} since its start.");
-        page.single(&format!("treefold_{name}_total"), "counter", &help, count);
-    }
-    // Every field is named, so that code that leaves out a table does not compile.
-    let OpenWork {
-        calls,
-        waves,
-        waves_kept,
-        kept_bytes,
-        held_bytes,
-        jobs_queued,
-        jobs_running,
-        jobs_stuck,
-        streams,
-        stream_bytes,
-        workers,
-    } = status.open;
-    let open = [
-        ("calls", calls),
-        ("waves", waves),
-        ("waves_kept", waves_kept),
-        ("kept_bytes", kept_bytes),
-        ("held_bytes", held_bytes),
-        ("jobs_queued", jobs_queued),
-        ("jobs_running", jobs_running),
-        ("jobs_stuck", jobs_stuck),
-        ("streams", streams),
-        ("stream_bytes", stream_bytes),
-        ("workers", workers),
-    ];
-    for (name, count) in open {
-        let help = format!("The present size of the node's {name}, as in its status.");
-        page.single(&format!("treefold_open_{name}"), "gauge", &help, count);
-    }
-    let members = status.members.len() + 1;
-    page.single("treefold_members", "gauge", "Members in sight, the node included.", members);
-    let load = treefold_forms::json::load_ms_per_processor(status.load);
-    let help = "Predicted milliseconds of queued work, per processor.";
-    page.single("treefold_load_milliseconds", "gauge", help, load);
+    process::show(&mut page);
+    Ok(([(header::CONTENT_TYPE, TEXT)], page.into_text()))
 }
 
 fn gateway(page: &mut Page, metrics: &Metrics) {
-    let help = "Answers, by their HTTP status.";
-    page.family("treefold_gateway_answers_total", "counter", help);
-    for (status, count) in metrics.answers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        page.line(format_args!("treefold_gateway_answers_total{{status=\"{status}\"}} {count}"));
-    }
+    let answers = metrics.answers.lock().unwrap_or_else(PoisonError::into_inner);
+    page.labelled(
+        "treefold_gateway_answers_total",
+        "counter",
+        "Answers, by their HTTP status.",
+        "status",
+        &*answers,
+    );
+    drop(answers);
     let open = metrics.connections.load(Ordering::Relaxed);
     page.single("treefold_gateway_connections", "gauge", "Open connections.", open);
     let refused = metrics.connections_refused.load(Ordering::Relaxed);
@@ -211,24 +183,36 @@ fn gateway(page: &mut Page, metrics: &Metrics) {
     let help = "Waves dropped because their reader is slow.";
     page.single("treefold_gateway_waves_dropped_total", "counter", help, dropped);
     #[cfg(feature = "grpc")]
-    rpcs(page, metrics);
-    let name = "treefold_gateway_call_seconds";
+    {
+        let rpcs = metrics.rpcs.lock().unwrap_or_else(PoisonError::into_inner);
+        let help = "Answers over gRPC, by the number of their status.";
+        page.labelled("treefold_gateway_rpcs_total", "counter", help, "code", &*rpcs);
+    }
+    partitions(page, &metrics.partitions);
+    durations(page, &metrics.durations);
+}
+
+fn partitions(page: &mut Page, partitions: &Partitions) {
+    let asked = partitions.asked.load(Ordering::Relaxed);
+    let help = "Partitions that answered calls asked for.";
+    page.single("treefold_gateway_partitions_asked_total", "counter", help, asked);
+    let contributed = partitions.contributed.load(Ordering::Relaxed);
+    let help = "Partitions whose data is in the answers.";
+    page.single("treefold_gateway_partitions_contributed_total", "counter", help, contributed);
+    let missing = partitions.missing.lock().unwrap_or_else(PoisonError::into_inner);
+    let help = "Partitions that are missing from the answers, by reason.";
+    page.labelled("treefold_gateway_partitions_missing_total", "counter", help, "reason", &*missing);
+}
+
+fn durations(page: &mut Page, durations: &Durations) {
+    let name = "treefold_gateway_call_duration_seconds";
     page.family(name, "histogram", "Durations of calls that the node has answered.");
     let mut sum = 0;
     let ends = BUCKETS_MS.iter().map(|&end| (end as f64 / 1e3).to_string()).chain(["+Inf".to_owned()]);
-    for (end, count) in ends.zip(&metrics.durations.buckets) {
+    for (end, count) in ends.zip(&durations.buckets) {
         sum += count.load(Ordering::Relaxed);
         page.line(format_args!("{name}_bucket{{le=\"{end}\"}} {sum}"));
     }
-    page.line(format_args!("{name}_sum {}", metrics.durations.sum_us.load(Ordering::Relaxed) as f64 / 1e6));
+    page.line(format_args!("{name}_sum {}", durations.sum_us.load(Ordering::Relaxed) as f64 / 1e6));
     page.line(format_args!("{name}_count {sum}"));
-}
-
-#[cfg(feature = "grpc")]
-fn rpcs(page: &mut Page, metrics: &Metrics) {
-    let name = "treefold_gateway_rpcs_total";
-    page.family(name, "counter", "Answers over gRPC, by the number of their status.");
-    for (code, count) in metrics.rpcs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        page.line(format_args!("{name}{{code=\"{code}\"}} {count}"));
-    }
 }

@@ -152,28 +152,3 @@ async fn state_of_the_node_and_its_cluster_is_shown() {
     let mut stream = send(world.addr(), &request("HEAD", "/healthz", &[("connection", "close")], b"")).await;
     assert!(rest(&mut stream).await.starts_with(b"HTTP/1.1 200"));
 }
-
-#[tokio::test]
-async fn counters_of_the_node_and_of_the_gateway_are_documented() {
-    let world = World::usual().await;
-    world.sum("", "null").await;
-    world.get("/nowhere").await;
-    let page = world.get("/metrics").await;
-    assert_eq!(page.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-    let text = String::from_utf8(page.body).unwrap();
-    for line in [
-        "treefold_calls_full_total 1",
-        "treefold_members 1",
-        "treefold_gateway_answers_total{status=\"200\"} 1",
-        "treefold_gateway_answers_total{status=\"404\"} 1",
-        "treefold_gateway_call_seconds_bucket{le=\"+Inf\"} 1",
-        "treefold_gateway_call_seconds_count 1",
-    ] {
-        assert!(text.lines().any(|given| given == line), "{line} is not in {text}");
-    }
-    let document =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway.md")).unwrap();
-    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
-    let undocumented: Vec<&str> = families.filter(|name| !document.contains(&format!("`{name}`"))).collect();
-    assert!(undocumented.is_empty(), "{undocumented:?}");
-}

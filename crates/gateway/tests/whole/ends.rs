@@ -55,11 +55,29 @@ async fn calls_beyond_the_grace_are_cancelled() {
 }
 
 #[tokio::test]
-async fn gateway_of_an_ended_node_is_not_ready() {
+async fn gateway_of_an_ended_node_is_neither_healthy_nor_ready() {
     let world = World::usual().await;
-    world.node.abort();
-    let answer = world.get("/readyz").await;
-    assert_eq!((answer.status, answer.problem().as_str()), (503, "ending"));
-    assert_eq!(world.sum("", "null").await.problem(), "ending");
     assert_eq!(world.get("/healthz").await.status, 200);
+    world.node.abort();
+    for path in ["/healthz", "/readyz"] {
+        let answer = world.get(path).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (503, "ending"), "{path}");
+    }
+    assert_eq!(world.sum("", "null").await.problem(), "ending");
+}
+
+#[tokio::test]
+async fn health_and_readiness_hold_while_calls_queue() {
+    let world = World::usual().await;
+    // Each call holds all processors of the node, so all but the first one queue.
+    let slow = request("POST", &format!("{SUM}?deadline=50s"), &[JSON], br#"{"hold_ms": 40000}"#);
+    let mut open = Vec::new();
+    for _ in 0..50 {
+        open.push(send(world.addr(), &slow).await);
+    }
+    world.until_open(50).await;
+    assert!(world.node.status().await.unwrap().open.jobs_queued > 0);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(world.get(path).await.status, 200, "{path}");
+    }
 }

@@ -17,6 +17,8 @@ mod grpc;
 #[cfg(feature = "grpc")]
 mod http2;
 mod limits;
+mod metrics;
+mod operations;
 mod own_params;
 mod page;
 mod problems;
