@@ -21,7 +21,7 @@
 //! - [`node`]: the value with the four methods, which dispatches each input. A node consists of a context,
 //!   which all modules share (`node/context`), and one book for each module, which owns that module's tables.
 //!   [`input`], [`effect`] and [`message`] are the types that cross the boundary. [`config`] is the
-//!   configuration of a node at its start. [`limits`] names every limit. [`error`] gives the reasons why a
+//!   configuration of a node at its start. [`limits`] names every limit, and [`bounds`] the range of each setting. [`error`] gives the reasons why a
 //!   call is rejected or a partition is missing. [`status`] is a node's report about itself.
 //! - [`id`], [`time`], [`partitions`], [`params`], [`random`], `timer`: small values that everything else is built from.
 //!
@@ -66,6 +66,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bounds;
 pub mod call;
 pub mod config;
 pub mod effect;

@@ -4,6 +4,7 @@ use crate::limits::Limits;
 use crate::tokens::TokensError;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use treefold_core::bounds::OutOfBounds;
 
 /// The settings of a gateway.
 #[derive(Clone, Debug)]
@@ -38,11 +39,13 @@ impl GatewayOptions {
         Self { addr, is_insecure: false, tokens: None, tls: None, cors: Vec::new(), limits }
     }
 
-    /// Refuses an address beyond this machine without tokens and a certificate, unless that is allowed.
+    /// Refuses limits outside their bounds, and an address beyond this machine without tokens and a certificate, unless that
+    /// is allowed.
     ///
     /// # Errors
-    /// [`StartError::Exposed`] or [`StartError::Readable`].
+    /// [`StartError::Limit`], [`StartError::Exposed`] or [`StartError::Readable`].
     pub fn check(&self) -> Result<(), StartError> {
+        self.limits.check()?;
         let is_reached = !self.addr.ip().to_canonical().is_loopback();
         if !is_reached || self.is_insecure {
             return Ok(());
@@ -77,6 +80,9 @@ pub enum StartError {
         /// The address.
         addr: SocketAddr,
     },
+    /// A limit is outside its bounds.
+    #[error(transparent)]
+    Limit(#[from] OutOfBounds),
     /// The file with the tokens cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokensError),

@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use treefold_core::bounds::OutOfBounds;
 use treefold_core::error::{CallError, Missing};
 use treefold_core::id::NodeId;
 use treefold_core::membership::card::CardError;
@@ -150,6 +151,9 @@ pub enum StartError {
         /// Its problem.
         problem: &'static str,
     },
+    /// A limit or a setting of the tuning is outside its bounds.
+    #[error(transparent)]
+    Setting(#[from] OutOfBounds),
     /// The node's certificate does not allow what the node would do.
     #[error(
         "the node's certificate does not allow it to {wanted}: issue it another one with `treefold keys issue`"

@@ -1,5 +1,8 @@
 //! The configuration of a node at its start.
 
+use crate::bounded;
+use crate::bounds::Range::{Count, Fraction, Policy, Switch, Time};
+use crate::bounds::{Figure, OutOfBounds};
 use crate::id::NodeId;
 use crate::limits::Limits;
 use crate::membership::card::MemberCard;
@@ -9,6 +12,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+
+/// The longest time of a setting.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The configuration of a node at its start.
 #[derive(Clone, Debug)]
@@ -75,86 +81,92 @@ pub enum Placement {
     },
 }
 
-/// A node's tuning. [`Tuning::LAN`] and [`Tuning::WAN`] are presets.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(default, deny_unknown_fields)
-)]
-pub struct Tuning {
-    /// The timing of membership.
-    pub membership: crate::membership::MembershipConfig,
-    /// The timing of placement.
-    pub placement: crate::placement::PlacementTuning,
-    /// The replica policy for calls that do not name one.
-    pub replica_policy: ReplicaPolicy,
-    /// ε of the staged waiting rule: time kept for one hop, per level.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub hop_margin: Duration,
-    /// The part of the deadline that the front keeps for sending its answer.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub reply_margin: Duration,
-    /// The share of its time after which an open wave sends its parent a sign of life. At 1 and above, it
-    /// never does.
-    pub sign_of_life: f64,
-    /// The share of its time that a silent leaf is given before its parent turns to a replica. It must be
-    /// above [`Tuning::sign_of_life`].
-    ///
-    /// A child over `h` levels is given `1 + h/(h+2)` times as much. Of all nodes that wait for a faulty one,
-    /// the nearest therefore loses patience first. If the product is 1 or above, the child is never late.
-    ///
-    /// With `patience` at 1, silence is never repaired. If [`Tuning::tries_max`] is 1 as well, no partition
-    /// is asked for twice. The only repair that remains is the takeover from lost nodes.
-    pub patience: f64,
-    /// True if a call's waves carry the load of each node that answers. If false, loads on partials are
-    /// ignored, and a front learns loads only from gossip, announcements and polls.
-    pub waves_bear_loads: bool,
-    /// A reduction that measures below this runs on the driver's loop.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub inline_cost_max: Duration,
-    /// Weight of the newest measurement in the cost averages.
-    pub cost_weight: f64,
-    /// How long a running local may run past its deadline before its worker is replaced.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub stuck_after: Duration,
-    /// Replicas tried for one partition of one call, including the first.
-    pub tries_max: u32,
-    /// How long a call waits for answers to its polls. Later answers are dropped.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub poll_timeout: Duration,
-    /// The mean time between two announcements of a node's load. Each wait is drawn from 0.5 to 1.5 times
-    /// this.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub announce_every: Duration,
-    /// True if a front adds the work that it has just placed on a node to that node's last load figure.
-    pub anticipate: bool,
-    /// A node that has nothing to send on a stream sends its parent a sign of life at this interval.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub stream_beat: Duration,
-    /// A child of a stream that is silent for longer than this is abandoned until its parent hears from it
-    /// again.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub stream_patience: Duration,
-    /// How long a node waits for a new parent in a stream after it lost its parent. Then it drops its share
-    /// of the stream.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub orphan_patience: Duration,
-    /// How long a filter may take for one wave.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub filter_patience: Duration,
-    /// The share of the leaves asked in hedged calls that may have a replica asked too: 0 (none) to 1.
-    pub hedge_share: f64,
-    /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,
-    /// instead of leaving it to gossip. In a cluster of n nodes this costs n² datagrams.
-    #[cfg(feature = "comparison")]
-    #[doc(hidden)]
-    pub announce_directly: bool,
-    /// When a caller forms trees anew.
-    #[cfg(feature = "comparison")]
-    #[doc(hidden)]
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub reforming: crate::call::Reforming,
+bounded! {
+    /// A node's tuning. [`Tuning::LAN`] and [`Tuning::WAN`] are presets.
+    #[derive(Clone, Debug, PartialEq)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize, serde::Deserialize),
+        serde(default, deny_unknown_fields)
+    )]
+    pub struct Tuning in "tuning" {
+        first {
+            /// The timing of membership.
+            pub membership: crate::membership::MembershipConfig,
+            /// The timing of placement.
+            pub placement: crate::placement::PlacementTuning,
+        }
+        /// The replica policy for calls that do not name one.
+        pub replica_policy: ReplicaPolicy => Policy,
+        /// ε of the staged waiting rule: time kept for one hop, per level.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub hop_margin: Duration => Time(Duration::ZERO, HOUR),
+        /// The part of the deadline that the front keeps for sending its answer.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub reply_margin: Duration => Time(Duration::ZERO, HOUR),
+        /// The share of its time after which an open wave sends its parent a sign of life. At 1 and above, it
+        /// never does.
+        pub sign_of_life: f64 => Fraction(0.0, 1_000.0),
+        /// The share of its time that a silent leaf is given before its parent turns to a replica. It must be
+        /// above [`Tuning::sign_of_life`].
+        ///
+        /// A child over `h` levels is given `1 + h/(h+2)` times as much. Of all nodes that wait for a faulty one,
+        /// the nearest therefore loses patience first. If the product is 1 or above, the child is never late.
+        ///
+        /// With `patience` at 1, silence is never repaired. If [`Tuning::tries_max`] is 1 as well, no partition
+        /// is asked for twice. The only repair that remains is the takeover from lost nodes.
+        pub patience: f64 => Fraction(0.0, 1_000.0),
+        /// True if a call's waves carry the load of each node that answers. If false, loads on partials are
+        /// ignored, and a front learns loads only from gossip, announcements and polls.
+        pub waves_bear_loads: bool => Switch,
+        /// A reduction that measures below this runs on the driver's loop.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub inline_cost_max: Duration => Time(Duration::ZERO, Duration::from_secs(1)),
+        /// Weight of the newest measurement in the cost averages.
+        pub cost_weight: f64 => Fraction(0.001, 1.0),
+        /// How long a running local may run past its deadline before its worker is replaced.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub stuck_after: Duration => Time(Duration::from_millis(1), HOUR),
+        /// Replicas tried for one partition of one call, including the first.
+        pub tries_max: u32 => Count(1, 1_000),
+        /// How long a call waits for answers to its polls. Later answers are dropped.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub poll_timeout: Duration => Time(Duration::ZERO, HOUR),
+        /// The mean time between two announcements of a node's load. Each wait is drawn from 0.5 to 1.5 times
+        /// this.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub announce_every: Duration => Time(Duration::from_millis(1), HOUR),
+        /// True if a front adds the work that it has just placed on a node to that node's last load figure.
+        pub anticipate: bool => Switch,
+        /// A node that has nothing to send on a stream sends its parent a sign of life at this interval.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub stream_beat: Duration => Time(Duration::from_millis(1), HOUR),
+        /// A child of a stream that is silent for longer than this is abandoned until its parent hears from it
+        /// again.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub stream_patience: Duration => Time(Duration::from_millis(1), HOUR),
+        /// How long a node waits for a new parent in a stream after it lost its parent. Then it drops its share
+        /// of the stream.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub orphan_patience: Duration => Time(Duration::from_millis(1), HOUR),
+        /// How long a filter may take for one wave.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub filter_patience: Duration => Time(Duration::from_millis(1), HOUR),
+        /// The share of the leaves asked in hedged calls that may have a replica asked too: 0 (none) to 1.
+        pub hedge_share: f64 => Fraction(0.0, 1.0),
+        last {
+            /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,
+            /// instead of leaving it to gossip. In a cluster of n nodes this costs n² datagrams.
+            #[cfg(feature = "comparison")]
+            #[doc(hidden)]
+            pub announce_directly: bool,
+            /// When a caller forms trees anew.
+            #[cfg(feature = "comparison")]
+            #[doc(hidden)]
+            #[cfg_attr(feature = "serde", serde(skip))]
+            pub reforming: crate::call::Reforming,
+        }
+    }
 }
 
 impl Tuning {
@@ -194,6 +206,34 @@ impl Tuning {
         stream_patience: Duration::from_secs(4),
         ..Self::LAN
     };
+
+    /// Checks that each setting, also of [`Tuning::membership`] and [`Tuning::placement`], is within its bounds.
+    ///
+    /// # Errors
+    /// The first one that is not.
+    pub fn check(&self) -> Result<(), OutOfBounds> {
+        self.all_out_of_bounds().next().map_or(Ok(()), Err)
+    }
+
+    /// All settings that are outside their bounds, also those of its tables, and those whose bounds depend on
+    /// other settings.
+    pub fn all_out_of_bounds(&self) -> impl Iterator<Item = OutOfBounds> + '_ {
+        let single = self.out_of_bounds().chain(self.membership.out_of_bounds());
+        let single = single.chain(self.placement.out_of_bounds());
+        single.chain(self.impatient()).chain(self.membership.probes_too_long())
+    }
+
+    /// A silent leaf must be given longer than the time after which it sends a sign of life, if it sends one.
+    fn impatient(&self) -> Option<OutOfBounds> {
+        let Self { sign_of_life, patience, .. } = *self;
+        let is_late_first = sign_of_life < 1.0 && patience < 1.0 && patience <= sign_of_life;
+        is_late_first.then(|| OutOfBounds {
+            table: "tuning",
+            field: "patience",
+            given: Figure::Fraction(patience),
+            range: Fraction(sign_of_life.next_up(), 1_000.0),
+        })
+    }
 
     /// When a caller forms trees anew.
     pub(crate) fn reforming(&self) -> crate::call::Reforming {

@@ -14,8 +14,14 @@
 //! processors, is refuted within one round trip of its end. A node whose own timers run late stretches its
 //! periods (`health.rs`).
 
+use crate::bounded;
+use crate::bounds::Range::{Count, Switch, Time};
+use crate::bounds::{Figure, OutOfBounds, YEAR};
 use core::num::{NonZeroU8, NonZeroUsize};
 use core::time::Duration;
+
+/// The longest time of a setting, except for the memory of dead members.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Largest datagram in bytes in every configuration: below the MTU of every common network.
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
@@ -44,68 +50,70 @@ pub const CARDS_WANTED_MAX: usize = 16;
 /// follows.
 pub const LOAD_TRANSMISSIONS: u8 = 4;
 
-/// The parameters of membership. Start from a preset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(default, deny_unknown_fields)
-)]
-pub struct MembershipConfig {
-    /// How often each node probes another; varied by ±10 %.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub probe_period: Duration,
-    /// How long a probe waits before others are asked to probe too; less than half of `probe_period`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub probe_timeout: Duration,
-    /// How long a suspected member has to refute the suspicion.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub suspicion: Duration,
-    /// Interval between rounds of gossip while there is news of members or cards; varied by ±25 %.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub gossip_interval: Duration,
-    /// Interval between rounds of gossip while there is only news of load figures; varied by ±25 %.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub load_interval: Duration,
-    /// Least interval between announcements of an unchanged load figure.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub load_repeat: Duration,
-    /// Members told per round of gossip, and members asked to probe in a node's place.
-    pub fanout: NonZeroUsize,
-    /// How often a node calls on a member that is down, so that a healed partition is joined again.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub announce_down_interval: Duration,
-    /// How long a card must stand before its claim about a service's total counts, if this node has not heard from
-    /// its member directly. Longer than it takes to find a dead member.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub claim_stands_after: Duration,
-    /// How long a member that is down is remembered.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub forget_down_after: Duration,
-    /// The first wait before a seed is called again; it doubles up to `seek_interval_max`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub seek_interval: Duration,
-    /// The longest wait before an absent seed is called again.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub seek_interval_max: Duration,
-    /// The least wait between requests for cards; it doubles up to `sync_interval_max` while nothing is
-    /// learnt.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub sync_interval: Duration,
-    /// The longest wait between requests for cards.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub sync_interval_max: Duration,
-    /// A timer that fires later than this shows that the node itself was asleep.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub asleep_after: Duration,
-    /// Time for a node that was asleep to read the datagrams in its socket before it judges others again.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub wake_grace: Duration,
-    /// False for a node that neither probes nor is probed.
-    ///
-    /// Such a node knows the members given to it by [`Cards`](crate::message::Message::Cards), and detects
-    /// lost members only by their connections.
-    pub gossips: bool,
+bounded! {
+    /// The parameters of membership. Start from a preset.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize, serde::Deserialize),
+        serde(default, deny_unknown_fields)
+    )]
+    pub struct MembershipConfig in "tuning.membership" {
+        /// How often each node probes another; varied by ±10 %.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub probe_period: Duration => Time(Duration::from_millis(1), HOUR),
+        /// How long a probe waits before others are asked to probe too; less than half of `probe_period`.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub probe_timeout: Duration => Time(Duration::from_micros(1), HOUR),
+        /// How long a suspected member has to refute the suspicion.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub suspicion: Duration => Time(Duration::from_millis(1), HOUR),
+        /// Interval between rounds of gossip while there is news of members or cards; varied by ±25 %.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub gossip_interval: Duration => Time(Duration::from_millis(1), HOUR),
+        /// Interval between rounds of gossip while there is only news of load figures; varied by ±25 %.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub load_interval: Duration => Time(Duration::from_millis(1), HOUR),
+        /// Least interval between announcements of an unchanged load figure.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub load_repeat: Duration => Time(Duration::from_millis(1), HOUR),
+        /// Members told per round of gossip, and members asked to probe in a node's place.
+        pub fanout: NonZeroUsize => Count(1, 64),
+        /// How often a node calls on a member that is down, so that a healed partition is joined again.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub announce_down_interval: Duration => Time(Duration::from_millis(1), HOUR),
+        /// How long a card must stand before its claim about a service's total counts, if this node has not heard from
+        /// its member directly. Longer than it takes to find a dead member.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub claim_stands_after: Duration => Time(Duration::from_millis(1), HOUR),
+        /// How long a member that is down is remembered.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub forget_down_after: Duration => Time(Duration::from_secs(1), YEAR),
+        /// The first wait before a seed is called again; it doubles up to `seek_interval_max`.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub seek_interval: Duration => Time(Duration::from_millis(1), HOUR),
+        /// The longest wait before an absent seed is called again.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub seek_interval_max: Duration => Time(Duration::from_millis(1), HOUR),
+        /// The least wait between requests for cards; it doubles up to `sync_interval_max` while nothing is
+        /// learnt.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub sync_interval: Duration => Time(Duration::from_millis(1), HOUR),
+        /// The longest wait between requests for cards.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub sync_interval_max: Duration => Time(Duration::from_millis(1), HOUR),
+        /// A timer that fires later than this shows that the node itself was asleep.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub asleep_after: Duration => Time(Duration::from_millis(1), HOUR),
+        /// Time for a node that was asleep to read the datagrams in its socket before it judges others again.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub wake_grace: Duration => Time(Duration::ZERO, HOUR),
+        /// False for a node that neither probes nor is probed.
+        ///
+        /// Such a node knows the members given to it by [`Cards`](crate::message::Message::Cards), and detects
+        /// lost members only by their connections.
+        pub gossips: bool => Switch,
+    }
 }
 
 impl MembershipConfig {
@@ -165,6 +173,17 @@ impl MembershipConfig {
     /// A cluster whose members are given to each other and never change.
     pub const fn still() -> Self {
         Self { gossips: false, ..Self::lan() }
+    }
+
+    /// A probe must fail long before the next one begins, because others are asked to probe too in between.
+    pub(crate) fn probes_too_long(&self) -> Option<OutOfBounds> {
+        let half = self.probe_period / 2;
+        (self.probe_timeout >= half).then(|| OutOfBounds {
+            table: "tuning.membership",
+            field: "probe_timeout",
+            given: Figure::Time(self.probe_timeout),
+            range: Time(Duration::from_micros(1), half.saturating_sub(Duration::from_nanos(1))),
+        })
     }
 
     pub(super) fn for_foca(&self, members: usize) -> foca::Config {

@@ -30,11 +30,14 @@ impl Contacts {
         }
     }
 
-    /// Remembers a seed, unless there are [`SEEDS_MAX`] of them.
+    /// Remembers a seed. Beyond [`SEEDS_MAX`] it forgets the one that was given first: the addresses of a name change over
+    /// the months, and the latest are those at which nodes live.
     pub(super) fn add_seed(&mut self, addr: SocketAddr) {
-        if !self.seeds.contains(&addr) && self.seeds.len() < SEEDS_MAX {
-            self.seeds.push(addr);
+        self.seeds.retain(|&other| other != addr);
+        if self.seeds.len() == SEEDS_MAX {
+            self.seeds.remove(0);
         }
+        self.seeds.push(addr);
     }
 
     /// Remembers the address of a lost member.
@@ -97,5 +100,24 @@ impl Contacts {
     /// Stops looking for contacts.
     pub(super) fn rest(&mut self) {
         self.seek_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_that_were_given_last_are_remembered() {
+        let addr = |at: usize| SocketAddr::from(([10, 0, (at >> 8) as u8, at as u8], 7700));
+        let mut contacts = Contacts::new(&MembershipConfig::lan());
+        (0..SEEDS_MAX + 10).for_each(|at| contacts.add_seed(addr(at)));
+        // A seed that is given again counts as the latest.
+        contacts.add_seed(addr(10));
+        contacts.add_seed(addr(1_000));
+        let wanted: Vec<SocketAddr> = contacts.wanted(false).collect();
+        assert_eq!(wanted.len(), SEEDS_MAX);
+        assert!(!wanted.contains(&addr(9)) && !wanted.contains(&addr(11)));
+        assert!(wanted.contains(&addr(10)) && wanted.contains(&addr(1_000)));
     }
 }

@@ -100,8 +100,7 @@ impl Membership {
 
     /// Calls on `addr` until the node there is a member, and again if it vanishes later.
     ///
-    /// Beyond [`SEEDS_MAX`](super::config::SEEDS_MAX) addresses the call is made once, and the address is not
-    /// remembered.
+    /// Beyond [`SEEDS_MAX`](super::config::SEEDS_MAX) addresses, those that were given first are forgotten.
     pub fn join(&mut self, now: Instant, addr: SocketAddr) {
         if addr == self.own.node.addr || self.has_left {
             return;

@@ -19,6 +19,8 @@
 //! [`PlacementTuning::replace_after`], so that a restart moves nothing. A partition without any living holder does not
 //! wait for a lost node.
 
+use crate::bounded;
+use crate::bounds::Range::Time;
 use crate::partitions::PartitionSet;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -39,26 +41,30 @@ pub const REPLICAS_MAX: u32 = 16;
 pub const LOADS_MAX: usize = 2;
 /// After as many failures to load a partition, a node leaves it to others until it tries again.
 pub const LOAD_TRIES_MAX: u32 = 3;
+/// The longest time of a setting.
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// Failures that a report lists for one service.
 pub const FAILURES_SHOWN_MAX: usize = 16;
 
-/// The timing of placement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(default, deny_unknown_fields)
-)]
-pub struct PlacementTuning {
-    /// How long the candidates must be unchanged before partitions move.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub settle: Duration,
-    /// How long a lost node keeps its share of the partitions, if others hold them too.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub replace_after: Duration,
-    /// How long a node still answers for a partition that is no longer on its card.
-    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
-    pub leave_after: Duration,
+bounded! {
+    /// The timing of placement.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize, serde::Deserialize),
+        serde(default, deny_unknown_fields)
+    )]
+    pub struct PlacementTuning in "tuning.placement" {
+        /// How long the candidates must be unchanged before partitions move.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub settle: Duration => Time(Duration::ZERO, DAY),
+        /// How long a lost node keeps its share of the partitions, if others hold them too.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub replace_after: Duration => Time(Duration::ZERO, DAY),
+        /// How long a node still answers for a partition that is no longer on its card.
+        #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+        pub leave_after: Duration => Time(Duration::ZERO, DAY),
+    }
 }
 
 impl PlacementTuning {
