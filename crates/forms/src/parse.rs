@@ -21,8 +21,22 @@ type Result<T> = std::result::Result<T, CallError>;
 const UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
+/// Units of bytes, with their sizes.
+const BYTE_UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
 /// Largest number of worker threads of one node.
-const WORKERS_MAX: usize = 4096;
+pub const WORKERS_MAX: usize = 4096;
 
 /// Parses a number and its unit, as in `200ms`, `1.5s` or `2m`; `None` for anything else.
 ///
@@ -115,6 +129,41 @@ pub fn address(text: &str) -> Result<String> {
     parts
         .map(|_| text.to_owned())
         .ok_or_else(|| CallError::bad_field("address", text, "HOST:PORT, as in 127.0.0.1:7700 or [::1]:7700"))
+}
+
+/// Parses a way to find nodes: an address, as [`address`] does, `dns:NAME:PORT`, `dns:_service._proto.NAME`, or `@FILE`.
+pub fn seed(text: &str) -> Result<String> {
+    if !text.starts_with("dns:") && !text.starts_with('@') {
+        return address(text);
+    }
+    match treefold::parts::Seed::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(problem) => Err(CallError::bad_field(
+            "address",
+            text,
+            format_args!("HOST:PORT, dns:NAME:PORT, dns:_service._tcp.NAME or @FILE: {problem}"),
+        )),
+    }
+}
+
+/// Parses a number of bytes with or without its unit, as in `64MiB`, `1.5GiB`, `500kB` or `4096`.
+pub fn bytes(text: &str) -> Result<u64> {
+    let at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = (text[..at].trim(), &text[at..]);
+    let each = BYTE_UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, each)| each);
+    let whole = number.parse::<u64>().ok().zip(each).and_then(|(number, each)| number.checked_mul(each));
+    let fraction = || {
+        let bytes = number.parse::<f64>().ok()? * each? as f64;
+        // Every whole number below is a number of its own.
+        ((0.0..9e15).contains(&bytes) && bytes.fract() == 0.0).then_some(bytes as u64)
+    };
+    whole.or_else(fraction).ok_or_else(|| {
+        CallError::bad_field(
+            "bytes",
+            text,
+            "a whole number of bytes, or one with a unit, as in 64MiB, 1.5GiB, 500kB",
+        )
+    })
 }
 
 /// Parses a number of slices, of which there is at least one. Nodes have their own limit.
@@ -239,6 +288,27 @@ mod tests {
         for senseless in ["200", "", "ms", "-1s", "NaNs", "1e300h", "5 weeks"] {
             assert!(duration(senseless).is_err(), "{senseless:?} must be refused");
         }
+    }
+
+    #[test]
+    fn bytes_have_units_of_either_kind() {
+        assert_eq!(bytes("4096"), Ok(4_096));
+        assert_eq!(bytes("64MiB"), Ok(64 << 20));
+        assert_eq!(bytes("64 MiB"), Ok(64 << 20));
+        assert_eq!(bytes("1.5GiB"), Ok(3 << 29));
+        assert_eq!(bytes("500kB"), Ok(500_000));
+        for senseless in ["", "MiB", "-1", "64M", "64mib", "0.3B", "1e30TiB", "NaN", "20000000TiB"] {
+            assert!(bytes(senseless).is_err(), "{senseless:?} must be refused");
+        }
+    }
+
+    #[test]
+    fn seeds_are_addresses_names_and_files() {
+        for seed_text in ["127.0.0.1:7700", "dns:search:7700", "dns:_tree._tcp.search", "@/etc/seeds"] {
+            assert_eq!(seed(seed_text).as_deref(), Ok(seed_text));
+        }
+        let refused = seed("dns:search").unwrap_err().to_string();
+        assert!(refused.ends_with("or @FILE: it has no port; write HOST:PORT"), "{refused}");
     }
 
     #[test]

@@ -90,7 +90,8 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Adds nodes to connect to, `host:port`. In front mode they are tried in turn.
+    /// Adds nodes to connect to, as [`NodeBuilder::join`](crate::NodeBuilder::join) takes them. In front mode they are tried in
+    /// turn.
     pub fn at<A: ToString>(mut self, addrs: impl IntoIterator<Item = A>) -> Self {
         self.addrs.extend(addrs.into_iter().map(|addr| addr.to_string()));
         self
@@ -137,6 +138,8 @@ impl ClientBuilder {
     /// If no address answers, or the cluster is another one.
     pub async fn connect(self) -> Result<Client, Error> {
         sockets::check_cluster(&self.cluster.name)?;
+        self.cluster.limits.check().map_err(StartError::Setting)?;
+        self.tuning.check().map_err(StartError::Setting)?;
         if self.direct {
             return self.connect_direct().await;
         }

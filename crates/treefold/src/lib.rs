@@ -65,6 +65,7 @@ mod channel;
 mod client;
 mod cluster;
 mod credentials;
+mod discovery;
 mod driver;
 pub mod endpoint;
 mod entropy;

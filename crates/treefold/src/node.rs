@@ -89,8 +89,11 @@ impl NodeBuilder {
         self
     }
 
-    /// Adds seeds: members through which the node finds the cluster, `host:port`. Its own address may be
-    /// among them.
+    /// Adds seeds: members through which the node finds the cluster. Its own address may be among them.
+    ///
+    /// A seed is `host:port`; `dns:name:port`, for all addresses of a name; `dns:_service._tcp.name`, for the targets of SRV
+    /// records; or `@file`, for a file with one of these on each line. Names and files are looked up again while the node is
+    /// alone, after it has lost members, and about every minute. A name that does not resolve yet is no error.
     pub fn join<A: ToString>(mut self, seeds: impl IntoIterator<Item = A>) -> Self {
         self.join.extend(seeds.into_iter().map(|seed| seed.to_string()));
         self
@@ -226,12 +229,14 @@ impl NodeBuilder {
     /// learns of other members later.
     ///
     /// # Errors
-    /// If the node cannot or may not listen at its address, a seed has no valid address, a service is invalid or its total differs from the
+    /// If a limit or a setting of the tuning is outside its bounds, the node cannot or may not listen at its address, a seed has no valid address, a service is invalid or its total differs from the
     /// cluster's, or the recording cannot be started.
     pub async fn start(mut self) -> Result<Node, StartError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
         sockets::check_cluster(&self.cluster.name)?;
+        self.cluster.limits.check()?;
+        self.tuning.check()?;
         self.join.iter().try_for_each(|seed| sockets::check_seed(seed))?;
         let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
         let addrs = sockets::resolve(&self.listen).await?;

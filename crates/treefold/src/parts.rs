@@ -3,6 +3,7 @@
 //! They change without notice. A program of yours needs none of them.
 #![doc(hidden)]
 
+pub use crate::discovery::{Found, Seed, lookup};
 pub use crate::driver::asks::Handle;
 pub use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
 pub use crate::sockets::resolve;

@@ -7,9 +7,11 @@
 //! calls. If no seed answers in time, the node joins without the answer and learns the cards by gossip.
 
 use crate::client::ClientBuilder;
+use crate::discovery::lookup;
 use crate::entropy;
 use crate::error::StartError;
 use crate::transport::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::id::NodeId;
@@ -18,6 +20,9 @@ use treefold_core::membership::service::first_difference;
 
 /// How long a node waits for a seed's answer before it joins without one: as long as one connection may take.
 const SEED_PATIENCE: Duration = CONNECT_TIMEOUT.saturating_add(GREETING_TIMEOUT);
+
+/// The most seeds whose reasons the log gets. A name may have many addresses.
+const REASONS_TOLD_MAX: usize = 8;
 
 /// Returns the first seed that answers, and the cards of the members that it knows, including its own. If none answers,
 /// the log says why.
@@ -29,9 +34,11 @@ pub(crate) async fn ask_seeds(
     seeds: &[String],
     client: &ClientBuilder,
 ) -> Result<Option<(NodeId, Vec<Arc<MemberCard>>)>, StartError> {
-    let seeds = &from_a_drawn_one(seeds);
-    let mut silent = Silent { node: own.node, reasons: Vec::new() };
-    let asking = first_answer(own, seeds, client, &mut silent.reasons);
+    let mut silent = Silent { node: own.node, reasons: BTreeMap::new() };
+    let asking = async {
+        let addrs = addrs_of(seeds, &mut silent.reasons).await;
+        first_answer(own, &from_a_drawn_one(&addrs), client, &mut silent.reasons).await
+    };
     let answer = tokio::time::timeout(SEED_PATIENCE, asking).await;
     let Ok(Some((seed, from, cards))) = answer else {
         silent.tell(seeds);
@@ -39,28 +46,46 @@ pub(crate) async fn ask_seeds(
     };
     match first_difference(own, cards.iter().map(|card| &**card)) {
         Some((service, claim, agreed)) => {
-            let (service, seed) = (service.to_owned(), seed.clone());
+            let service = service.to_owned();
             Err(StartError::Total { service, claim, agreed, seed })
         }
         None => Ok(Some((from, cards))),
     }
 }
 
-/// The reasons why seeds gave no answer, in their order.
+/// The reasons why seeds gave no answer, by the address that was asked, or the seed that has no address.
 struct Silent {
     node: NodeId,
-    reasons: Vec<String>,
+    reasons: BTreeMap<String, String>,
 }
 
 impl Silent {
     fn tell(&self, seeds: &[String]) {
         let node = self.node;
-        let within = format!("no answer within {SEED_PATIENCE:?}");
-        let reasons = self.reasons.iter().chain(std::iter::repeat(&within));
-        for (seed, reason) in seeds.iter().zip(reasons).filter(|(_, reason)| !reason.is_empty()) {
+        for (seed, reason) in self.reasons.iter().take(REASONS_TOLD_MAX) {
             tracing::warn!(%node, %seed, %reason, "can't join by this seed yet; trying on");
         }
+        if self.reasons.len() > REASONS_TOLD_MAX {
+            let further = self.reasons.len() - REASONS_TOLD_MAX;
+            tracing::warn!(%node, further, "further seeds can't be joined by either; trying on");
+        }
+        if self.reasons.is_empty() {
+            tracing::info!(%node, ?seeds, "no other node has answered within {SEED_PATIENCE:?}; trying on");
+        }
     }
+}
+
+/// The addresses of the seeds, and the reasons why some have none.
+async fn addrs_of(seeds: &[String], reasons: &mut BTreeMap<String, String>) -> Vec<String> {
+    let mut addrs = Vec::new();
+    for seed in seeds {
+        let found = lookup(seed).await;
+        addrs.extend(found.addrs.iter().map(ToString::to_string));
+        if let Some(problem) = found.problem {
+            reasons.insert(seed.clone(), problem.to_string());
+        }
+    }
+    addrs
 }
 
 /// The seeds in their order, from a drawn one on. So the nodes of a cluster that starts do not all ask the same seed first.
@@ -69,24 +94,27 @@ fn from_a_drawn_one(seeds: &[String]) -> Vec<String> {
     [from, before].concat()
 }
 
-/// Asks the seeds in turn. The reason of one that is this node itself is empty.
-async fn first_answer<'a>(
+/// Asks these addresses in turn. This node's own may be among them.
+async fn first_answer(
     own: &MemberCard,
-    seeds: &'a [String],
+    addrs: &[String],
     client: &ClientBuilder,
-    reasons: &mut Vec<String>,
-) -> Option<(&'a String, NodeId, Vec<Arc<MemberCard>>)> {
-    for seed in seeds {
+    reasons: &mut BTreeMap<String, String>,
+) -> Option<(String, NodeId, Vec<Arc<MemberCard>>)> {
+    let own_addr = own.node.addr.to_string();
+    for seed in addrs.iter().filter(|&addr| *addr != own_addr) {
+        // It stays if time runs out before the answer.
+        reasons.insert(seed.clone(), format!("no answer within {SEED_PATIENCE:?}"));
         let asked = async { client.clone().at([seed]).connect().await?.status().await };
         match asked.await {
-            // The node's own address may be among the seeds.
-            Ok(status) if status.card.node == own.node => reasons.push(String::new()),
+            // Behind another address there may be this node too.
+            Ok(status) if status.card.node == own.node => _ = reasons.remove(seed),
             Ok(status) => {
                 let from = status.card.node;
                 let others = status.members.into_iter().map(|member| member.card);
-                return Some((seed, from, others.chain([status.card]).collect()));
+                return Some((seed.clone(), from, others.chain([status.card]).collect()));
             }
-            Err(error) => reasons.push(error.to_string()),
+            Err(error) => _ = reasons.insert(seed.clone(), error.to_string()),
         }
     }
     None

@@ -1,5 +1,6 @@
 //! Addresses and the sockets that listen at them.
 
+use crate::discovery::{Seed, lookup};
 use crate::error::StartError;
 use crate::options::{ClusterOptions, Trust};
 use crate::wire::NAME_BYTES_MAX;
@@ -23,19 +24,10 @@ pub async fn resolve(given: &str) -> Result<Vec<SocketAddr>, StartError> {
     Ok(addrs)
 }
 
-/// Refuses the address of a node to join if it has no host, or no port that a node can have. Its name may be unknown
-/// still.
+/// Refuses a seed at which no node can ever be. Its name may be unknown still.
 pub(crate) fn check_seed(given: &str) -> Result<(), StartError> {
-    let problem = match given.rsplit_once(':') {
-        None => "it has no port; write HOST:PORT",
-        Some(("", _)) => "it has no host; write HOST:PORT",
-        Some((host, _)) if host.contains(':') && !host.ends_with(']') => {
-            "it has no port, or an IPv6 address without brackets; write [ADDRESS]:PORT"
-        }
-        Some((_, port)) if port.parse::<u16>().is_ok_and(|port| port > 0) => return Ok(()),
-        Some(_) => "its port is not a number from 1 to 65535",
-    };
-    Err(StartError::Seed { given: given.to_string(), problem })
+    let refuse = |problem| StartError::Seed { given: given.to_string(), problem };
+    Seed::parse(given).map(drop).map_err(refuse)
 }
 
 /// Refuses to listen beyond this machine for a cluster without a token and without certificates, unless its options allow it.
@@ -101,7 +93,7 @@ pub(crate) async fn reachable(bound: SocketAddr, seeds: &[String]) -> SocketAddr
     }
     let mut towards = Vec::new();
     for seed in seeds {
-        towards.extend(lookup_host(seed).await.into_iter().flatten());
+        towards.extend(lookup(seed).await.addrs);
     }
     // Documentation addresses, which belong to no machine, so the system chooses its default route.
     // Connecting a UDP socket sends no packet.
@@ -135,22 +127,6 @@ mod tests {
         assert!(listen(&[addr], "taken").unwrap_err().to_string().starts_with("can't listen at taken"));
         drop((listener, datagrams));
         listen(&[addr], "free again").unwrap();
-    }
-
-    #[test]
-    fn seeds_have_a_host_and_a_port() {
-        for seed in ["127.0.0.1:7700", "node-1.example:1", "[::1]:7700", "localhost:65535"] {
-            assert!(check_seed(seed).is_ok(), "{seed}");
-        }
-        let refused = |seed: &str| check_seed(seed).unwrap_err().to_string();
-        assert_eq!(refused("127.0.0.1"), r#"can't join "127.0.0.1": it has no port; write HOST:PORT"#);
-        for port in ["99999", "0", "", "x"] {
-            assert!(
-                refused(&format!("127.0.0.1:{port}")).ends_with("its port is not a number from 1 to 65535")
-            );
-        }
-        assert!(refused(":7700").contains("no host"));
-        assert!(refused("::1").contains("brackets"));
     }
 
     #[test]

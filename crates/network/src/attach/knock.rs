@@ -7,7 +7,6 @@ use super::AttachError;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tokio::net::lookup_host;
 use tokio::time::Instant;
 use treefold::NodeBuilder;
 use treefold::parts::{self, KnockError};
@@ -52,14 +51,11 @@ pub(super) async fn knock(
 async fn knock_at_all(at: &[String], node: &NodeBuilder) -> Result<Knocked, Turned> {
     let mut turned = Turned::Silent(String::new(), io::ErrorKind::AddrNotAvailable.into());
     for given in at {
-        let addrs: Vec<SocketAddr> = match lookup_host(given).await {
-            Ok(addrs) => addrs.collect(),
-            Err(source) => {
-                turned = turned.unless_away(given.clone(), source);
-                continue;
-            }
-        };
-        for addr in addrs {
+        let found = parts::lookup(given).await;
+        if let Some(source) = found.problem {
+            turned = turned.unless_away(given.clone(), source);
+        }
+        for addr in found.addrs {
             match knock_at(addr, node).await {
                 Ok(knocked) => return Ok(knocked),
                 Err(KnockError::Io(source)) => turned = turned.unless_away(addr.to_string(), source),

@@ -9,6 +9,7 @@
 use super::client_id;
 use crate::channel::{ReadEnd, WriteEnd};
 use crate::credentials::Renewing;
+use crate::discovery::lookup;
 use crate::driver::asks::{PlacementAnswer, SharesAnswer};
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
@@ -21,7 +22,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::message::{Message, Request};
@@ -208,14 +208,11 @@ impl Task {
         let nowhere = io::Error::from(io::ErrorKind::AddrNotAvailable);
         let mut refused = Error::Connect { addr: self.addrs.join(", "), source: nowhere };
         for given in &self.addrs {
-            let resolved = match lookup_host(given).await {
-                Ok(resolved) => resolved.collect(),
-                Err(source) => {
-                    refused = Error::Connect { addr: given.clone(), source };
-                    Vec::new()
-                }
-            };
-            for addr in resolved {
+            let found = lookup(given).await;
+            if let Some(source) = found.problem {
+                refused = Error::Connect { addr: given.clone(), source };
+            }
+            for addr in found.addrs {
                 // A new generation each time: the front may not have noticed yet that the old connection is
                 // gone.
                 self.identity.node = client_id();

@@ -7,6 +7,7 @@
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
 use super::eviction::Held;
+use super::joining::Seeds;
 use super::keys::Keyring;
 use super::meter::Meter;
 use super::operators::Operators;
@@ -283,7 +284,7 @@ impl Loop {
         this.feed_timeout(); // the effects that a node has at its start
         this.spawn_tasks(listener, ours.asks);
         if !setup.join.is_empty() {
-            spawn_local(Rc::clone(&this).join_when(setup.may_join, setup.join));
+            spawn_local(Rc::clone(&this).join_when(setup.may_join, Seeds::new(setup.join)));
         }
         Ok(this)
     }
@@ -306,11 +307,11 @@ impl Loop {
         }
     }
 
-    async fn join_when(self: Rc<Self>, may_join: Option<oneshot::Receiver<Welcome>>, seeds: Vec<String>) {
+    async fn join_when(self: Rc<Self>, may_join: Option<oneshot::Receiver<Welcome>>, mut seeds: Seeds) {
         if let Some(may_join) = may_join {
             let Ok(Welcome { known, taken }) = may_join.await else { return };
             if let Some((from, cards)) = known {
-                self.take_welcome(&seeds, from, cards).await;
+                self.take_welcome(&mut seeds, from, cards).await;
             }
             // The starter of the node may no longer wait.
             let _ = taken.send(());

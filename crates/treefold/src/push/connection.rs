@@ -3,13 +3,13 @@
 use super::worker::PushError;
 use crate::channel::{ReadEnd, WriteEnd};
 use crate::client::client_id;
+use crate::discovery::lookup;
 use crate::transport::{self, GreetError, Greeted, Identity};
 use crate::wire::{Inbox, Incoming, Outbox};
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::lookup_host;
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
 
@@ -76,7 +76,11 @@ impl Way {
         let unreachable =
             |source: io::Error| PushError::Unreachable { addr: addr.clone(), source: source.into() };
         let mut last = unreachable(io::ErrorKind::AddrNotAvailable.into());
-        for resolved in lookup_host(given).await.map_err(unreachable)? {
+        let found = lookup(given).await;
+        if let Some(problem) = found.problem {
+            last = unreachable(problem);
+        }
+        for resolved in found.addrs {
             self.identity.node = client_id();
             last = match transport::dial(resolved, &self.identity).await {
                 Ok(greeted) => match self.introduce(greeted).await {

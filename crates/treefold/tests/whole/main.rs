@@ -21,6 +21,7 @@ mod pushes;
 mod quotas;
 mod recording;
 mod restarts;
+mod seeds;
 mod sent_reduces;
 mod slices;
 mod strangers;
