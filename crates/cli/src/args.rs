@@ -3,6 +3,7 @@
 use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
+use crate::commands::config::ConfigArgs;
 use crate::commands::demo::Demo;
 #[cfg(feature = "vectors")]
 use crate::commands::faces::FacesArgs;
@@ -30,9 +31,14 @@ use crate::commands::up::Up;
 use crate::commands::vectors::VectorsArgs;
 use crate::exit::Failure;
 use crate::output::Format;
+use crate::parse;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::ops::Deref;
 use treefold::CallError;
+
+/// The environment variable with the nodes that commands ask if no flag names any.
+pub(crate) const AT_VARIABLE: &str = "TREEFOLD_AT";
 
 /// Call every partition of a service, fold the partial answers up a tree, and answer by the deadline.
 ///
@@ -65,6 +71,31 @@ pub struct OutputArg {
         display_order = 900
     )]
     pub output: Output,
+}
+
+/// The nodes that a command asks.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct At {
+    /// Node to ask: HOST:PORT, dns:NAME:PORT, dns:_service._tcp.NAME, or @FILE with one of these on each line. Give several,
+    /// separated by commas, to ask the first that answers
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = AT_VARIABLE,
+        hide_env_values = true,
+        required = true,
+        value_delimiter = ',',
+        value_parser = parse::seed
+    )]
+    at: Vec<String>,
+}
+
+impl Deref for At {
+    type Target = Vec<String>;
+
+    fn deref(&self) -> &Vec<String> {
+        &self.at
+    }
 }
 
 /// Parser for `treefold node` alone. A benchmark or script starts nodes by the hundred, and describing all
@@ -139,6 +170,7 @@ pub(crate) enum Command {
     Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),
+    Config(ConfigArgs),
     Keys(KeysArgs),
     Gateway(GatewayCommand),
     Placement(PlacementArgs),
@@ -169,6 +201,8 @@ Exit codes:
 
 Environment:
   TREEFOLD_LOG         log filter for standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_AT          the nodes that commands ask, if --at is not given
+  TREEFOLD_DNS         address of a DNS server for names in dns:NAME, in place of the system's resolver
   TREEFOLD_KEYS        the file with this process's keys, if the cluster has certificates
   TREEFOLD_TOKEN       the cluster's token, if it has one
   TREEFOLD_TOKEN_FILE  a file with the token, if TREEFOLD_TOKEN is not set

@@ -92,6 +92,8 @@ pub enum Failure {
     /// Another failure that the answer on standard output already reports, so that JSON output does not
     /// repeat it.
     Told(String),
+    /// Invalid input, whose problems the answer on standard output already lists.
+    Listed(String),
 }
 
 /// A failure as printed in JSON.
@@ -145,7 +147,7 @@ impl Failure {
         match self {
             // The name may be mistyped, but all of the service's nodes may also be down.
             Self::Unreachable(_) | Self::Rejected(CallError::UnknownService { .. }) => Verdict::UNREACHABLE,
-            Self::Usage(_) | Self::Rejected(_) => Verdict::USAGE,
+            Self::Usage(_) | Self::Rejected(_) | Self::Listed(_) => Verdict::USAGE,
             Self::Failed(_) | Self::Told(_) => Verdict::FAILED,
         }
     }
@@ -154,7 +156,7 @@ impl Failure {
         let plain =
             |kind| Described { kind, field: None, given: None, limit: None, message: self.to_string() };
         match self {
-            Self::Usage(_) => plain("usage"),
+            Self::Usage(_) | Self::Listed(_) => plain("usage"),
             Self::Unreachable(_) => plain("unreachable"),
             Self::Failed(_) | Self::Told(_) => plain("failed"),
             Self::Rejected(CallError::BadField { field, given, limit }) => Described {
@@ -182,7 +184,7 @@ impl Failure {
 
     /// Prints the failure and returns the exit code.
     pub fn report(&self, format: Format) -> ExitCode {
-        if format == Format::Json && !matches!(self, Self::Told(_)) {
+        if format == Format::Json && !matches!(self, Self::Told(_) | Self::Listed(_)) {
             #[derive(Serialize)]
             struct Wrapped<'a> {
                 #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +220,8 @@ impl fmt::Display for Failure {
             Self::Usage(message)
             | Self::Unreachable(message)
             | Self::Failed(message)
-            | Self::Told(message) => f.write_str(message),
+            | Self::Told(message)
+            | Self::Listed(message) => f.write_str(message),
             Self::Rejected(error) => error.fmt(f),
         }
     }

@@ -42,6 +42,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use tracing_subscriber::EnvFilter;
 
 /// The file of this program, if it is not the process's own.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -111,6 +112,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         // These need no runtime.
         Command::New(new) => new.run(format),
         Command::Tree(tree) => tree.run(format),
+        Command::Config(config) => config.run(format),
         Command::Keys(keys) => keys.run(format),
         Command::Gateway(gateway) => gateway.run(format),
         Command::Topology(topology) => topology.run(format),
@@ -180,12 +182,35 @@ fn first_paragraph(error: &clap::Error) -> String {
     lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
 }
 
+/// Sets the filter of a running log.
+type Refilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+
+/// The way to the filter of this process's log.
+static REFILTER: OnceLock<Refilter> = OnceLock::new();
+
+/// The environment variable with the log filter.
+const LOG_VARIABLE: &str = "TREEFOLD_LOG";
+/// The log filter without that variable, and without a configuration file's.
+const LOG_DEFAULT: &str = "warn";
+
 fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("TREEFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(output::style::Style::of_stderr().is_on())
-        .init();
+        .with_filter_reloading();
+    let handle = log.reload_handle();
+    // The first one stays. A process has one log.
+    let _ = REFILTER.set(Box::new(move |filter| handle.reload(filter).is_ok()));
+    log.init();
+}
+
+/// Sets the log filter to this one, or to the default. Returns false if the environment has one, which overrides it.
+pub(crate) fn set_log_filter(filter: Option<&str>) -> bool {
+    if std::env::var_os(LOG_VARIABLE).is_some() {
+        return false;
+    }
+    let filter = EnvFilter::new(filter.unwrap_or(LOG_DEFAULT));
+    REFILTER.get().is_some_and(|refilter| refilter(filter))
 }

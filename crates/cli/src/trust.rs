@@ -27,14 +27,25 @@ pub(crate) enum Trust {
     Keys(Credentials),
 }
 
+/// By what a process is recognised, as its flags and its configuration file give it: at most one of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) keys: Option<PathBuf>,
+    pub(crate) token: Option<String>,
+    pub(crate) token_file: Option<PathBuf>,
+}
+
 impl Trust {
-    /// Reads what the flags give, or else the environment.
-    pub(crate) fn given(keys: Option<PathBuf>, token: Option<String>) -> Result<Self, Failure> {
-        match (keys, token) {
-            (Some(_), Some(_)) => Err(Failure::usage("give keys (--keys) or a token (--token), not both")),
-            (Some(keys), None) => Self::of_keys(&keys),
-            (None, Some(token)) => Ok(Self::Token(valid(token)?)),
-            (None, None) => Self::of_environment(),
+    /// Reads what the flags and the configuration file give, or else the environment.
+    pub(crate) fn given(given: Given) -> Result<Self, Failure> {
+        match given {
+            Given { keys: None, token: None, token_file: None } => Self::of_environment(),
+            Given { keys: Some(keys), token: None, token_file: None } => Self::of_keys(&keys),
+            Given { keys: None, token: Some(token), token_file: None } => Ok(Self::Token(valid(token)?)),
+            Given { keys: None, token: None, token_file: Some(path) } => {
+                Ok(Self::Token(valid(token_in("token_file", &path)?)?))
+            }
+            _ => Err(Failure::usage("give keys (--keys) or a token (--token), not both")),
         }
     }
 
@@ -90,7 +101,9 @@ pub(crate) fn cluster_of_environment(name: &str) -> Result<ClusterOptions, Failu
 fn token_of_environment() -> Result<Option<Token>, Failure> {
     let text = match std::env::var(TOKEN_VARIABLE) {
         Ok(text) => Some(text),
-        Err(_) => std::env::var_os(TOKEN_FILE_VARIABLE).map(|path| token_in(Path::new(&path))).transpose()?,
+        Err(_) => std::env::var_os(TOKEN_FILE_VARIABLE)
+            .map(|path| token_in(TOKEN_FILE_VARIABLE, Path::new(&path)))
+            .transpose()?,
     };
     text.map(valid).transpose()
 }
@@ -102,14 +115,12 @@ fn valid(text: String) -> Result<Token, Failure> {
     })
 }
 
-/// Reads a file with a token. The last line may end.
-fn token_in(path: &Path) -> Result<String, Failure> {
+/// Reads a file with a token that this setting names. The last line may end.
+fn token_in(setting: &str, path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
     match read {
         Ok(_) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(error) => {
-            Err(Failure::failed(format!("{TOKEN_FILE_VARIABLE}: can't read {}: {error}", path.display())))
-        }
+        Err(error) => Err(Failure::failed(format!("{setting}: can't read {}: {error}", path.display()))),
     }
 }

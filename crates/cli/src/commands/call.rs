@@ -1,6 +1,7 @@
 //! `treefold call`: one call from the command line.
 
 use super::{connect, failure_of};
+use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::json::Answer;
 use crate::output::style::Style;
@@ -27,9 +28,8 @@ pub struct Call {
     #[arg(value_name = "SERVICE/AGGREGATION")]
     kind: String,
 
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Parameters: JSON, @FILE to read them from a file, or - to read standard input [default: none]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]

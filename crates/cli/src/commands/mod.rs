@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod call;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 #[cfg(feature = "vectors")]
 pub(crate) mod faces;
@@ -96,9 +97,10 @@ pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Clien
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(client) => client.map_err(failure_of),
         Err(_) => Err(Failure::unreachable(format!(
-            "no node answers at {} within {CONNECT_TIMEOUT:?}; check the address, or start a node with \
+            "no node answers at {} within {CONNECT_TIMEOUT:?}; check the address{}, or start a node with \
              `treefold node`",
-            at.join(", ")
+            at.join(", "),
+            if at.iter().any(|at| at.starts_with("dns:")) { " and the name servers" } else { "" },
         ))),
     }
 }

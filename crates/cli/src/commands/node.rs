@@ -1,21 +1,22 @@
 //! `treefold node`: runs a node of a cluster until it is stopped.
 
-use crate::config::{NodeFile, ShareText};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
 use crate::serve::{Opened, Serve, known_as, known_service, known_services};
-use crate::trust::{KEYS_VARIABLE, Trust};
+use crate::trust::KEYS_VARIABLE;
 use attached::Attached;
 use clap::Args;
+use reload::Reloading;
 use serde::Serialize;
+use settings::Settings;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
-use treefold::shares::{ServiceShare, ShareSetting};
-use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service, StartError};
+use treefold::shares::ShareSetting;
+use treefold::{Limits, Node, NodeBuilder, Service, StartError};
 use treefold_feed::{HttpListener, Mirror};
 use treefold_gateway::Gateway;
 use treefold_network::launch::command::TOKEN_VARIABLE;
@@ -23,6 +24,8 @@ use treefold_network::launch::command::TOKEN_VARIABLE;
 mod attached;
 mod files;
 pub(crate) mod gateway;
+mod reload;
+mod settings;
 
 /// Default address to listen at.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
@@ -40,8 +43,9 @@ const STOPPED_TWICE: i32 = 130;
 /// once.
 ///
 /// Every flag can also be a key of a TOML file given by --config; flags override the file. The file also
-/// takes the tables `limits` and `tuning`.
-#[derive(Debug, Args)]
+/// takes the tables `limits` and `tuning` (docs/configuration.md, treefold config). On SIGHUP the node reads the
+/// file again, and takes new shares and a new log filter.
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NodeArgs {
     /// Address to listen at, TCP and UDP; port 0 takes any free port [default: 127.0.0.1:7700]
@@ -53,8 +57,10 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "ADDR")]
     advertise: Option<String>,
 
-    /// Addresses of nodes of the cluster to join; leave it out for the first node
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse::address)]
+    /// Nodes of the cluster to join: HOST:PORT, dns:NAME:PORT for all addresses of a name, dns:_service._tcp.NAME for SRV
+    /// records, or @FILE with one of these on each line. Names and files are looked up again; the node's own address may be
+    /// among them. Leave it out for the first node
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse::seed)]
     join: Vec<String>,
 
     /// Rack of the node; trees keep traffic inside racks
@@ -81,7 +87,7 @@ pub(crate) struct NodeArgs {
     accept: Vec<String>,
 
     /// Built-in services that a relay also folds under another name, as in batch=micro; may be repeated
-    #[arg(long, value_name = "NAME=SERVICE", value_parser = known_as, requires = "relay")]
+    #[arg(long, value_name = "NAME=SERVICE", value_parser = known_as)]
     knows: Vec<(String, String)>,
 
     /// Share of the node for a service, if several services compete, as in search=3 or nightly=1:batch; may
@@ -134,9 +140,9 @@ pub(crate) struct NodeArgs {
     #[command(flatten)]
     gateway: Box<gateway::GatewayArgs>,
 
-    /// Time that open work may take to finish after the first signal
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::duration)]
-    grace: Duration,
+    /// Time that open work may take to finish after the first signal [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    grace: Option<Duration>,
 }
 
 const EXAMPLES: &str = "\
@@ -184,35 +190,22 @@ Examples:
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
   treefold node --serve 'exec=hits:command=grep -c -- {query} log:empty=1:reduce=sum-lines:partitions=0/1'
   treefold node --config /etc/treefold.toml --rack r2
+  treefold node --listen 0.0.0.0:7700 --keys n7.keys --join dns:treefold.example:7700 --serve micro:partitions=0-3/8
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --gateway 127.0.0.1:8080
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2 --accept words";
 
-/// The settings of the flags and of the file together.
-struct Settings {
-    file: NodeFile,
-    serve: Vec<Serve>,
-    knows: Vec<(String, String)>,
-    grace: Duration,
-    trust: Trust,
-    attached: Option<Attached>,
-}
-
-impl Settings {
-    /// The cluster that the file and the environment name, with the limits of the file.
-    fn cluster_options(&self) -> Result<ClusterOptions, Failure> {
-        let name = self.file.cluster.as_deref().unwrap_or(CLUSTER_DEFAULT);
-        let options = self.trust.cluster(name)?.insecure(self.file.insecure);
-        Ok(match &self.file.limits {
-            Some(limits) => options.limits(limits.clone()),
-            None => options,
-        })
-    }
-}
-
 impl NodeArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let settings = self.settings()?;
+        let (settled, settings) = self.settle()?;
+        if let Some(path) = &self.config {
+            settled.warnings(path).iter().for_each(|warning| eprintln!("treefold: {warning}"));
+        }
+        crate::set_log_filter(settings.file.log.as_deref());
+        if settings.attached.is_some() {
+            attached::tie()?;
+        }
+        let mut reloading = Reloading::catch(&self, settled)?;
         let gateway = settings.file.gateway.clone().options(settings.file.insecure).await?;
         // Both signals are caught from here on, so that a signal during the indexing of a folder ends the
         // process.
@@ -251,13 +244,21 @@ impl NodeArgs {
             None => None,
         };
         announce(&node, &listeners, gateway.as_ref(), format);
-        match &settings.attached {
-            Some(attached) => {
-                if attached.live(&node, settings.trust.token(), signals.next()).await? {
-                    return Ok(Verdict::Full);
+        let live = async {
+            match &settings.attached {
+                Some(attached) => attached.live(&node, settings.trust.token(), signals.next()).await,
+                None => {
+                    signals.next().await;
+                    Ok(false)
                 }
             }
-            None => signals.next().await,
+        };
+        let has_ended = tokio::select! {
+            has_ended = live => has_ended?,
+            () = reloading.run(&node) => unreachable!("invariant: reloading goes on until the node ends"),
+        };
+        if has_ended {
+            return Ok(Verdict::Full);
         }
         let readers_end = async {
             for (_, listener) in listeners {
@@ -279,61 +280,6 @@ impl NodeArgs {
             () = signals.next() => std::process::exit(STOPPED_TWICE),
         }
     }
-
-    fn settings(self) -> Result<Settings, Failure> {
-        let file = self.config.as_deref().map_or_else(|| Ok(NodeFile::default()), NodeFile::read)?;
-        let serve = if self.serve.is_empty() {
-            let parsed: Result<Vec<Serve>, _> = file.serve.iter().map(|text| text.parse()).collect();
-            parsed.map_err(Failure::Rejected)?
-        } else {
-            self.serve
-        };
-        let processors = announced(&serve, self.processors.or(file.processors))?;
-        let file = NodeFile {
-            listen: self.listen.or(file.listen),
-            advertise: self.advertise.or(file.advertise),
-            join: if self.join.is_empty() { file.join } else { self.join },
-            rack: self.rack.or(file.rack),
-            zone: self.zone.or(file.zone),
-            name: self.name.or(file.name),
-            relay: self.relay || file.relay,
-            accept: if self.accept.is_empty() { file.accept } else { self.accept },
-            shares: file.shares.into_iter().chain(self.shares.into_iter().map(share_of)).collect(),
-            processors,
-            workers: self.workers.or(file.workers),
-            record: self.record.or(file.record),
-            cluster: self.cluster.or(file.cluster),
-            insecure: self.insecure || file.insecure,
-            gateway: self.gateway.over(file.gateway),
-            ..file
-        };
-        let trust = Trust::given(self.keys.or(file.keys.clone()), self.token)?;
-        Ok(Settings {
-            file,
-            serve,
-            knows: self.knows,
-            grace: self.grace,
-            trust,
-            attached: self.attached.resolve()?,
-        })
-    }
-}
-
-/// The number of processors to announce: the given one, or the one that a service emulates.
-fn announced(serve: &[Serve], given: Option<u32>) -> Result<Option<u32>, Failure> {
-    let Some(emulated) = serve.iter().find_map(Serve::emulated_processors) else { return Ok(given) };
-    match given {
-        Some(given) if given != emulated => Err(Failure::usage(format!(
-            "emulate={emulated} and --processors {given} contradict each other: a node announces the processors that it \
-             emulates; leave out --processors"
-        ))),
-        _ => Ok(Some(emulated)),
-    }
-}
-
-fn share_of(setting: ShareSetting) -> (String, ShareText) {
-    let ShareSetting { service, share, class } = setting;
-    (service, ShareText(ServiceShare { share, class: class.unwrap_or_default() }))
 }
 
 /// Opens the services to serve.
@@ -416,7 +362,7 @@ pub(crate) fn not_started(error: &StartError) -> Failure {
         StartError::Exposed { .. } => {
             Failure::usage(format!("{error} ({KEYS_VARIABLE}, {TOKEN_VARIABLE}, --insecure)"))
         }
-        StartError::Seed { .. } | StartError::Certificate { .. } => {
+        StartError::Seed { .. } | StartError::Certificate { .. } | StartError::Setting(_) => {
             Failure::usage(format!("the node can't start: {error}"))
         }
         error => Failure::failed(format!("the node can't start: {error}")),
@@ -474,54 +420,5 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-    use std::io::Write;
-
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        node: NodeArgs,
-    }
-
-    fn settings(arguments: &[&str]) -> Settings {
-        let all = [&["node"], arguments].concat();
-        Alone::try_parse_from(all).unwrap().node.settings().map_err(|failure| failure.to_string()).unwrap()
-    }
-
-    #[test]
-    fn node_announces_the_processors_that_it_emulates() {
-        let emulating = "search=.:partitions=0/1:emulate=4";
-        assert_eq!(settings(&["--serve", emulating]).file.processors, Some(4));
-        assert_eq!(settings(&["--serve", emulating, "--processors", "4"]).file.processors, Some(4));
-        let other = Alone::try_parse_from(["node", "--serve", emulating, "--processors", "2"]).unwrap();
-        let refused = other.node.settings().map(drop).unwrap_err().to_string();
-        assert!(refused.contains("emulate=4 and --processors 2 contradict each other"), "{refused}");
-    }
-
-    #[test]
-    fn flags_win_over_the_file() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        write!(file, "listen = 'file:1'\nrack = 'file'\nserve = ['micro:partitions=0/1']").unwrap();
-        let path = file.path().to_str().unwrap();
-        let both = settings(&["--config", path, "--rack", "flag", "--join", "a:1,b:2"]);
-        assert_eq!(both.file.rack.as_deref(), Some("flag"));
-        assert_eq!(both.file.listen.as_deref(), Some("file:1"));
-        assert_eq!(both.file.join, ["a:1", "b:2"]);
-        assert_eq!(both.serve.len(), 1);
-        let served = settings(&[
-            "--config",
-            path,
-            "--serve",
-            "micro:partitions=0/2",
-            "--serve",
-            "micro:partitions=1/2",
-        ]);
-        assert_eq!(served.serve.len(), 2, "a list on the command line replaces the file's");
     }
 }

@@ -1,5 +1,6 @@
 //! `treefold sql`: a query over the tables of all partitions.
 
+use crate::args::At;
 use crate::args::Output;
 use crate::exit::{Failure, Verdict};
 use crate::parse;
@@ -22,9 +23,8 @@ pub(crate) struct Sql {
     #[arg(value_name = "QUERY")]
     query: String,
 
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Deadline of the answer, with its unit: 200ms, 1.5s, 2m
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::deadline, allow_hyphen_values = true)]
@@ -60,7 +60,7 @@ impl Sql {
     pub(crate) fn run(self, output: Output) -> Result<Verdict, Failure> {
         sql::ask(&Query {
             sql: self.query,
-            at: self.at,
+            at: self.at.to_vec(),
             service: self.service,
             cluster: self.cluster,
             deadline: self.deadline,

@@ -1,6 +1,7 @@
 //! `treefold status`: shows a node's view of itself and of the cluster.
 
 use super::{connect, failure_of};
+use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::json::{StatusView, hosted, load_ms_per_processor, role_names};
 use crate::output::style::Style;
@@ -21,9 +22,8 @@ use treefold_core::status::{OpenWork, TotalStatus};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]

@@ -8,8 +8,11 @@
 mod bench;
 mod blast;
 mod calls;
+mod config;
 mod contradictions;
 mod demo;
+#[cfg(feature = "srv")]
+mod discovery;
 mod exec;
 mod faults;
 mod flights;
@@ -18,6 +21,8 @@ mod keys;
 mod mirror;
 mod mirror_set;
 mod mirror_state;
+#[cfg(feature = "srv")]
+mod name_server;
 #[cfg(feature = "wasm")]
 mod nodes;
 #[cfg(feature = "wasm")]

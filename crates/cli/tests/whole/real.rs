@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Returns a command that runs the program under test.
 pub(crate) fn treefold() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treefold"));
-    command.env_remove("TREEFOLD_LOG").env("NO_COLOR", "1").stdin(Stdio::null());
+    command.env_remove("TREEFOLD_LOG").env_remove("TREEFOLD_AT").env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
 
@@ -45,6 +45,11 @@ pub(crate) fn run(line: &str) -> Ended {
 /// Runs a command line to its end.
 pub(crate) fn run_args(args: &[&str]) -> Ended {
     Ended::of(treefold().args(args).output().expect("the program can be started"))
+}
+
+/// Runs a command to its end.
+pub(crate) fn ended(command: &mut Command) -> Ended {
+    Ended::of(command.output().expect("the program can be started"))
 }
 
 /// Runs a command line to its end with this text on its standard input.
@@ -100,8 +105,29 @@ pub(crate) struct NodeProcess {
 impl NodeProcess {
     /// Starts a node on a free port and waits until it prints its address.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_with(&[], args)
+    }
+
+    /// Starts a node in this environment, on a free port unless the arguments say otherwise.
+    pub(crate) fn start_with(environment: &[(&str, &str)], args: &[&str]) -> Self {
         let mut command = treefold();
-        command.args(["node", "--listen", "127.0.0.1:0"]).args(args).stdout(Stdio::piped());
+        command.envs(environment.iter().copied());
+        Self::of(command, args)
+    }
+
+    /// Starts a node that logs into a file.
+    pub(crate) fn start_logging(args: &[&str], log: &std::path::Path) -> Self {
+        let mut command = treefold();
+        command.stderr(std::fs::File::create(log).expect("the log can be made"));
+        Self::of(command, args)
+    }
+
+    fn of(mut command: Command, args: &[&str]) -> Self {
+        command.arg("node").stdout(Stdio::piped());
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        command.args(args);
         let mut child = command.spawn().expect("the program can be started");
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));

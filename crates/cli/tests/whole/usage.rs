@@ -164,7 +164,7 @@ fn a_configuration_with_an_unknown_key_is_refused_by_name() {
     std::fs::write(file.path(), "rack = 'r1'\nlisten_at = 'x'\n").unwrap();
     let refused = run(&format!("node --config {}", file.path().display()));
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("line 2: unknown field `listen_at`"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("line 2: unknown key `listen_at`"), "{}", refused.stderr);
 }
 
 #[test]

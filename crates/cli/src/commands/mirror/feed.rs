@@ -7,6 +7,7 @@ use super::report::Reports;
 use super::rules::{Rules, warn_of_state};
 use super::sources::{Counted, SourceArgs, Sources};
 use super::take_over::TakeOverArgs;
+use crate::args::At;
 use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -45,9 +46,8 @@ pub(crate) struct Feed {
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
 
-    /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Address at which this process answers `mirror set` and `mirror status`
     /// [default: a free port of the address that faces the cluster]
@@ -133,7 +133,7 @@ impl Feed {
         options.epoch = self.epoch;
         options.functions = functions::load(&self.functions, &options.rules)?;
         self.keeping.apply(&self.settings.nats, &mut options)?;
-        let (mut at, mut standing_by) = (self.at.clone(), None);
+        let (mut at, mut standing_by) = (self.at.to_vec(), None);
         if self.taking_over.is_standby() {
             let node = origin_node::start(&at, &self.cluster, None, self.insecure, None).await?;
             let won = self.taking_over.win(&node.client(), &self.feed, &options, &mut endings).await?;

@@ -2,6 +2,7 @@
 
 use super::functions::{self, FunctionFile, function_file};
 use super::rules::{Rules, warn_of_state};
+use crate::args::At;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -30,9 +31,8 @@ pub(crate) struct Set {
     #[arg(value_name = "FEED")]
     feed: String,
 
-    /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// File of rules in place of the present rules; - for standard input
     #[arg(long, value_name = "FILE")]

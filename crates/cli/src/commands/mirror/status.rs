@@ -1,5 +1,6 @@
 //! `treefold mirror status`: shows the mirrors of a feed.
 
+use crate::args::At;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -26,9 +27,8 @@ pub(crate) struct Status {
     #[arg(value_name = "FEED")]
     feed: String,
 
-    /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]

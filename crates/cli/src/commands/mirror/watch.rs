@@ -1,5 +1,6 @@
 //! `treefold mirror watch`: follows a feed at one of its mirrors.
 
+use crate::args::At;
 use crate::commands::stream::front_end::front_end;
 use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
@@ -26,9 +27,8 @@ pub(crate) struct Watch {
     #[arg(value_name = "FEED")]
     feed: String,
 
-    /// Addresses of nodes of the cluster, separated by commas; the first that answers is asked
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Key to follow; may be repeated [default: all keys]
     #[arg(long = "key", value_name = "KEY")]

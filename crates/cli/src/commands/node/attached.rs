@@ -9,20 +9,23 @@ use treefold::{CallError, Node};
 use treefold_network::launch::command::tie_to_parent;
 use treefold_network::launch::{Ending, Post, PostError, Token};
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct AttachArgs {
     /// Address of the network's front-end, or of this process's parent in the network (see treefold up)
-    #[arg(long, value_name = "ADDR", requires = "place", conflicts_with = "join")]
-    attach: Option<String>,
+    #[arg(long, value_name = "ADDR", conflicts_with = "join")]
+    pub(super) attach: Option<String>,
 
     /// Name of this process in the topology: host:number
-    #[arg(long = "as", id = "place", value_name = "PROCESS", requires = "attach")]
-    place: Option<String>,
+    #[arg(long = "as", id = "place", value_name = "PROCESS")]
+    pub(super) place: Option<String>,
 
-    /// Time that the process continues to run while it can reach neither its parent nor the front-end
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::duration)]
-    patience: Duration,
+    /// Time that the process continues to run while it can reach neither its parent nor the front-end [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    pub(super) patience: Option<Duration>,
 }
+
+/// Time that a process continues alone, unless a flag or the file says otherwise.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
 
 /// Address to attach to, and the process's name in the topology.
 pub(super) struct Attached {
@@ -31,20 +34,23 @@ pub(super) struct Attached {
     patience: Duration,
 }
 
-impl AttachArgs {
-    /// Returns the settings, if the process attaches.
-    ///
-    /// Ties this process to its parent process if that one wants it.
-    pub(super) fn resolve(self) -> Result<Option<Attached>, Failure> {
-        let (Some(addr), Some(place)) = (self.attach, self.place) else { return Ok(None) };
-        tie_to_parent().map_err(|error| {
-            Failure::failed(format!("the process that started this one has ended: {error}"))
-        })?;
-        Ok(Some(Attached { addr, place, patience: self.patience }))
-    }
+/// Ties this process to its parent process if that one wants it.
+pub(super) fn tie() -> Result<(), Failure> {
+    tie_to_parent()
+        .map_err(|error| Failure::failed(format!("the process that started this one has ended: {error}")))
 }
 
 impl Attached {
+    /// The settings, if the process attaches.
+    pub(super) fn of(
+        attach: Option<String>,
+        place: Option<String>,
+        patience: Option<Duration>,
+    ) -> Option<Self> {
+        let (addr, place) = attach.zip(place)?;
+        Some(Self { addr, place, patience: patience.unwrap_or(PATIENCE_DEFAULT) })
+    }
+
     /// Default address to listen at: one at which the parent can reach this process.
     pub(super) fn listens_at(&self) -> &'static str {
         let host = self.addr.rsplit_once(':').map_or(self.addr.as_str(), |(host, _)| host);

@@ -1,5 +1,6 @@
 //! `treefold node --gateway`: the node's front door for HTTP.
 
+use crate::config::elsewhere;
 use crate::exit::Failure;
 use clap::Args;
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use treefold::parts::resolve;
 use treefold::{CallError, Client};
 use treefold_gateway::{Gateway, GatewayOptions, Limits, StartError, TlsFiles};
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct GatewayArgs {
     /// Address at which the node takes calls and questions over HTTP; port 0 takes any free port (docs/gateway.md). Beyond
     /// this machine it needs tokens and a certificate, or --insecure
@@ -41,8 +42,9 @@ pub(crate) struct GatewayFile {
     tokens: Option<PathBuf>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
-    cors: Vec<String>,
-    limits: Limits,
+    pub(crate) cors: Vec<String>,
+    #[serde(deserialize_with = "elsewhere")]
+    pub(crate) limits: Limits,
 }
 
 impl GatewayArgs {

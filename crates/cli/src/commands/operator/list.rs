@@ -1,6 +1,7 @@
 //! `treefold operator list`: lists the operators that were pushed to a node.
 
 use super::shown::Shown;
+use crate::args::At;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -14,9 +15,8 @@ use treefold::foreign::OperatorStatus;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]

@@ -2,6 +2,7 @@
 
 use super::read;
 use super::shown::Shown;
+use crate::args::At;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -20,9 +21,8 @@ pub(crate) struct Push {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Address of the node to send it to; give several, separated by commas, to use the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]

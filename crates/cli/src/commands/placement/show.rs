@@ -1,6 +1,7 @@
 //! `treefold placement show`: the partitions of each service by node, from the cards that one node knows.
 
 use super::node::text_of;
+use crate::args::At;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -20,9 +21,8 @@ pub(super) struct Show {
     #[arg(value_name = "SERVICE")]
     service: Option<String>,
 
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]

@@ -1,5 +1,6 @@
 //! `treefold push master`: announces a request.
 
+use crate::args::At;
 use crate::commands::call::{missing_line, read_params, verdict_line};
 use crate::commands::stream::octets;
 use crate::commands::{connect, failure_of};
@@ -26,9 +27,8 @@ pub(crate) struct Master {
     #[arg(value_name = "APPLICATION/REDUCE")]
     kind: String,
 
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Number of the request, by which workers push; use each number only once
     #[arg(long, value_name = "N")]

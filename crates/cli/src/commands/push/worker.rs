@@ -1,5 +1,6 @@
 //! `treefold push worker`: attaches as one of an application's workers and pushes its result.
 
+use crate::args::At;
 use crate::commands::stream::packet_given;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -26,9 +27,8 @@ pub(crate) struct Worker {
     #[arg(value_name = "APPLICATION")]
     application: String,
 
-    /// Addresses of nodes to attach to, separated by commas, tried in turn
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Number of this worker in the application, from 0
     #[arg(long, value_name = "N")]
@@ -86,7 +86,7 @@ impl Worker {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let pieces = self.pieces()?;
         let builder = Pusher::builder(&self.application, self.worker)
-            .at(&self.at)
+            .at(self.at.iter())
             .cluster(cluster_of_environment(&self.cluster)?)
             .timeout(self.timeout);
         let worker = builder.attach().await.map_err(failure_of_push)?;

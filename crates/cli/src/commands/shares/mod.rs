@@ -10,6 +10,7 @@ mod set;
 mod show;
 mod shown;
 
+use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
@@ -34,9 +35,8 @@ enum What {
 /// The nodes to ask.
 #[derive(Debug, Args)]
 struct Where {
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = crate::parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Ask every node of its cluster that it sees, instead of that node alone
     #[arg(long)]

@@ -14,6 +14,7 @@ mod shown;
 
 use super::call::read_json;
 use super::failure_of;
+use crate::args::At;
 use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
@@ -46,15 +47,14 @@ const CLOSE_LINGER: Duration = Duration::from_millis(20);
 /// missing endpoints with reasons. Changes of the tree (endpoints that join or go away) are reported on
 /// standard error. Ctrl-C closes the stream.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("at", |at| at.required(false).required_unless_present("list_filters")))]
 pub(crate) struct StreamArgs {
     /// Service to whose endpoints the stream is opened
     #[arg(value_name = "SERVICE", required_unless_present = "list_filters")]
     service: Option<String>,
 
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required_unless_present = "list_filters", value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Filter that folds waves on their way up [default: none, packets come unchanged]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]

@@ -27,6 +27,7 @@ mod view;
 
 use super::connect;
 use super::stream::front_end::beside;
+use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use crate::parse;
@@ -57,9 +58,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Time between two looks, with its unit: from 200ms to 1m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, allow_hyphen_values = true)]

@@ -8,11 +8,12 @@ mod shown;
 
 use super::node::Signals;
 use super::topology::source::read_topology;
+use crate::args::AT_VARIABLE;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse::{self, Words};
 use crate::serve::{Serve, one_each};
-use crate::trust::Trust;
+use crate::trust::{Given, Trust};
 use bar::Bar;
 use clap::Args;
 use shown::{Awaited, Summary, failures_text, refused};
@@ -27,7 +28,6 @@ use treefold_network::topology::Topology;
 /// Time that processes have to end when the network ends.
 const GRACE: Duration = Duration::from_secs(2);
 /// Environment variable in which a command finds the front-end's address.
-const AT_VARIABLE: &str = "TREEFOLD_AT";
 
 /// Start a network of processes from a topology file, with this process as its front-end
 ///
@@ -110,7 +110,7 @@ impl Up {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let topology = read_topology(&self.topology)?;
         // The processes of a network have a token. Keys in the environment are for another cluster.
-        let given = Trust::given(None, self.token.clone())?;
+        let given = Trust::given(Given { token: self.token.clone(), ..Given::default() })?;
         let token = match given.token() {
             Some(token) => token,
             None => drawn_token()?,

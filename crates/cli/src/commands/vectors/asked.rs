@@ -1,5 +1,6 @@
 //! Options and calls that the commands on vectors and faces share.
 
+use crate::args::At;
 use crate::commands::call::{missing_line, verdict_line};
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
@@ -19,9 +20,8 @@ use treefold_vectors::rows::Rows;
 /// The nodes that a command asks, and what counts as an answer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Asked {
-    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
-    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',', value_parser = parse::address)]
-    at: Vec<String>,
+    #[command(flatten)]
+    at: At,
 
     /// Deadline of each answer, with its unit: 200ms, 1.5s, 2m
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline, allow_hyphen_values = true)]
