@@ -27,7 +27,6 @@ use treefold_network::topology::Topology;
 
 /// Time that processes have to end when the network ends.
 const GRACE: Duration = Duration::from_secs(2);
-/// Environment variable in which a command finds the front-end's address.
 
 /// Start a network of processes from a topology file, with this process as its front-end
 ///
