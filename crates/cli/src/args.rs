@@ -4,10 +4,12 @@ use crate::commands::bench::Bench;
 use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
+use crate::commands::doctor::Doctor;
 #[cfg(feature = "vectors")]
 use crate::commands::faces::FacesArgs;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::keys::KeysArgs;
+use crate::commands::man::ManPages;
 use crate::commands::mirror::MirrorArgs;
 use crate::commands::new::New;
 use crate::commands::node::NodeArgs;
@@ -143,6 +145,7 @@ pub(crate) enum Command {
     Gateway(GatewayCommand),
     Placement(PlacementArgs),
     Drain(Drain),
+    Doctor(Doctor),
     Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),
@@ -156,6 +159,8 @@ pub(crate) enum Command {
     #[cfg(feature = "sim")]
     Sim(Sim),
     Completions(Completions),
+    #[command(hide = true)]
+    Man(ManPages),
 }
 
 const AFTER_HELP: &str = "\

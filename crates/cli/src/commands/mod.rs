@@ -4,10 +4,12 @@ pub mod bench;
 pub mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 #[cfg(feature = "vectors")]
 pub(crate) mod faces;
 pub(crate) mod gateway;
 pub(crate) mod keys;
+pub(crate) mod man;
 pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod node;

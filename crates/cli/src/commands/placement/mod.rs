@@ -6,7 +6,7 @@
 //! - [`waiting`]: waits for partitions that move.
 
 pub(crate) mod drain;
-mod show;
+pub(crate) mod show;
 mod steer;
 mod waiting;
 
