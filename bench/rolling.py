@@ -4,10 +4,10 @@ node. Each answer must be full and right.
     TREEFOLD=target/release/treefold python3 bench/rolling.py [CALLS]
     TREEFOLD=old/treefold TREEFOLD_NEW=new/treefold python3 bench/rolling.py [CALLS]
 
-Partitions are placed automatically, and each node is drained before it is stopped. With TREEFOLD_NEW, the gateway's node and half
-of the nodes stay as they are and the other half changes to the new program, then all change to the new one, then half of them
-back. With BY_HAND=1 each node holds two fixed eighths of the partitions and is not drained: this also runs with programs that do
-not place partitions.
+Partitions are placed automatically, and each node is drained before it is stopped. With TREEFOLD_NEW, all eight nodes change to the
+new program one after the other, then all change back; the gateway's node stays as it is. With BY_HAND=1 each node holds two fixed
+eighths of the partitions: this also runs with programs that do not place partitions. A program without the command `drain` is
+stopped without it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Nodes:
         return f"micro:partitions={','.join(f'{first}-{first + eighth - 1}' for first in sorted(firsts))}/{PARTITIONS}"
 
     def restart(self, number: int, program: str) -> None:
-        if not BY_HAND:
+        if drains(self.program[number]):
             drained = subprocess.run([self.program[number], "drain", self.addr(number)], capture_output=True, text=True, check=False)
             if drained.returncode != 0:
                 raise SystemExit(f"node {number} could not be drained: {drained.stderr}")
@@ -76,6 +76,11 @@ class Nodes:
         for process in self.running.values():
             process.kill()
             process.wait(30)
+
+
+def drains(program: str) -> bool:
+    """Tests whether a program has the command `drain`."""
+    return subprocess.run([program, "drain", "--help"], capture_output=True, check=False).returncode == 0
 
 
 def is_whole(nodes: Nodes) -> bool:

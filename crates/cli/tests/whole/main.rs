@@ -10,6 +10,7 @@ mod blast;
 mod calls;
 mod contradictions;
 mod demo;
+mod doctor;
 mod exec;
 mod faults;
 mod flights;
