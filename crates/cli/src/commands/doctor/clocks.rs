@@ -46,7 +46,7 @@ pub(super) fn check(seen: &[Seen]) -> Vec<Finding> {
     let silent = seen.iter().filter_map(Seen::facts).filter(|facts| facts.offset.is_none()).count();
     let mut findings = judged(&offsets);
     if silent > 0 {
-        let found = format!("{} of an older build do not report their clocks", count(silent));
+        let found = format!("no clock is reported by {} of an older build", count(silent));
         findings.push(Finding::ok(CHECK, found));
     }
     findings
@@ -87,7 +87,7 @@ fn judged(offsets: &[(&str, Offset)]) -> Vec<Finding> {
         return vec![Finding::ok(
             CHECK,
             format!(
-                "{} differ from this clock by no more than {}",
+                "the clocks of {} and of this machine differ by no more than {}",
                 count(offsets.len()),
                 short(most.max(Duration::from_millis(1)))
             ),

@@ -13,7 +13,8 @@ pub(super) fn check(seen: &[Seen], cluster: &str) -> Vec<Finding> {
     let refused = |node: &Seen| Some(refused(&node.name, node.answer.as_ref()?.as_ref().err()?, cluster));
     let mut findings = capped(seen.iter().filter_map(refused).collect());
     if answered > 0 {
-        let found = format!("{} accept this host as a client of the cluster {cluster:?}", count(answered));
+        let found =
+            format!("this host is accepted as a client of the cluster {cluster:?} by {}", count(answered));
         findings.insert(0, Finding::ok(CHECK, found));
     }
     findings

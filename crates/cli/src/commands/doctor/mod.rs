@@ -122,7 +122,7 @@ impl Doctor {
     }
 }
 
-/// What this host has to greet nodes with; `None` if it is not usable.
+/// The options with which this host greets nodes; `None` if its keys or its token are not usable.
 fn trusted(file: &NodeFile, cluster: &str, findings: &mut Vec<Finding>) -> Option<ClusterOptions> {
     let environment = std::env::var_os(KEYS_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     if let Some(keys) = file.keys.clone().or(environment) {

@@ -157,7 +157,7 @@ pub(super) fn check(seen: &[Seen]) -> Vec<Finding> {
     let failed = seen.iter().filter_map(|node| Some(unreached(node, node.tcp.as_ref().err()?))).collect();
     let mut findings = capped(failed);
     if !times.is_empty() {
-        let found = format!("{} accept connections, within {}", count(times.len()), spread(&times));
+        let found = format!("{} can be reached, within {}", count(times.len()), spread(&times));
         findings.insert(0, Finding::ok(TCP, found));
     }
     findings

@@ -103,12 +103,13 @@ pub(super) fn container(listen: Option<SocketAddr>, advertise: Option<&str>) -> 
 
 fn container_kind(root: &Path, is_kubernetes: bool) -> Option<&'static str> {
     let has = |path: &str| root.join(path).exists();
-    match () {
-        () if is_kubernetes => Some("a pod of Kubernetes"),
-        () if has(".dockerenv") => Some("a container of Docker"),
-        () if has("run/.containerenv") => Some("a container of Podman"),
-        () => None,
+    if is_kubernetes {
+        return Some("a pod of Kubernetes");
     }
+    if has(".dockerenv") {
+        return Some("a container of Docker");
+    }
+    has("run/.containerenv").then_some("a container of Podman")
 }
 
 fn reachable(kind: &str, listen: SocketAddr, advertise: Option<&str>) -> Finding {
