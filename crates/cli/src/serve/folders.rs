@@ -34,7 +34,7 @@ impl Serve {
             What::Near(near) => {
                 let data =
                     near.data().map(|path| Folder { path: path.clone(), setting: "data", written: true });
-                near.sources().into_iter().map(|path| read(path)).chain(data).collect()
+                near.sources().into_iter().map(read).chain(data).collect()
             }
             What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon | What::Exec(_) => Vec::new(),
         }

@@ -202,7 +202,7 @@ async fn listening(file: &NodeFile, seen: &[Seen]) -> Vec<Finding> {
     let looked = tokio::time::timeout(LOOKUP_TIMEOUT, resolve(given)).await;
     let addr = match looked {
         Ok(Ok(addrs)) => addrs[0],
-        Ok(Err(error)) => return vec![Finding::fail("listen", format!("{given}: {error}"), advice)],
+        Ok(Err(error)) => return vec![Finding::fail("listen", error.to_string(), advice)],
         Err(_) => {
             return vec![Finding::fail("listen", format!("{given} can't be looked up in time"), advice)];
         }

@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use treefold::parts::resolve;
 use treefold::{Client, ClusterOptions, Error, NodeStatus};
 use treefold_core::id::NodeId;
 use treefold_core::status::{Counters, OpenWork};
@@ -110,12 +109,15 @@ fn keep_one_status(seen: &mut [(usize, Seen)]) {
 
 async fn asked(name: String, options: Option<ClusterOptions>, limit: Duration) -> Seen {
     let late = || io::Error::from(ErrorKind::TimedOut);
-    let addr = match timeout(limit, resolve(&name)).await {
-        Ok(Ok(addrs)) => addrs[0],
-        Ok(Err(error)) => {
+    let looked = timeout(limit, lookup_host(name.as_str())).await;
+    let looked = looked
+        .unwrap_or_else(|_| Err(late()))
+        .and_then(|mut addrs| addrs.next().ok_or_else(|| io::Error::from(ErrorKind::AddrNotAvailable)));
+    let addr = match looked {
+        Ok(addr) => addr,
+        Err(error) => {
             return Seen { name, addr: None, tcp: Err(error), answer: None, udp: None, status: None };
         }
-        Err(_) => return Seen { name, addr: None, tcp: Err(late()), answer: None, udp: None, status: None },
     };
     let datagrams = udp::probe(addr, limit);
     let connection = async {
