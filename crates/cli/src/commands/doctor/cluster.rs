@@ -78,7 +78,7 @@ fn totals(facts: &[(&str, &Facts)]) -> Vec<Finding> {
 fn builds(facts: &[(&str, &Facts)]) -> Finding {
     let mut builds: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, facts) in facts {
-        let build = if facts.build.is_empty() { "older, which does not say" } else { &facts.build };
+        let build: &str = if facts.build.is_empty() { "older, which does not say" } else { &facts.build };
         *builds.entry(build).or_default() += 1;
     }
     let shown: Vec<String> =
