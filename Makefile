@@ -137,3 +137,25 @@ tools:
 		echo "the toolchain named in rust-toolchain.toml is missing: run 'rustup toolchain install' in this directory" >&2; exit 1; }
 	@command -v cc >/dev/null || { \
 		echo "a C compiler (cc) is missing, and Rust needs one for linking: run apt-get install build-essential, dnf install gcc, or xcode-select --install" >&2; exit 1; }
+
+# --- releases (docs/releases.md)
+
+.PHONY: packages release-static dist
+
+# the system without a C library of its own, so that one file runs on every Linux
+STATIC ?= x86_64-unknown-linux-musl
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+DIST ?= dist
+
+verify: packages
+
+packages: tools ## pack every crate that is published, as a registry would get it, and build nothing
+	release/packages.sh
+
+release-static: tools ## build the command as one static file: target/x86_64-unknown-linux-musl/release/treefold
+	@rustup target list --installed | grep -qx $(STATIC) || { echo "run rustup target add $(STATIC)" >&2; exit 1; }
+	@command -v musl-gcc >/dev/null || { echo "musl-gcc is missing: run apt-get install musl-tools" >&2; exit 1; }
+	CC_$(subst -,_,$(STATIC))=musl-gcc $(CARGO) build --release --locked -p treefold-cli --target $(STATIC)
+
+dist: release ## put the program, manual pages, completions, licences, SBOM and checksums into dist/
+	release/dist.sh $(BUILT)/release/treefold $(HOST) $(DIST)

@@ -5,10 +5,12 @@ use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
 use crate::commands::demo::Demo;
+use crate::commands::doctor::Doctor;
 #[cfg(feature = "vectors")]
 use crate::commands::faces::FacesArgs;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::keys::KeysArgs;
+use crate::commands::man::ManPages;
 use crate::commands::mirror::MirrorArgs;
 use crate::commands::new::New;
 use crate::commands::node::NodeArgs;
@@ -175,6 +177,7 @@ pub(crate) enum Command {
     Gateway(GatewayCommand),
     Placement(PlacementArgs),
     Drain(Drain),
+    Doctor(Doctor),
     Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),
@@ -188,6 +191,8 @@ pub(crate) enum Command {
     #[cfg(feature = "sim")]
     Sim(Sim),
     Completions(Completions),
+    #[command(hide = true)]
+    Man(ManPages),
 }
 
 const AFTER_HELP: &str = "\

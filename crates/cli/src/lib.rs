@@ -117,6 +117,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Gateway(gateway) => gateway.run(format),
         Command::Topology(topology) => topology.run(format),
         Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
         Command::Mirror(mirror) => mirror.run(format),
         Command::Replay(replay) => replay.run(format),
         #[cfg(feature = "vectors")]
@@ -132,6 +133,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Top(top) => on_runtime(top.run(format)),
         Command::Placement(placement) => on_runtime(placement.run(format)),
         Command::Drain(drain) => on_runtime(drain.run(format)),
+        Command::Doctor(doctor) => on_runtime(doctor.run(format)),
         Command::Shares(shares) => on_runtime(shares.run(format)),
         Command::Operator(operator) => on_runtime(operator.run(format)),
         Command::Push(push) => on_runtime(push.run(format)),

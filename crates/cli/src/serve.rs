@@ -32,6 +32,7 @@
 pub mod pulse;
 
 mod exec;
+pub(crate) mod folders;
 mod hosts;
 mod placing;
 #[cfg(feature = "vectors")]

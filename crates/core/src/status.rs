@@ -35,6 +35,19 @@ pub struct NodeStatus {
     /// Streams that the node takes part in, at most [`STREAMS_SHOWN_MAX`].
     #[cfg_attr(feature = "serde", serde(default))]
     pub streams: Vec<StreamStatus>,
+    /// Facts about the node's process. Core leaves them empty, and the driver fills them in.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub process: ProcessFacts,
+}
+
+/// Facts about a node's process that core cannot know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ProcessFacts {
+    /// Version of the build; empty if the node does not report it.
+    pub build: String,
+    /// The node's wall clock, in milliseconds of Unix time; 0 if the node does not report it.
+    pub unix_ms: u64,
 }
 
 /// A stream that a node takes part in, as the node sees it.

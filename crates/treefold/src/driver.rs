@@ -41,6 +41,7 @@ mod link;
 mod meter;
 pub(crate) mod operators;
 mod placing;
+mod process;
 mod reduces;
 mod rights;
 mod streams;
@@ -64,6 +65,7 @@ use launching::LaunchNews;
 use link::{Link, Peers};
 use meter::Meter;
 use operators::Operators;
+use process::with_facts;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
@@ -201,6 +203,9 @@ impl Loop {
 
     fn perform(self: &Rc<Self>, effect: Effect<Bytes>) {
         match effect {
+            Effect::Send { to, message: Message::Status { id, status } } => {
+                self.send(to, Message::Status { id, status: Box::new(with_facts(*status)) });
+            }
             Effect::Send { to, message } => self.send(to, message),
             // If a node is behind an address of another network, it may not reach itself by that address.
             Effect::Datagram { to, bytes } if to == self.identity.node.addr => {
@@ -224,7 +229,9 @@ impl Loop {
         let own = self.identity.node;
         match event {
             Event::CallDone { request, outcome } => self.answers.borrow_mut().call(request, *outcome),
-            Event::Status { request, status } => self.answers.borrow_mut().status(request, *status),
+            Event::Status { request, status } => {
+                self.answers.borrow_mut().status(request, with_facts(*status));
+            }
             Event::Placement { request, result } => self.answers.borrow_mut().placement(request, result),
             Event::Shares { request, result } => self.answers.borrow_mut().shares(request, result),
             Event::MemberUp(card) => {

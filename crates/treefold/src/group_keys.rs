@@ -44,6 +44,8 @@ const SENDERS_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
 const MAGIC: [u8; 4] = *b"tfd\x02";
 /// In place of a class: the receiver of a datagram lacks its key.
 const UNKNOWN_KEY: u8 = 255;
+/// The content of a datagram that nobody can open: it reads like a poll.
+const STRAY: &[u8] = b"\x01stray";
 const SECRET_BYTES: usize = 32;
 const SENDER_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
@@ -118,6 +120,15 @@ pub(crate) enum Opened {
     Lacking,
     /// It is invalid.
     Refused(&'static str),
+}
+
+/// A datagram under a key that no other process has, and the answer of a process that lacks the key. `None` if the system gives no
+/// random bytes.
+pub(crate) fn stray_datagram() -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut keys = GroupKeys::new().ok()?;
+    let key = GroupKey::draw(0)?;
+    keys.learn(key, Instant::now());
+    Some((keys.seal(STRAY)?, unknown(key.id).to_vec()))
 }
 
 /// Bytes of the answer to a datagram under an unknown key.

@@ -9,7 +9,7 @@ pub use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
 pub use crate::sockets::resolve;
 
 use crate::client::client_id;
-use crate::group_keys::{GroupKeys, Opened};
+use crate::group_keys::{self, GroupKeys, Opened};
 use crate::node::NodeBuilder;
 use crate::transport::{GreetError, dial};
 use std::io;
@@ -50,6 +50,12 @@ pub fn opened(keys: &[wire::GroupKey], datagrams: &[&[u8]]) -> usize {
     let Ok(mut known) = GroupKeys::new() else { return 0 };
     keys.iter().for_each(|&key| _ = known.learn(key, now));
     datagrams.iter().filter(|datagram| matches!(known.open(datagram, now), Opened::Bytes(_))).count()
+}
+
+/// A datagram that no node can open, and the answer with which every node says so. A process that gets the answer knows that
+/// datagrams pass in both directions. `None` if the system gives no random bytes.
+pub fn stray_datagram() -> Option<(Vec<u8>, Vec<u8>)> {
+    group_keys::stray_datagram()
 }
 
 /// Dials `addr` and greets it as the node that `builder` describes. The connection closes before this returns.

@@ -5,10 +5,12 @@ pub mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 #[cfg(feature = "vectors")]
 pub(crate) mod faces;
 pub(crate) mod gateway;
 pub(crate) mod keys;
+pub(crate) mod man;
 pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod node;

@@ -22,13 +22,13 @@ use treefold_gateway::Gateway;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
-mod files;
+pub(crate) mod files;
 pub(crate) mod gateway;
 mod reload;
 mod settings;
 
 /// Default address to listen at.
-const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
+pub(crate) const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
 
 /// Time that readers over HTTP have to take their last message.
 const READERS_GRACE: Duration = Duration::from_millis(500);

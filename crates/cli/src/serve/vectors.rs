@@ -13,7 +13,7 @@
 use super::{Serve, What, chain, is_service_name, split_options, total_of, with_operators};
 use crate::parse::partitions_of_total;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use treefold::{CallError, PartitionSet, Service};
 use treefold_vectors::faces::{self, Gallery, Model};
@@ -52,6 +52,24 @@ pub(super) fn known() -> [Service; 2] {
 }
 
 impl Near {
+    /// The files and folders that are read.
+    pub(super) fn sources(&self) -> Vec<&Path> {
+        match &self.data {
+            Data::Vectors(source) => {
+                std::iter::once(&source.vectors).chain(&source.attributes).map(PathBuf::as_path).collect()
+            }
+            Data::Faces { folder, model } => vec![folder, model],
+        }
+    }
+
+    /// The directory of the graphs, if it is given.
+    pub(super) fn data(&self) -> Option<&PathBuf> {
+        match &self.data {
+            Data::Vectors(source) => source.data.as_ref(),
+            Data::Faces { .. } => None,
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(match self.data {
             Data::Vectors(_) => treefold_vectors::SERVICE,

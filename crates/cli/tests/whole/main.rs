@@ -13,6 +13,7 @@ mod contradictions;
 mod demo;
 #[cfg(feature = "srv")]
 mod discovery;
+mod doctor;
 mod exec;
 mod faults;
 mod flights;

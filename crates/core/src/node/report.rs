@@ -6,8 +6,8 @@ use crate::membership::card::SERVICES_MAX;
 use crate::membership::service::{AgreedTotal, ServiceIndex};
 use crate::message::Payload;
 use crate::status::{
-    MemberStatus, NodeStatus, OpenWork, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus, TableSizes,
-    TotalStatus,
+    MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus,
+    TableSizes, TotalStatus,
 };
 use crate::stream::state::StreamState;
 use crate::time::Instant;
@@ -35,6 +35,7 @@ impl<P: Payload> Node<P> {
             totals: self.totals(),
             unreached_by_udp: self.cx.sight.is_unreached_by_udp(),
             streams: self.streams.states.values().take(STREAMS_SHOWN_MAX).map(|state| shown(state)).collect(),
+            process: ProcessFacts::default(),
         }
     }
 

@@ -27,6 +27,16 @@ fn members_open_what_members_seal_once() {
 }
 
 #[test]
+fn a_stray_datagram_is_answered_as_one_under_an_unknown_key() {
+    let now = Instant::now();
+    let mut member = with(&[GroupKey::draw(0).unwrap()], now);
+    let (datagram, wanted) = stray_datagram().unwrap();
+    let Opened::Unknown { answer, .. } = member.open(&datagram, now) else { panic!("it has no such key") };
+    assert_eq!(answer.to_vec(), wanted);
+    assert_ne!(stray_datagram().unwrap().1, wanted, "each has a key of its own");
+}
+
+#[test]
 fn changed_and_foreign_datagrams_are_refused() {
     let now = Instant::now();
     let key = GroupKey::draw(0).unwrap();

@@ -516,6 +516,10 @@ pub(super) struct StatusHeader {
     pub(super) unreached_by_udp: bool,
     #[prost(message, repeated, tag = "9")]
     pub(super) streams: Vec<OpenStreamHeader>,
+    #[prost(string, tag = "10")]
+    pub(super) build: String,
+    #[prost(uint64, tag = "11")]
+    pub(super) unix_ms: u64,
 }
 
 /// A stream as the sender of a `Status` sees it.

@@ -18,7 +18,8 @@ use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Placed, Roles,
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::placement::REPLICAS_MAX;
 use treefold_core::status::{
-    Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus, TotalStatus,
+    Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, STREAMS_SHOWN_MAX,
+    StreamStatus, TotalStatus,
 };
 use treefold_core::stream::traffic::StreamTraffic;
 use treefold_core::time::Duration;
@@ -156,6 +157,7 @@ pub(super) fn status_header(
     within("members", members_max(limits), status.members.len())?;
     within("totals", SERVICES_MAX, status.totals.len())?;
     within("streams", STREAMS_SHOWN_MAX, status.streams.len())?;
+    within("build", NAME_BYTES_MAX, status.process.build.len())?;
     let (mut counters, mut open) = (status.counters, status.open);
     let member = |member: &MemberStatus| {
         Ok(MemberHeader {
@@ -174,6 +176,8 @@ pub(super) fn status_header(
         totals: status.totals.iter().map(|total| total_header(total, limits)).collect::<Result<_, _>>()?,
         unreached_by_udp: status.unreached_by_udp,
         streams: status.streams.iter().map(stream_header).collect::<Result<_, _>>()?,
+        build: status.process.build.clone(),
+        unix_ms: status.process.unix_ms,
     })
 }
 
@@ -246,6 +250,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
     within("members", members_max(limits), header.members.len())?;
     within("totals", SERVICES_MAX, header.totals.len())?;
     within("streams", STREAMS_SHOWN_MAX, header.streams.len())?;
+    within("build", NAME_BYTES_MAX, header.build.len())?;
     let (mut counters, mut open) = (Counters::default(), OpenWork::default());
     for (place, count) in counter_places(&mut counters).into_iter().zip(header.counters) {
         *place = count;
@@ -269,6 +274,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
         totals: header.totals.into_iter().map(|total| total_of(total, limits)).collect::<Result<_, _>>()?,
         unreached_by_udp: header.unreached_by_udp,
         streams: header.streams.into_iter().map(stream_of).collect::<Result<_, _>>()?,
+        process: ProcessFacts { build: header.build, unix_ms: header.unix_ms },
     })
 }
 

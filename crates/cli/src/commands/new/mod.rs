@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use treefold::CallError;
 
 /// The example that becomes the program, and its name in it.
-const EXAMPLE: &str = include_str!("../../../../treefold/examples/logs.rs");
+const EXAMPLE: &str = include_str!("../../../example.rs");
 const EXAMPLE_NAME: &str = "logs";
 const EXAMPLE_RUN: &str = "cargo run --example logs --";
 

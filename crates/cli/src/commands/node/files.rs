@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files that a node asks for: a mirror's 10,000 readers over streams, 10,000 over HTTP, and room for journals, caches
 /// and other nodes. More would let a defect take files from the rest of the system.
-const FILES_WANTED: u64 = 65_536;
+pub(crate) const FILES_WANTED: u64 = 65_536;
 
 /// Raises the limit of open files, as far as the system permits. Returns the limit then, or `None` if there is none.
 pub(super) fn raise_limit() -> Option<u64> {

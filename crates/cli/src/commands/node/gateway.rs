@@ -62,6 +62,11 @@ impl GatewayArgs {
 }
 
 impl GatewayFile {
+    /// Connections that the gateway takes; 0 without a gateway.
+    pub(crate) fn connections_max(&self) -> usize {
+        if self.listen.is_some() { self.limits.connections_max } else { 0 }
+    }
+
     /// A gateway at an address, without further settings.
     pub(crate) fn at(listen: &str) -> Self {
         Self { listen: Some(listen.to_owned()), ..Self::default() }

@@ -8,7 +8,7 @@
 
 pub(crate) mod drain;
 mod node;
-mod show;
+pub(crate) mod show;
 mod steer;
 mod waiting;
 

@@ -31,15 +31,15 @@ pub(super) struct Show {
 
 /// One service.
 #[derive(Debug, PartialEq, Serialize)]
-struct Placed {
-    service: String,
-    partitions: u32,
+pub(crate) struct Placed {
+    pub(crate) service: String,
+    pub(crate) partitions: u32,
     /// Copies that the cluster shall hold; 0 if the service is placed by hand.
-    replicas: u32,
+    pub(crate) replicas: u32,
     /// Partitions without any holder.
-    missing: String,
+    pub(crate) missing: String,
     /// Partitions with fewer holders than replicas.
-    under_replicated: String,
+    pub(crate) under_replicated: String,
     nodes: Vec<Holder>,
 }
 
@@ -78,7 +78,7 @@ impl Show {
 }
 
 /// The placement of each service, by name.
-fn placed(status: &NodeStatus) -> Vec<Placed> {
+pub(crate) fn placed(status: &NodeStatus) -> Vec<Placed> {
     let cards = std::iter::once(&status.card).chain(status.members.iter().map(|member| &member.card));
     let mut services: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for card in cards {

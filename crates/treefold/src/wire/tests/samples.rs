@@ -16,7 +16,8 @@ use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 use treefold_core::status::{
-    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, StreamStatus, TotalStatus,
+    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, StreamStatus,
+    TotalStatus,
 };
 use treefold_core::stream::OperatorId;
 use treefold_core::stream::traffic::StreamTraffic;
@@ -162,7 +163,14 @@ fn status() -> NodeStatus {
         totals: Vec::new(),
         unreached_by_udp: false,
         streams: Vec::new(),
+        process: ProcessFacts::default(),
     }
+}
+
+/// A status with facts about the node's process.
+fn of_a_process() -> NodeStatus {
+    let process = ProcessFacts { build: "0.1.0".into(), unix_ms: 1_700_000_000_000 };
+    NodeStatus { members: Vec::new(), process, ..status() }
 }
 
 /// A reply whose total is a guess.
@@ -385,6 +393,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("status-totals", Message::Status { id: 8, status: Box::new(totalled()) }),
         ("status-unreached", Message::Status { id: 8, status: Box::new(unreached()) }),
         ("status-streams", Message::Status { id: 8, status: Box::new(streaming()) }),
+        ("status-process", Message::Status { id: 8, status: Box::new(of_a_process()) }),
         ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),
         ("request-announced", Message::Request(Box::new(request_announced))),
     ];

@@ -1,0 +1,1 @@
+../treefold/examples/logs.rs
