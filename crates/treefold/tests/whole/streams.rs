@@ -234,7 +234,7 @@ async fn sender_need_not_read_between_sends() {
 
 #[tokio::test]
 async fn oversized_packet_is_refused_with_its_limit() {
-    let limits = Limits { payload_bytes_max: 1_000, ..Limits::DEFAULT };
+    let limits = Limits { payload_bytes_max: 1_024, ..Limits::DEFAULT };
     let (accepting, acceptor) = accept();
     let service = Service::new("echo").endpoints(0..1, accepting);
     let node = Node::builder()
@@ -246,11 +246,11 @@ async fn oversized_packet_is_refused_with_its_limit() {
     let stream = node.client().stream("echo").open().await.expect("it opens");
     let endpoint = acceptor.accept().await.expect("a stream is opened");
     let packet = |bytes: usize| Bytes::from(vec![0; bytes]);
-    stream.send(packet(1_000)).await.expect("that is allowed");
-    endpoint.send(packet(1_000)).await.expect("that is allowed");
-    for refused in [stream.send(packet(1_001)).await.map(drop), endpoint.send(packet(1_001)).await] {
+    stream.send(packet(1_024)).await.expect("that is allowed");
+    endpoint.send(packet(1_024)).await.expect("that is allowed");
+    for refused in [stream.send(packet(1_025)).await.map(drop), endpoint.send(packet(1_025)).await] {
         let refused = refused.expect_err("one byte too many").to_string();
-        assert_eq!(refused, "the packet has 1001 bytes; allowed: at most 1000 (payload_bytes_max)");
+        assert_eq!(refused, "the packet has 1025 bytes; allowed: at most 1024 (payload_bytes_max)");
     }
 }
 

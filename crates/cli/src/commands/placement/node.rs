@@ -12,6 +12,7 @@ use treefold::placement::PlacementReport;
 
 /// Show the partitions that one node holds, loads and gives up, and loads that fail
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Node {
     /// Address of the node
     #[arg(value_name = "NODE", value_parser = parse::address)]
@@ -21,6 +22,11 @@ pub(super) struct Node {
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold placement node 10.0.0.7:7700
+  treefold placement node 10.0.0.7:7700 -o json";
 
 impl Node {
     pub(super) async fn run(self, format: Format) -> Result<Verdict, Failure> {

@@ -16,6 +16,7 @@ use treefold_core::membership::card::{self, MemberCard, ServiceCard};
 
 /// Show which nodes hold which partitions of each service
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Show {
     /// Service to show [default: all]
     #[arg(value_name = "SERVICE")]
@@ -28,6 +29,11 @@ pub(super) struct Show {
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold placement show --at 10.0.0.7:7700
+  treefold placement show search --at 10.0.0.7:7700 -o json";
 
 /// One service.
 #[derive(Debug, PartialEq, Serialize)]

@@ -50,6 +50,7 @@ pub(super) struct Move {
 
 /// Let a node hold partitions by the rule again, after they were moved by hand
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Release {
     /// Service
     #[arg(value_name = "SERVICE")]
