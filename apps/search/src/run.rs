@@ -305,9 +305,16 @@ mod tests {
         #[test]
         fn slices_of_runs_fold_like_runs(a in entries(), b in entries(), slices in 1_u32..6) {
             let [a, b] = [a, b].map(run);
-            let folded = a.split(slices).iter().zip(b.split(slices)).map(|(a, b)| a.merged(&b)).collect();
-            prop_assert_eq!(Run::joined(folded), a.merged(&b));
-            prop_assert_eq!(Run::joined(a.split(slices)).combined(), a.combined());
+            let folded: Vec<Run> = a.split(slices).iter().zip(b.split(slices)).map(|(a, b)| a.merged(&b)).collect();
+            prop_assert_eq!(Run::joined(&folded), a.merged(&b));
+            prop_assert_eq!(Run::joined(&a.split(slices)), a.combined());
+        }
+
+        #[test]
+        fn runs_are_joined_as_in_pairs(runs in proptest::collection::vec(entries(), 2..10)) {
+            let runs: Vec<Run> = runs.into_iter().map(run).collect();
+            let in_pairs = runs.iter().cloned().reduce(|a, b| a.merged(&b)).unwrap();
+            prop_assert_eq!(Run::joined(&runs), in_pairs);
         }
 
         #[test]
