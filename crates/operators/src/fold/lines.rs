@@ -333,7 +333,7 @@ mod tests {
                 runs[0] = [&runs[0][..], if at == 0 { b"" } else { b"d\t1\n" }].concat().into();
             }
             compare::<Counts>(&runs);
-            let texts: Vec<Bytes> = runs.iter().map(|run| sorted(run)).collect();
+            let texts: Vec<Bytes> = runs.iter().map(sorted).collect();
             compare::<Text>(&texts);
         }
     }

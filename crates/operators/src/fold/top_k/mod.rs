@@ -8,7 +8,7 @@
 
 pub mod rows;
 
-use super::{Merge, MergeError, merge_runs};
+use super::{Merge, MergeError, Side, merge_runs, side_by_side};
 use serde::{Deserialize, Serialize};
 
 /// Least number of values gathered before the smaller ones are dropped. It is used if twice `k` is less.
@@ -114,7 +114,22 @@ impl<T> Default for TopK<T> {
 
 impl<T: Ord> Merge for TopK<T> {
     fn merge(&mut self, other: Self) -> Result<(), MergeError> {
-        self.merge_all(vec![other])
+        self.k = self.k.min(other.k);
+        let keep = self.k as usize;
+        let mut merged = Vec::with_capacity((self.items.len() + other.items.len()).min(keep));
+        let ours = std::mem::take(&mut self.items);
+        let mut sides = side_by_side(ours, other.items, |our, their| their.cmp(our));
+        while merged.len() < keep
+            && let Some(side) = sides.next()
+        {
+            match side {
+                Side::Ours(item) | Side::Theirs(item) => merged.push(item),
+                Side::Both(our, their) => merged.extend([our, their].into_iter().take(keep - merged.len())),
+            }
+        }
+        drop(sides);
+        self.items = merged;
+        Ok(())
     }
 
     /// Walks all runs at once, and only until there are `k` items.
