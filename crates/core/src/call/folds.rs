@@ -43,7 +43,7 @@ impl<P: Payload> Wave<P> {
     ///
     /// Folds on the loop that were put off are handed out when time is up too.
     pub(crate) fn fold_parts(&mut self, cx: &mut Context<P>, now: Instant) -> bool {
-        let Some(kind) = self.ask.kind else { return false };
+        let Some(kind) = self.ask.kind.filter(|_| self.parts.resting().len() >= 2) else { return false };
         let place = cx.place_in(kind, true);
         let most = if self.folds_in_lots() { cx.fold_max(kind, place) } else { 2 };
         let is_over = now >= self.clock.answer_at;
