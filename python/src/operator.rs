@@ -116,6 +116,10 @@ impl Operator for Sampling {
         self.samples.folded(a, b, params)
     }
 
+    fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
+        self.samples.folded_all(parts, params)
+    }
+
     fn finish(&self, partial: Bytes, _: &Bytes) -> treefold::operators::Result<Bytes> {
         Ok(partial)
     }

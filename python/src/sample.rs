@@ -79,6 +79,14 @@ impl Samples {
         }
     }
 
+    /// Folds several partials of a call.
+    pub(crate) fn folded_all(&self, parts: Vec<Bytes>, call: &Bytes) -> Outcome {
+        match self.params.of_call(call) {
+            Ok(params) => self.reduce.reduce().reduce_all(parts, &params),
+            Err(error) => Outcome::Now(Err(error)),
+        }
+    }
+
     /// The sample of a value, and none for `None`.
     ///
     /// # Errors

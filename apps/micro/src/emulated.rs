@@ -139,6 +139,11 @@ impl Operator for Emulated {
         self.begin_reduce(&a, &b, params).unwrap_or_else(|error| Outcome::Now(Err(error)))
     }
 
+    /// Its reduces return futures, and the papers' nodes fold in pairs too.
+    fn reduces_in_pairs(&self) -> bool {
+        true
+    }
+
     fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
         Ok(partial)
     }

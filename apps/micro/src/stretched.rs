@@ -195,6 +195,11 @@ impl Operator for Stretched {
         self.begin_reduce(&a, &b, params).unwrap_or_else(|error| Outcome::Now(Err(error)))
     }
 
+    /// Its reduces return futures, and the papers' nodes fold in pairs too.
+    fn reduces_in_pairs(&self) -> bool {
+        true
+    }
+
     fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
         let mut answer = answer_of(&partial)?;
         answer.body = self.operator.finish(answer.body, &params_of(params)?.params)?;

@@ -5,7 +5,7 @@
 //! form, without being decoded into texts first, and a run that is kept is shared, not copied.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use treefold_operators::fold::{Side, side_by_side, slice_of};
+use treefold_operators::fold::{Side, merge_runs, side_by_side, slice_of};
 use treefold_operators::{Body, BodyError, Codec};
 
 /// Words with their counts, ordered by word.
@@ -61,17 +61,14 @@ impl Run {
         writers.into_iter().map(RunWriter::finish).collect()
     }
 
-    /// Merges all runs into one with each word once. Runs are merged in pairs, so that entries are moved as
-    /// rarely as possible.
+    /// Merges all runs into one with each word once, in one pass.
     #[must_use]
-    pub fn joined(mut runs: Vec<Self>) -> Self {
-        while runs.len() > 1 {
-            let pairs = runs.chunks(2);
-            runs = pairs
-                .map(|pair| pair.get(1).map_or_else(|| pair[0].clone(), |b| pair[0].merged(b)))
-                .collect();
+    pub fn joined(runs: &[Self]) -> Self {
+        let mut writer = RunWriter::with_capacity(HEAD_BYTES + runs.iter().map(Self::bytes).sum::<usize>());
+        for (word, count) in merge_runs(runs.iter().map(Self::iter), |(a, _), (b, _)| a.cmp(b)) {
+            writer.add(word, count);
         }
-        runs.pop().unwrap_or_default()
+        writer.finish()
     }
 
     /// The same run with each word once.
@@ -308,9 +305,16 @@ mod tests {
         #[test]
         fn slices_of_runs_fold_like_runs(a in entries(), b in entries(), slices in 1_u32..6) {
             let [a, b] = [a, b].map(run);
-            let folded = a.split(slices).iter().zip(b.split(slices)).map(|(a, b)| a.merged(&b)).collect();
-            prop_assert_eq!(Run::joined(folded), a.merged(&b));
-            prop_assert_eq!(Run::joined(a.split(slices)).combined(), a.combined());
+            let folded: Vec<Run> = a.split(slices).iter().zip(b.split(slices)).map(|(a, b)| a.merged(&b)).collect();
+            prop_assert_eq!(Run::joined(&folded), a.merged(&b));
+            prop_assert_eq!(Run::joined(&a.split(slices)), a.combined());
+        }
+
+        #[test]
+        fn runs_are_joined_as_in_pairs(runs in proptest::collection::vec(entries(), 2..10)) {
+            let runs: Vec<Run> = runs.into_iter().map(run).collect();
+            let in_pairs = runs.iter().cloned().reduce(|a, b| a.merged(&b)).unwrap();
+            prop_assert_eq!(Run::joined(&runs), in_pairs);
         }
 
         #[test]

@@ -153,12 +153,16 @@ impl Aggregation for TopK {
     }
 
     fn reduce(&self, a: Hits, b: Hits, params: &TopKParams) -> Result<Hits> {
-        let (mut hits, rest) = (a.hits, b.hits);
-        hits.extend(rest);
-        // The two lists are sorted, and the standard library's sort merges such runs.
+        self.reduce_all(vec![a, b], params)
+    }
+
+    fn reduce_all(&self, parts: Vec<Hits>, params: &TopKParams) -> Result<Hits> {
+        let matched = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.matched));
+        let mut hits: Vec<Hit> = parts.into_iter().flat_map(|part| part.hits).collect();
+        // The lists are sorted, and the standard library's sort merges such runs.
         hits.sort_by(Hit::rank);
         hits.truncate(params.k as usize);
-        Ok(Hits { hits, matched: a.matched.saturating_add(b.matched) })
+        Ok(Hits { hits, matched })
     }
 
     fn placement(&self) -> Placement {

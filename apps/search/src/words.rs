@@ -158,6 +158,10 @@ impl Aggregation for Words {
         Ok(a.merged(&b))
     }
 
+    fn reduce_all(&self, parts: Vec<Run>, _: &WordsParams) -> Result<Run> {
+        Ok(Run::joined(&parts))
+    }
+
     fn is_sliceable(&self) -> bool {
         true
     }
@@ -167,7 +171,7 @@ impl Aggregation for Words {
     }
 
     fn join(&self, parts: Vec<Run>, _: &WordsParams) -> Result<Run> {
-        Ok(Run::joined(parts))
+        Ok(Run::joined(&parts))
     }
 
     fn finish(&self, partial: Run, _: &WordsParams) -> Result<Run> {

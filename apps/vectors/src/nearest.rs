@@ -170,12 +170,16 @@ impl Aggregation for NearestOf {
     }
 
     fn reduce(&self, a: Nearest, b: Nearest, params: &NearestParams) -> Result<Nearest> {
-        let (mut neighbours, rest) = (a.neighbours, b.neighbours);
-        neighbours.extend(rest);
-        // The two lists are sorted, and the standard library's sort merges such runs.
+        self.reduce_all(vec![a, b], params)
+    }
+
+    fn reduce_all(&self, parts: Vec<Nearest>, params: &NearestParams) -> Result<Nearest> {
+        let compared = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.compared));
+        let mut neighbours: Vec<Neighbour> = parts.into_iter().flat_map(|part| part.neighbours).collect();
+        // The lists are sorted, and the standard library's sort merges such runs.
         neighbours.sort_by(Neighbour::order);
         neighbours.truncate(params.k as usize);
-        Ok(Nearest { neighbours, compared: a.compared.saturating_add(b.compared) })
+        Ok(Nearest { neighbours, compared })
     }
 
     fn placement(&self) -> Placement {

@@ -123,7 +123,12 @@ pub(crate) const FIRST_CHILD: u32 = 2;
 pub(crate) fn config(number: u32) -> NodeConfig {
     NodeConfig {
         card: MemberCard::new(node_id(number)),
-        kinds: vec![Kind { name: "fan/sum".into(), placement: Placement::Inline, is_sliceable: false }],
+        kinds: vec![Kind {
+            name: "fan/sum".into(),
+            placement: Placement::Inline,
+            is_sliceable: false,
+            folds_in_pairs: false,
+        }],
         tuning: Tuning::LAN,
         limits: Limits::DEFAULT,
         shares: Default::default(),

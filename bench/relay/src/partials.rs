@@ -114,6 +114,13 @@ impl Aggregation for Raws {
         Ok(Raw(folded.ok_or_else(|| OperatorError::new("the reduce must not wait"))??))
     }
 
+    fn reduce_all(&self, parts: Vec<Raw>, _: &u32) -> Result<Raw, OperatorError> {
+        let parts: Vec<Bytes> = parts.into_iter().map(|part| part.0).collect();
+        let Some(reduce) = &self.reduce else { return Ok(Raw(parts.into_iter().next().unwrap_or_default())) };
+        let folded = reduce.reduce_all(parts, &Bytes::new()).now();
+        Ok(Raw(folded.ok_or_else(|| OperatorError::new("the reduce must not wait"))??))
+    }
+
     fn placement(&self) -> Placement {
         Placement::Measured
     }

@@ -198,7 +198,7 @@ pub enum Work<P> {
     },
     /// Folds partials into one, each with the result of those before it.
     Reduce {
-        /// The partials, at least two. There are more than two only in cheap folds on the driver's loop.
+        /// The partials, at least two. A future of [`Place::Async`] folds exactly two.
         parts: SmallVec<[P; 2]>,
         /// The aggregation's parameters.
         params: P,

@@ -12,6 +12,12 @@ use core::time::Duration;
 /// If more folds of open waves wait, that number is the limit instead.
 pub const STALE_FOLDS_MAX: usize = 16;
 
+/// The most partials that one fold on a worker takes.
+///
+/// Eight partials of a wave are then read once and written once, not three times. With more of them a deadline would find
+/// more of a wave's work unfinished.
+pub const FOLD_INPUTS_MAX: usize = 8;
+
 bounded! {
     /// Bounds on what a node holds, accepts and waits for.
     #[derive(Clone, Debug, PartialEq, Eq)]

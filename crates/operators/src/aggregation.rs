@@ -133,6 +133,19 @@ pub trait Aggregation: Send + Sync + 'static {
     /// Any error loses the contributions of both partials.
     fn reduce(&self, a: Self::Partial, b: Self::Partial, params: &Self::Params) -> Result<Self::Partial>;
 
+    /// Merges several partials into one. The result must be that of [`reduce`](Self::reduce) in any order.
+    ///
+    /// A node that is busy folds all partials of a wave that have come meanwhile, up to sixteen. The default reduces each with
+    /// the result of those before it. If partials are large, merge them in one pass instead: of eight sorted runs, merged in
+    /// pairs, each entry is read and written up to seven times.
+    ///
+    /// # Errors
+    /// After any error, the node reduces the same partials in pairs.
+    fn reduce_all(&self, parts: Vec<Self::Partial>, params: &Self::Params) -> Result<Self::Partial> {
+        let reduced = parts.into_iter().map(Ok).reduce(|a, b| self.reduce(a?, b?, params));
+        reduced.unwrap_or_else(|| Err(OperatorError::new("there is no partial to merge")))
+    }
+
     /// Turns the last partial into the result. The caller runs it once; the default returns the partial
     /// unchanged.
     ///

@@ -55,11 +55,11 @@ pub trait Operator: Send + Sync {
     /// Merges two partials into one.
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome;
 
-    /// Merges partials into one, each with the result of those before it.
+    /// Merges partials into one. The result must be that of reducing them in pairs.
     ///
-    /// A node that folds on its loop gives all partials of a wave at once. If that fails, it reduces them in pairs, and blames
-    /// the partial with which a pair fails. The default implementation reduces in pairs too, and fails if a reduce returns
-    /// [`Outcome::Later`].
+    /// A node gives all partials of a wave that it has when it begins, up to sixteen. If that fails, it reduces them in pairs,
+    /// and blames the partial with which a pair fails. The default implementation reduces each with the result of those before
+    /// it, and fails if a reduce returns [`Outcome::Later`].
     fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
         let reduced = parts.into_iter().map(Ok).reduce(|a, b| match self.reduce(a?, b?, params) {
             Outcome::Now(result) => result,
@@ -68,6 +68,12 @@ pub trait Operator: Send + Sync {
             }
         });
         Outcome::Now(reduced.unwrap_or_else(|| Err(OperatorError::new("there is no partial to merge"))))
+    }
+
+    /// Returns true if a node must not call [`reduce_all`](Self::reduce_all). An operator returns true if its
+    /// [`reduce`](Self::reduce) returns [`Outcome::Later`].
+    fn reduces_in_pairs(&self) -> bool {
+        false
     }
 
     /// Turns the last partial into the call's result.
@@ -179,9 +185,8 @@ impl<A: Aggregation> Operator for Erased<A> {
     fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
         let run = || {
             let params = params_of(params)?;
-            let reduced = parts.into_iter().map(partial_from).reduce(|a, b| self.0.reduce(a?, b?, &params));
-            let nothing = || Err(OperatorError::new("there is no partial to merge"));
-            Ok(reduced.unwrap_or_else(nothing)?.encode()?)
+            let parts = parts.into_iter().map(partial_from).collect::<Result<Vec<_>>>()?;
+            Ok(self.0.reduce_all(parts, &params)?.encode()?)
         };
         Outcome::Now(run())
     }
@@ -239,6 +244,10 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
             let (a, b) = (partial_of(&a).map_err(in_a)?, partial_of(&b).map_err(in_b)?);
             Ok(aggregation.reduce(a, b, params).await?.encode()?)
         }))
+    }
+
+    fn reduces_in_pairs(&self) -> bool {
+        true
     }
 
     fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
@@ -376,6 +385,7 @@ mod tests {
         let outcome = operator.reduce(finished(one).unwrap(), finished(two).unwrap(), &Bytes::new());
         let refused = operator.reduce_all(vec![Bytes::new(), Bytes::new()], &Bytes::new()).now().unwrap();
         assert!(refused.unwrap_err().to_string().contains("can't merge several partials at once"));
+        assert!(operator.reduces_in_pairs());
         assert!(!operator.holds_processor());
         assert_eq!(operator.codecs(), (Codec::MessagePack, Codec::Raw));
         drop(operator);

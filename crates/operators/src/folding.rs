@@ -202,6 +202,10 @@ impl Operator for Over {
         self.reduce.reduce_all(parts, params)
     }
 
+    fn reduces_in_pairs(&self) -> bool {
+        self.reduce.reduces_in_pairs()
+    }
+
     fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
         self.locals.finish(partial, params)
     }

@@ -17,7 +17,7 @@
 
 use crate::aggregation::{Aggregation, Partition, Placement};
 use crate::codec::Body;
-use crate::error::Result;
+use crate::error::{OperatorError, Result};
 use crate::fold::Merge;
 use std::fmt;
 use std::marker::PhantomData;
@@ -71,8 +71,15 @@ where
     }
 
     fn reduce(&self, mut a: M, b: M, _: &P) -> Result<M> {
-        a.merge(b).map_err(|error| crate::OperatorError::from(error).context(self.name))?;
+        a.merge(b).map_err(|error| OperatorError::from(error).context(self.name))?;
         Ok(a)
+    }
+
+    fn reduce_all(&self, parts: Vec<M>, _: &P) -> Result<M> {
+        let mut parts = parts.into_iter();
+        let mut total = parts.next().ok_or_else(|| OperatorError::new("there is no partial to merge"))?;
+        total.merge_all(parts.collect()).map_err(|error| OperatorError::from(error).context(self.name))?;
+        Ok(total)
     }
 
     fn placement(&self) -> Placement {
@@ -84,11 +91,11 @@ where
     }
 
     fn split(&self, partial: M, slices: u32, _: &P) -> Result<Vec<M>> {
-        partial.split(slices).map_err(|error| crate::OperatorError::from(error).context(self.name))
+        partial.split(slices).map_err(|error| OperatorError::from(error).context(self.name))
     }
 
     fn join(&self, parts: Vec<M>, _: &P) -> Result<M> {
-        M::join(parts).map_err(|error| crate::OperatorError::from(error).context(self.name))
+        M::join(parts).map_err(|error| OperatorError::from(error).context(self.name))
     }
 }
 

@@ -135,6 +135,10 @@ where
         self.fold.reduce().reduce(a, b, &self.params)
     }
 
+    fn reduce_all(&self, parts: Vec<Bytes>, _: &Bytes) -> Outcome {
+        self.fold.reduce().reduce_all(parts, &self.params)
+    }
+
     fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
         Ok(partial)
     }

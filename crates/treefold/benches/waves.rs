@@ -350,7 +350,12 @@ fn card(number: u32, total: u32) -> MemberCard {
 fn config(partitions: u32) -> NodeConfig {
     NodeConfig {
         card: card(0, partitions),
-        kinds: vec![Kind { name: "s/sum".into(), placement: Placement::Inline, is_sliceable: false }],
+        kinds: vec![Kind {
+            name: "s/sum".into(),
+            placement: Placement::Inline,
+            is_sliceable: false,
+            folds_in_pairs: false,
+        }],
         tuning: Tuning::LAN,
         limits: Limits::DEFAULT,
         pushed: Default::default(),

@@ -20,7 +20,7 @@ use treefold_core::input::Input;
 use treefold_core::time::Instant;
 
 /// First bytes of a recording; the last one is the format's version.
-pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x03";
+pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x04";
 
 /// The first record.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -379,14 +379,16 @@ impl Registry {
             self.pushed.insert(name.to_string());
         }
         for named in service.operators {
-            let is_sliceable = named.operator.is_sliceable();
+            let (is_sliceable, folds_in_pairs) =
+                (named.operator.is_sliceable(), named.operator.reduces_in_pairs());
             let name = format!("{name}/{}", named.name);
-            self.kinds.push(Kind { name, placement: named.placement, is_sliceable });
+            self.kinds.push(Kind { name, placement: named.placement, is_sliceable, folds_in_pairs });
             self.entries.push(Entry { operator: Some(named.operator), service: at });
         }
         if service.pushed {
             let name = format!("{name}/{NAME_PREFIX}");
-            self.kinds.push(Kind { name, placement: KindPlacement::Pool, is_sliceable: false });
+            let placement = KindPlacement::Pool;
+            self.kinds.push(Kind { name, placement, is_sliceable: false, folds_in_pairs: false });
             self.entries.push(Entry { operator: None, service: at });
         }
         for (filter, kind) in service.filters {

@@ -38,7 +38,8 @@ pub struct Limits {
     /// Instructions of one invocation: about one per unit; bytes of bulk copies count one each.
     ///
     /// A modern processor executes about 10⁹ per second. If a reduce folds a stream's wave, the whole wave is
-    /// one invocation.
+    /// one invocation. So are several partials of a call that a node folds at once; if they take too much, the
+    /// node folds them in pairs.
     pub fuel_max: u64,
     /// Bytes that one invocation may return, over all its packets.
     pub output_bytes_max: usize,

@@ -61,7 +61,7 @@ impl<P: Payload> Waves<P> {
     pub(crate) fn grant_waiting(&mut self, cx: &mut Context<P>) {
         loop {
             let open = &self.open;
-            let is_starved = |tag: Tag| open.find(&tag).is_some_and(|wave| wave.parts.open_folds() == 0);
+            let is_starved = |tag: Tag| open.find(&tag).is_some_and(|wave| !wave.has_folds());
             let Some((own_tag, child, branch)) = cx.credit.grant_next(is_starved) else { return };
             cx.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
         }

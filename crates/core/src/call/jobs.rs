@@ -179,7 +179,8 @@ impl<P: Payload> Wave<P> {
         self.locals.inline += u32::from(place == Place::Inline);
         let charge = holds_processor.then(|| {
             let cost = cx.loads.costs.of(kind);
-            let expected_ms = if what.is_fold() { cost.reduce_ms() } else { cost.local_ms() };
+            let expected_ms =
+                if what.is_fold() { cost.reduce_ms() * f64::from(what.folds()) } else { cost.local_ms() };
             cx.queue.accounts.begin(self.ask.account_id, expected_ms)
         });
         let mut open = OpenJob {
@@ -267,7 +268,8 @@ impl<P: Payload> Wave<P> {
         self.locals.inline = 0;
         let chains = self.pushed.iter().flat_map(|pushed| pushed.chains.values());
         let chained = chains.filter(|chain| chain.is_folding()).count();
-        cx.queue.note_stale(self.parts.open_folds() + chained);
+        let turns = core::mem::take(&mut self.locals.folds_queued) as usize;
+        cx.queue.note_stale(self.parts.open_folds() + turns + chained);
         self.locals.epoch = cx.next_jobs_epoch();
         for id in core::mem::take(&mut self.locals.handed_out) {
             match cx.jobs.open.get(&id).map(|job| job.place) {

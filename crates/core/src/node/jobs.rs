@@ -6,7 +6,7 @@ use crate::effect::{Effect, Place, TracePoint};
 use crate::error::JobError;
 use crate::id::JobId;
 use crate::message::Payload;
-use crate::schedule::queue::Turn;
+use crate::schedule::queue::{FoldTurn, Turn};
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use alloc::vec::Vec;
@@ -21,6 +21,15 @@ impl<P: Payload> Node<P> {
         ) {
             let mut job = match turn {
                 Turn::Job(job) => job,
+                Turn::Fold(FoldTurn { tag, kind, epoch }) => {
+                    if let Some(mut wave) = self.waves.open.remove(&tag) {
+                        if wave.locals.epoch == epoch {
+                            wave.take_fold_turn(&mut self.cx, now, kind);
+                        }
+                        self.waves.open.insert(tag, wave);
+                    }
+                    continue;
+                }
                 Turn::Filter { stream, run } => {
                     self.streams.begin_run(&mut self.cx, now, stream, run);
                     continue;
@@ -44,6 +53,9 @@ impl<P: Payload> Node<P> {
         let Self { cx, waves, streams, .. } = self;
         cx.queue.sweep(|turn| match turn {
             Turn::Job(job) => waves.open.find(&job.tag).is_some_and(|wave| is_wanted(wave, job)),
+            Turn::Fold(FoldTurn { tag, epoch, .. }) => {
+                waves.open.find(tag).is_some_and(|wave| wave.locals.epoch == *epoch)
+            }
             Turn::Filter { stream, run } => {
                 streams.states.get(stream).is_some_and(|state| state.waits_for(*run))
             }
@@ -166,7 +178,12 @@ mod tests {
         card.processors = 1;
         let config = NodeConfig {
             card,
-            kinds: alloc::vec![Kind { name: "s/sum".into(), placement: Placement::Pool, is_sliceable: true }],
+            kinds: alloc::vec![Kind {
+                name: "s/sum".into(),
+                placement: Placement::Pool,
+                is_sliceable: true,
+                folds_in_pairs: false,
+            }],
             tuning: Tuning::LAN,
             limits: Limits::DEFAULT,
             shares: Default::default(),

@@ -49,7 +49,12 @@ fn card(number: u32) -> MemberCard {
 pub(crate) fn summing(name: NodeId) -> NodeConfig {
     NodeConfig {
         card: MemberCard::new(name),
-        kinds: alloc::vec![Kind { name: "s/sum".into(), placement: Placement::Inline, is_sliceable: false }],
+        kinds: alloc::vec![Kind {
+            name: "s/sum".into(),
+            placement: Placement::Inline,
+            is_sliceable: false,
+            folds_in_pairs: false,
+        }],
         tuning: Tuning::LAN,
         limits: Limits::DEFAULT,
         shares: Default::default(),

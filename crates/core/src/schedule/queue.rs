@@ -33,11 +33,22 @@ pub(crate) struct Pending<P> {
     pub(crate) epoch: u64,
 }
 
-/// A job whose turn has come.
+/// A fold of a wave that waits for a processor. It takes the wave's parts at rest when its turn comes.
+#[derive(Debug)]
+pub(crate) struct FoldTurn {
+    pub(crate) tag: Tag,
+    pub(crate) kind: u32,
+    /// Its wave's epoch when it was queued, as in [`Pending`].
+    pub(crate) epoch: u64,
+}
+
+/// Work whose turn has come.
 #[derive(Debug)]
 pub(crate) enum Turn<P> {
     /// A wave's job.
     Job(Pending<P>),
+    /// A fold of a wave's parts.
+    Fold(FoldTurn),
     /// The run of a stream's filter.
     Filter {
         /// The stream.
@@ -138,9 +149,16 @@ impl<P> Queue<P> {
         Ok(())
     }
 
-    /// Adds a fold.
+    /// Adds a fold whose parts are known.
     pub(crate) fn push_fold(&mut self, job: Pending<P>) {
         self.line(job.kind).folds.push_back(Turn::Job(job));
+        self.waiting += 1;
+    }
+
+    /// Adds a fold that takes its parts when its turn comes. It is never refused: a wave has at most one for every two parts
+    /// that have rested at once.
+    pub(crate) fn push_fold_turn(&mut self, turn: FoldTurn) {
+        self.line(turn.kind).folds.push_back(Turn::Fold(turn));
         self.waiting += 1;
     }
 
@@ -202,7 +220,7 @@ mod tests {
     fn next(queue: &mut Queue<u8>, busy: u32) -> Option<Pending<u8>> {
         queue.pop(busy, busy, 1).map(|turn| match turn {
             Turn::Job(job) => job,
-            Turn::Filter { .. } => panic!("there are no filters"),
+            Turn::Fold(_) | Turn::Filter { .. } => panic!("there are only jobs"),
         })
     }
 
@@ -287,7 +305,7 @@ mod tests {
         assert_eq!((queue.len(), queue.len_of(0), queue.folds()), (4, 3, 3));
         let turns: Vec<Option<u64>> = core::iter::from_fn(|| queue.pop(0, 0, 1))
             .map(|turn| match turn {
-                Turn::Job(_) => None,
+                Turn::Job(_) | Turn::Fold(_) => None,
                 Turn::Filter { run, .. } => Some(run),
             })
             .collect();

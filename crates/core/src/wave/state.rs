@@ -85,6 +85,8 @@ pub(crate) struct Locals {
     pub(crate) epoch: u64,
     /// Inline jobs that were handed out. They come back before any other input.
     pub(crate) inline: u32,
+    /// Turns of folds in the node's queue. Each takes parts at rest when it comes.
+    pub(crate) folds_queued: u32,
     /// Predicted work of this wave in the load index.
     pub(crate) weight: Option<Weight>,
     /// Bytes of this wave's parts that are charged to the node's budget.
@@ -168,6 +170,11 @@ impl<P: Payload> Wave<P> {
     /// Partitions whose worker is attached nowhere and is waited for.
     pub(crate) fn absent(&self) -> &PartitionSet {
         self.pushed.as_ref().map_or(&NOBODY, |pushed| &pushed.absent)
+    }
+
+    /// True if parts are being folded, or will be without further input.
+    pub(crate) fn has_folds(&self) -> bool {
+        self.parts.open_folds() > 0 || self.locals.folds_queued > 0 && self.parts.resting().len() >= 2
     }
 
     /// True if the wave can be answered before its time is over.

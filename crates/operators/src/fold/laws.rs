@@ -13,19 +13,33 @@ use crate::{folding, merging};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Merges two partials as a call does, passing them through bytes as between nodes.
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be given to Iterator::reduce")]
 pub fn merged<M: Merge + Body>(a: M, b: M) -> M {
-    let call = erase(merging("merged", |_: &Partition, (): &()| Err::<M, _>(OperatorError::new("no local"))));
-    M::decode(&reduced(&*call, bytes_of(&a), bytes_of(&b), &Bytes::new()))
+    M::decode(&reduced(&*called::<M>(), bytes_of(&a), bytes_of(&b), &Bytes::new()))
         .expect("a partial that was encoded must decode")
+}
+
+/// The operator of a call.
+fn called<M: Merge + Body>() -> Arc<dyn Operator> {
+    erase(merging("merged", |_: &Partition, (): &()| Err::<M, _>(OperatorError::new("no local"))))
 }
 
 /// Runs the reduce of an operator on two partials.
 pub fn reduced(operator: &dyn Operator, a: Bytes, b: Bytes, params: &Bytes) -> Bytes {
     operator
         .reduce(a, b, params)
+        .now()
+        .expect("this operator never waits")
+        .expect("these partials can be merged")
+}
+
+/// Runs the reduce of an operator on any number of partials at once.
+pub fn reduced_at_once(operator: &dyn Operator, partials: Vec<Bytes>, params: &Bytes) -> Bytes {
+    operator
+        .reduce_all(partials, params)
         .now()
         .expect("this operator never waits")
         .expect("these partials can be merged")
@@ -92,6 +106,9 @@ pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tr
     let called = partials.iter().cloned().reduce(merged).expect("there is at least one partial");
     let called = bytes_of(&called);
     assert_eq!(bytes_of(&met(partials.to_vec(), tree, merged)), called, "a call");
+    let all = || partials.iter().map(bytes_of).collect::<Vec<Bytes>>();
+    let at_once = reduced_at_once(&*self::called::<M>(), all(), &Bytes::new());
+    assert_eq!(at_once, called, "a call whose partials are folded at once");
 
     let (fold, none) = (folding::<M>("laws"), Bytes::new());
     let sent = |(id, partial): (u32, &M)| (Source::Endpoint(id), bytes_of(partial));
@@ -99,8 +116,8 @@ pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tr
     assert_eq!(filtered(&fold, &none, &sent), called, "a stream of one node");
     let streamed = met(sent.clone(), tree, |a, b| (Source::Child(0), filtered(&fold, &none, &[a, b])));
     assert_eq!(streamed.1, called, "a stream over a tree");
-    let pushed = sent.into_iter().map(|(_, payload)| payload).collect();
-    assert_eq!(met(pushed, tree, |a, b| reduced(&fold, a, b, &none)), called, "pushes");
+    assert_eq!(met(all(), tree, |a, b| reduced(&fold, a, b, &none)), called, "pushes");
+    assert_eq!(reduced_at_once(&fold, all(), &none), called, "pushes that are folded at once");
 }
 
 /// Tests `join(split(a)) = a`, and `join(aᵢ·bᵢ) = a·b`.
@@ -157,7 +174,6 @@ mod by_name {
     use crate::filter::{Filter, builtin};
     use crate::{Raw, ready::sampled};
     use proptest::test_runner::TestCaseError;
-    use std::sync::Arc;
 
     /// Opens a built-in filter.
     pub(crate) fn opened(name: &str, params: &impl Body) -> Box<dyn Filter> {
@@ -257,6 +273,8 @@ mod by_name {
 
         let fold = |a: Bytes, b: Bytes| reduced(&*reduce, a, b, params);
         prop_assert_eq!(met(partials.clone(), meetings, fold), called.clone(), "pushes");
+        let at_once = reduced_at_once(&*call, partials.clone(), &Bytes::new());
+        prop_assert_eq!(seen(&at_once), seen(&flat), "a call whose partials are folded at once");
         if let [a, b, ..] = &partials[..] {
             let (ab, ba) = (fold(a.clone(), b.clone()), fold(b.clone(), a.clone()));
             prop_assert_eq!(seen(&ab), seen(&ba), "commutative");

@@ -3,7 +3,7 @@
 //! Samples and partials have the same format. A last line without a line feed is accepted and gets one. Lines
 //! are compared by their bytes.
 
-use super::{Fold, Piece, Side, side_by_side};
+use super::{Fold, Piece, Side, merge_runs, side_by_side};
 use crate::builtin::{Builtin, Made, plain};
 use crate::codec::Codec;
 use crate::error::{OperatorError, Result};
@@ -45,14 +45,11 @@ impl Fold for Append {
 
 /// The format of a run's lines.
 trait Lines: Send + Sync + 'static {
-    /// Whether several lines of a run may have the same key.
+    /// Whether several lines may have the same key. If not, their numbers are added.
     const REPEATS: bool;
 
     /// Returns the length of the line's key, and its number.
     fn read(line: &[u8]) -> Result<(usize, i64)>;
-
-    /// Writes two lines of equal keys.
-    fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()>;
 }
 
 /// Lines that consist of the key only.
@@ -64,12 +61,6 @@ impl Lines for Text {
     #[inline]
     fn read(line: &[u8]) -> Result<(usize, i64)> {
         Ok((line.len(), 0))
-    }
-
-    fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()> {
-        put(out, our.bytes);
-        put(out, their.bytes);
-        Ok(())
     }
 }
 
@@ -85,15 +76,6 @@ impl Lines for Counts {
     fn read(line: &[u8]) -> Result<(usize, i64)> {
         let no_count = || OperatorError::new(format!("{} is not a line of key, tab and number", shown(line)));
         number_behind_tab(line).ok_or_else(no_count)
-    }
-
-    fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()> {
-        let key = our.key.bytes;
-        let overflow = || OperatorError::new(format!("the sum of {} does not fit into 64 bits", shown(key)));
-        let count = our.count.checked_add(their.count).ok_or_else(overflow)?;
-        out.extend_from_slice(&our.bytes[..=key.len()]);
-        put(out, itoa::Buffer::new().format(count).as_bytes());
-        Ok(())
     }
 }
 
@@ -114,7 +96,7 @@ impl<L: Lines> Fold for Runs<L> {
             |piece: &Piece| merge::<L>(&piece.payload, &Bytes::new()).map_err(|error| piece.invalid(error));
         match pieces {
             [only] => check(only),
-            _ => merge_all::<L>(pieces).map_err(|error| {
+            _ => merged::<L>(pieces).map_err(|error| {
                 // Only now the faulty run is searched for. If every run is valid by itself, the merge reports
                 // the error.
                 pieces.iter().find_map(|piece| check(piece).err()).unwrap_or(error)
@@ -123,15 +105,10 @@ impl<L: Lines> Fold for Runs<L> {
     }
 }
 
-/// Merges the runs of all pieces pairwise, so that each line is moved as rarely as possible.
-fn merge_all<L: Lines>(pieces: &[Piece]) -> Result<Bytes> {
+fn merged<L: Lines>(pieces: &[Piece]) -> Result<Bytes> {
     match pieces {
-        [one] => Ok(one.payload.clone()),
         [one, other] => merge::<L>(&one.payload, &other.payload),
-        _ => {
-            let (ones, others) = pieces.split_at(pieces.len() / 2);
-            merge::<L>(&merge_all::<L>(ones)?, &merge_all::<L>(others)?)
-        }
+        _ => merge_all::<L>(pieces.iter().map(|piece| &piece.payload)),
     }
 }
 
@@ -142,12 +119,49 @@ fn merge<L: Lines>(a: &Bytes, b: &Bytes) -> Result<Bytes> {
     for side in side_by_side(&mut left, &mut right, |our, their| our.key.cmp(&their.key)) {
         match side {
             Side::Ours(line) | Side::Theirs(line) => put(&mut merged, line.bytes),
-            Side::Both(our, their) => L::put_both(&mut merged, our, their)?,
+            Side::Both(our, their) if L::REPEATS => {
+                put(&mut merged, our.bytes);
+                put(&mut merged, their.bytes);
+            }
+            Side::Both(our, their) => put_count(&mut merged, our, sum(our, their.count)?),
         }
     }
     left.end()?;
     right.end()?;
     Ok(merged.into())
+}
+
+/// Merges any number of ascending runs in one pass.
+fn merge_all<'a, L: Lines>(runs: impl Iterator<Item = &'a Bytes> + Clone) -> Result<Bytes> {
+    let mut merged = Vec::with_capacity(runs.clone().map(|run| run.len() + 1).sum());
+    let mut runs: Vec<Run<L>> = runs.map(|run| Run::new(run)).collect();
+    let mut lines = merge_runs(&mut runs, |our, their| our.key.cmp(&their.key));
+    let mut next = lines.next();
+    while let Some(line) = next {
+        let (mut count, mut is_alone) = (line.count, true);
+        next = lines.next();
+        while let Some(equal) = next.filter(|other| !L::REPEATS && other.key == line.key) {
+            count = sum(Line { count, ..line }, equal.count)?;
+            (next, is_alone) = (lines.next(), false);
+        }
+        if is_alone { put(&mut merged, line.bytes) } else { put_count(&mut merged, line, count) }
+    }
+    drop(lines);
+    runs.into_iter().try_for_each(Run::end)?;
+    Ok(merged.into())
+}
+
+/// Adds a number to that of a line.
+fn sum(line: Line<'_>, count: i64) -> Result<i64> {
+    let key = line.key.bytes;
+    let overflow = || OperatorError::new(format!("the sum of {} does not fit into 64 bits", shown(key)));
+    line.count.checked_add(count).ok_or_else(overflow)
+}
+
+/// Writes a line with another number.
+fn put_count(out: &mut Vec<u8>, line: Line<'_>, count: i64) {
+    out.extend_from_slice(&line.bytes[..=line.key.bytes.len()]);
+    put(out, itoa::Buffer::new().format(count).as_bytes());
 }
 
 fn put(out: &mut Vec<u8>, line: &[u8]) {
@@ -302,6 +316,41 @@ mod tests {
             prop_assert_eq!(&one_way, &other_way);
             prop_assert_eq!(one_way, run(&all));
         }
+    }
+
+    proptest! {
+        /// Also if lines are out of order or a sum overflows.
+        #[test]
+        fn many_runs_merge_as_in_pairs(
+            runs in proptest::collection::vec(proptest::collection::btree_map("[ -c]{1,3}", -9_i64..9, 0..8), 3..12),
+            broken in proptest::option::of((any::<proptest::sample::Index>(), any::<bool>())),
+        ) {
+            let mut runs: Vec<Bytes> = runs.iter().map(run).collect();
+            if let Some((at, overflows)) = broken {
+                let at = at.index(runs.len());
+                let more = if overflows { "d\t9223372036854775807\n" } else { "d\t1\na\t1\n" };
+                runs[at] = [&runs[at][..], more.as_bytes()].concat().into();
+                runs[0] = [&runs[0][..], if at == 0 { b"" } else { b"d\t1\n" }].concat().into();
+            }
+            compare::<Counts>(&runs);
+            let texts: Vec<Bytes> = runs.iter().map(sorted).collect();
+            compare::<Text>(&texts);
+        }
+    }
+
+    fn compare<L: Lines>(runs: &[Bytes]) {
+        let in_pairs = runs[1..].iter().try_fold(runs[0].clone(), |sum, run| merge::<L>(&sum, run));
+        match (merge_all::<L>(runs.iter()), in_pairs) {
+            (Ok(at_once), Ok(in_pairs)) => assert_eq!(at_once, in_pairs),
+            (at_once, in_pairs) => assert_eq!(at_once.is_ok(), in_pairs.is_ok(), "{at_once:?}, {in_pairs:?}"),
+        }
+    }
+
+    /// The lines of a run in the order of their bytes.
+    fn sorted(run: &Bytes) -> Bytes {
+        let mut lines: Vec<&[u8]> = run.split_inclusive(|&byte| byte == b'\n').collect();
+        lines.sort_unstable();
+        lines.concat().into()
     }
 
     fn lines() -> impl Strategy<Value = Vec<String>> {

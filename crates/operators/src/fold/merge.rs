@@ -14,6 +14,7 @@ use crate::error::Result;
 use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
+use treefold_core::limits::FOLD_INPUTS_MAX;
 
 /// A type that can be folded: `merge` is associative and commutative. If `Default` is implemented, it is the
 /// identity.
@@ -23,6 +24,14 @@ pub trait Merge: Sized {
     /// # Errors
     /// If the two can't be merged; `self` must not be used after that.
     fn merge(&mut self, other: Self) -> Result<(), MergeError>;
+
+    /// Merges all `others` into `self`. The result must be that of merging them one after the other, which the default does.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    fn merge_all(&mut self, others: Vec<Self>) -> Result<(), MergeError> {
+        others.into_iter().try_for_each(|other| self.merge(other))
+    }
 
     /// True if it can be cut by key into slices that are folded separately: see [`Aggregation::split`].
     ///
@@ -100,11 +109,24 @@ impl<M: Body + Merge> Fold for Typed<M> {
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
         let (first, others) = pieces.split_first().expect("invariant: there is at least one piece");
         let mut total: M = first.read()?;
-        for piece in others {
-            total.merge(piece.read()?).map_err(|error| piece.refused(error))?;
+        for several in others.chunks(FOLD_INPUTS_MAX - 1) {
+            let partials = several.iter().map(Piece::read).collect::<Result<Vec<M>>>()?;
+            if total.merge_all(partials).is_err() {
+                return one_by_one::<M>(first, others);
+            }
         }
         Ok(total.encode()?)
     }
+}
+
+/// Finds the piece that can't be merged with those before it.
+#[cold]
+fn one_by_one<M: Body + Merge>(first: &Piece, others: &[Piece]) -> Result<Bytes> {
+    let mut total: M = first.read()?;
+    for piece in others {
+        total.merge(piece.read()?).map_err(|error| piece.refused(error))?;
+    }
+    Ok(total.encode()?)
 }
 
 impl<M> fmt::Debug for Typed<M> {

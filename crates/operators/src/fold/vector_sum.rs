@@ -4,7 +4,7 @@ use super::elementwise::{Elementwise, fold_numbers};
 use super::sum::Adding;
 use super::{Merge, MergeError};
 use crate::codec::{Body, BodyError, Codec};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 const WIDTH: usize = size_of::<f32>();
 
@@ -45,7 +45,7 @@ fn sum_of(a: [u8; WIDTH], b: [u8; WIDTH]) -> [u8; WIDTH] {
     Adding::f32(f32::from_le_bytes(a), f32::from_le_bytes(b)).to_le_bytes()
 }
 
-fn add(total: &mut BytesMut, other: &[u8]) {
+fn add(total: &mut [u8], other: &[u8]) {
     fold_numbers(total, other, |a, b| (Adding::f32(a, b), false));
 }
 
@@ -86,6 +86,25 @@ impl Merge for VectorSum {
                 }
             },
         };
+        Ok(())
+    }
+
+    /// Reads every vector once and writes the sum once, a block that stays in the cache at a time.
+    fn merge_all(&mut self, others: Vec<Self>) -> Result<(), MergeError> {
+        const BLOCK_BYTES: usize = 16 << 10;
+        let vectors = std::iter::once(&*self).chain(&others).filter(|vector| !vector.is_empty());
+        let vectors: Vec<&Bytes> = vectors.map(|vector| &vector.0).collect();
+        let [first, rest @ ..] = &vectors[..] else { return Ok(()) };
+        if rest.len() < 2 || rest.iter().any(|vector| vector.len() != first.len()) {
+            return others.into_iter().try_for_each(|other| self.merge(other));
+        }
+        let mut octets = Vec::with_capacity(first.len());
+        for begin in (0..first.len()).step_by(BLOCK_BYTES) {
+            let block = begin..first.len().min(begin + BLOCK_BYTES);
+            octets.extend_from_slice(&first[block.clone()]);
+            rest.iter().for_each(|vector| add(&mut octets[begin..], &vector[block.clone()]));
+        }
+        self.0 = octets.into();
         Ok(())
     }
 
@@ -160,6 +179,32 @@ mod tests {
             [1.5, -2.0, 3.25],
             "a shared vector must stay unchanged"
         );
+    }
+
+    proptest! {
+        /// Bit by bit, also where sums are rounded, for identities, and for lengths that differ.
+        #[test]
+        fn vectors_are_summed_at_once_as_one_by_one(
+            vectors in proptest::collection::vec(prop_oneof![1 => rounded(0), 9 => rounded(3), 1 => rounded(4)], 1..9),
+        ) {
+            let vectors: Vec<VectorSum> = vectors.into_iter().map(VectorSum::new).collect();
+            let (mut one_by_one, mut at_once) = (vectors[0].clone(), vectors[0].clone());
+            let result = vectors[1..].iter().try_for_each(|vector| one_by_one.merge(vector.clone()));
+            prop_assert_eq!(at_once.merge_all(vectors[1..].to_vec()), result.clone());
+            prop_assert!(result.is_err() || at_once == one_by_one);
+        }
+    }
+
+    fn rounded(entries: usize) -> impl Strategy<Value = Vec<f32>> {
+        proptest::collection::vec(-1e9_f32..1e9, entries)
+    }
+
+    #[test]
+    fn sums_of_many_blocks_are_whole() {
+        let vector = |factor: u32| VectorSum::new((0..10_001_u32).map(|at| (at * factor) as f32));
+        let mut sum = vector(1);
+        sum.merge_all(vec![vector(2), vector(3), vector(4)]).unwrap();
+        assert_eq!(sum, vector(10));
     }
 
     #[test]

@@ -449,6 +449,7 @@ impl Scenario {
             join: Distribution::Fixed(0.0),
             partial_bytes: self.partial_bytes,
             placement: self.placement,
+            folds_in_pairs: false,
         };
         let snapshot = self.feed.as_ref().map(|_| Operators { name: SNAPSHOT.into(), ..fold.clone() });
         let announced = self.pushing.as_ref().map(|_| Operators { name: ANNOUNCED.into(), ..fold.clone() });

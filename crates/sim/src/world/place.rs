@@ -31,10 +31,12 @@ pub struct Operators {
     pub partial_bytes: u32,
     /// The place where its jobs run.
     pub placement: Placement,
+    /// Whether a job folds no more than two partials.
+    pub folds_in_pairs: bool,
 }
 
 impl Operators {
-    /// The DAC paper's MICRO: 25 ms locals and 5 ms reductions, both exponential (DAC §5.1).
+    /// The DAC paper's MICRO: 25 ms locals and 5 ms reductions, both exponential (DAC §5.1). Its nodes fold in pairs.
     pub fn micro() -> Self {
         Self {
             name: "s/micro".into(),
@@ -43,6 +45,7 @@ impl Operators {
             join: Distribution::Fixed(0.0),
             partial_bytes: 100,
             placement: Placement::Pool,
+            folds_in_pairs: true,
         }
     }
 }
@@ -139,6 +142,7 @@ impl Spec {
             name: one.name.clone(),
             placement: one.placement,
             is_sliceable: !matches!(one.placement, Placement::Async { .. }),
+            folds_in_pairs: one.folds_in_pairs,
         });
         NodeConfig {
             card,

@@ -11,6 +11,7 @@ mod certificates;
 mod examples;
 mod failures;
 mod figures;
+mod folds;
 mod kept_trees;
 mod killed_in_mid_stream;
 mod names;

@@ -1,8 +1,10 @@
-//! Cheap folds are done by one job, and nothing is lost by waiting for it.
+//! Cheap folds are done by one job, and nothing is lost by waiting for it. `turns` has the folds on workers.
+
+mod turns;
 
 use super::{LOT_BYTES_MAX, LOT_PARTS_MAX};
-use crate::config::Tuning;
-use crate::effect::{Effect, Work};
+use crate::config::{NodeConfig, Tuning};
+use crate::effect::{Effect, Place, Work};
 use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, Tag, WaveId};
 use crate::input::Input;
@@ -37,7 +39,11 @@ struct Inner {
     node: Node<Bytes>,
     now: Instant,
     cost: Duration,
+    /// The most losses that the waiting rule may accept.
+    spare: u32,
     wave: u64,
+    /// Jobs on workers that have not ended, oldest first.
+    at_work: Vec<(JobId, Vec<Bytes>)>,
     /// The number of parts of each fold.
     folds: Vec<usize>,
     /// The partials for the parent.
@@ -47,9 +53,7 @@ struct Inner {
 impl Inner {
     /// A node that has learned what a fold costs.
     fn new(cost: Duration) -> Self {
-        let node = Node::new(summing(node_id(ROOT)), Instant::START);
-        let mut inner =
-            Self { node, now: Instant::START, cost, wave: 0, folds: Vec::new(), answers: Vec::new() };
+        let mut inner = Self::of(summing(node_id(ROOT)), cost);
         inner.call(2);
         (0..2).for_each(|child| inner.hear(child, &[1]));
         assert_eq!(
@@ -59,6 +63,19 @@ impl Inner {
         );
         inner.forget();
         inner
+    }
+
+    fn of(config: NodeConfig, cost: Duration) -> Self {
+        Self {
+            node: Node::new(config, Instant::START),
+            now: Instant::START,
+            cost,
+            spare: 0,
+            wave: 0,
+            at_work: Vec::new(),
+            folds: Vec::new(),
+            answers: Vec::new(),
+        }
     }
 
     fn forget(&mut self) {
@@ -77,9 +94,9 @@ impl Inner {
             params: Some(Bytes::new().into()),
             deadline_left: Duration::from_secs(2),
             answer_left: Duration::from_secs(1),
-            waiting: Waiting::Staged,
+            waiting: if self.spare > 0 { Waiting::SLOPE } else { Waiting::Staged },
             losses_max: children,
-            spare: 0,
+            spare: self.spare,
             hedge: false,
             tree: Tree::join(node_id(ROOT), PartitionSet::new(), &leaves),
             explain: false,
@@ -129,7 +146,10 @@ impl Inner {
             match effect {
                 Effect::Run(job) => {
                     let Work::Reduce { parts, .. } = job.work else { panic!("there are no locals") };
-                    self.fold(job.id, &parts);
+                    match job.place {
+                        Place::Inline => self.fold(job.id, &parts),
+                        _ => self.at_work.push((job.id, parts.into_vec())),
+                    }
                 }
                 Effect::Send { message: Message::Partial(partial), .. } if partial.payload.is_some() => {
                     self.answers.push(*partial);

@@ -87,6 +87,7 @@ impl Plan {
             join: fixed(self.reduce),
             partial_bytes: self.partial_bytes,
             placement: self.placement,
+            folds_in_pairs: false,
         };
         let pushed = self.accepts.then(|| Operators { name: format!("{APPLICATION}/sum"), ..sum.clone() });
         let links = Links {

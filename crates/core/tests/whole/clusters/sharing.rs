@@ -41,7 +41,12 @@ impl Busy {
             card.services
                 .insert(service.into(), ServiceCard { partitions, total: 1, declared: true, placed: None });
         }
-        let kind = |name: &str| Kind { name: name.into(), placement: Placement::Pool, is_sliceable: false };
+        let kind = |name: &str| Kind {
+            name: name.into(),
+            placement: Placement::Pool,
+            is_sliceable: false,
+            folds_in_pairs: false,
+        };
         let config = NodeConfig {
             card,
             kinds: vec![kind("a/long"), kind("b/short")],

@@ -227,6 +227,7 @@ impl Play {
             join: Distribution::Fixed(0.0),
             partial_bytes: words.number("partial", 100) as u32,
             placement: Placement::Pool,
+            folds_in_pairs: false,
         };
         let mut world = World::new(Setting { operators: vec![operators], ..Setting::micro(1, partitions) });
         let mut limits = Limits::DEFAULT;

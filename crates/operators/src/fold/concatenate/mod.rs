@@ -130,6 +130,21 @@ impl<K: Ord, V> Merge for Concatenate<K, V> {
         }
         Ok(())
     }
+
+    /// Sorts once. The sort finds the runs and merges them.
+    fn merge_all(&mut self, others: Vec<Self>) -> Result<(), MergeError> {
+        self.bytes_max = others.iter().fold(self.bytes_max, |least, other| least.min(other.bytes_max));
+        self.bytes += others.iter().map(|other| other.bytes).sum::<u64>();
+        if self.bytes > self.bytes_max {
+            return Err(MergeError::TooManyBytes { bytes: self.bytes, bytes_max: self.bytes_max });
+        }
+        self.entries.extend(others.into_iter().flat_map(|other| other.entries));
+        self.entries.sort_by(|a, b| a.0.cmp(&b.0));
+        if self.entries.windows(2).any(|two| two[0].0 == two[1].0) {
+            return Err(MergeError::DuplicateKey);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

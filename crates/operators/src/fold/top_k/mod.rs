@@ -3,12 +3,12 @@
 //! [`TopK`] is the typed partial; [`rows`] has the operator on packets, which ranks rows by score.
 //!
 //! Invariant: `items` descend, and there are at most `k`. Ties are decided by the full order of `T`. So put a
-//! tie-breaker (partition and document) after the score; then every tree picks the same items. Merging two
-//! partials is one walk along both, so a fold costs O(k) for any size of the partitions.
+//! tie-breaker (partition and document) after the score; then every tree picks the same items. Merging
+//! partials is one walk along all of them, so a fold costs O(k) for any size of the partitions.
 
 pub mod rows;
 
-use super::{Merge, MergeError, Side, side_by_side};
+use super::{Merge, MergeError, Side, merge_runs, side_by_side};
 use serde::{Deserialize, Serialize};
 
 /// Least number of values gathered before the smaller ones are dropped. It is used if twice `k` is less.
@@ -129,6 +129,18 @@ impl<T: Ord> Merge for TopK<T> {
         }
         drop(sides);
         self.items = merged;
+        Ok(())
+    }
+
+    /// Walks all runs at once, and only until there are `k` items.
+    fn merge_all(&mut self, others: Vec<Self>) -> Result<(), MergeError> {
+        self.k = others.iter().fold(self.k, |k, other| k.min(other.k));
+        let keep = self.k as usize;
+        let items = self.items.len() + others.iter().map(|other| other.items.len()).sum::<usize>();
+        let ours = std::mem::take(&mut self.items);
+        let runs = std::iter::once(ours).chain(others.into_iter().map(Self::into_items));
+        self.items.reserve_exact(items.min(keep));
+        self.items.extend(merge_runs(runs, |our, their| their.cmp(our)).take(keep));
         Ok(())
     }
 }

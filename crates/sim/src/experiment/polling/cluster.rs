@@ -145,6 +145,7 @@ pub fn setting(seed: u64, service: Distribution, polling: Polling) -> Setting {
         join: Distribution::Fixed(0.0),
         partial_bytes: 100,
         placement: Placement::Pool,
+        folds_in_pairs: true,
     };
     Setting {
         seed,
