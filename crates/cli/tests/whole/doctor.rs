@@ -133,5 +133,5 @@ fn a_file_is_checked_against_this_host() {
     let report = doctor().json();
     assert_eq!(findings(&report, "listen")[0].0, "ok", "the node itself has the port: {report}");
     write("listem = '127.0.0.1:7700'\n".to_owned());
-    assert!(failed(&doctor().json(), "config").contains("unknown field `listem`"));
+    assert!(failed(&doctor().json(), "config").contains("unknown key `listem`"));
 }

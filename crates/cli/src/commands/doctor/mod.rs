@@ -18,22 +18,23 @@ mod port;
 mod system;
 mod udp;
 
-use crate::config::NodeFile;
+use crate::args::AT_VARIABLE;
+use crate::config::{NodeFile, Problem, Settled};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
 use crate::output::{Format, print, print_json};
 use crate::serve::Serve;
 use crate::serve::folders::Folder;
-use crate::trust::{KEYS_VARIABLE, Trust};
+use crate::trust::{Given, KEYS_VARIABLE, Trust};
 use clap::Args;
-use finding::{Finding, Level};
+use finding::{Finding, Level, capped};
 use nodes::Seen;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use treefold::parts::resolve;
+use treefold::parts::{lookup, resolve};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions};
 
 /// Time to look up the address to listen at.
@@ -46,8 +47,16 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {
-    /// Nodes of a running cluster. Members that they see are asked too [default: `join` of the file]
-    #[arg(long, value_name = "NODE", value_delimiter = ',', value_parser = crate::parse::address)]
+    /// Nodes of a running cluster: HOST:PORT, dns:NAME:PORT, dns:_service._tcp.NAME, or @FILE with one of these on each line.
+    /// Members that they see are asked too [default: `join` of the file]
+    #[arg(
+        long,
+        value_name = "NODE",
+        env = AT_VARIABLE,
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_parser = crate::parse::seed
+    )]
     at: Vec<String>,
 
     /// Configuration file of the node on this host
@@ -90,23 +99,13 @@ impl Doctor {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let began = clock::Moment::now();
         let mut findings = Vec::new();
-        let file = match self.config.as_deref().map(NodeFile::read) {
-            None => NodeFile::default(),
-            Some(Ok(file)) => {
-                findings.push(Finding::ok("config", "the file is valid"));
-                file
-            }
-            Some(Err(refused)) => {
-                let advice = "correct the file; the other checks go on with the defaults";
-                findings.push(Finding::fail("config", refused.to_string(), advice));
-                NodeFile::default()
-            }
-        };
+        let file = read(self.config.as_deref(), &mut findings);
         let cluster =
             self.cluster.clone().or(file.cluster.clone()).unwrap_or_else(|| CLUSTER_DEFAULT.to_owned());
         let options = trusted(&file, &cluster, &mut findings);
         let at = if self.at.is_empty() { &file.join } else { &self.at };
-        let (seen, cut) = ask(at, options.as_ref(), self.nodes as usize, self.timeout).await;
+        let named = named(at, &mut findings).await;
+        let (seen, cut) = ask(named, options.as_ref(), self.nodes as usize, self.timeout).await;
         let here = host(&file, self.config.is_some(), self.folders, &seen).await;
         findings.extend(here);
         findings.extend(began.check());
@@ -122,13 +121,35 @@ impl Doctor {
     }
 }
 
+/// Reads the file, if there is one. If it has problems, the checks go on with the defaults.
+fn read(path: Option<&Path>, findings: &mut Vec<Finding>) -> NodeFile {
+    let Some(path) = path else { return NodeFile::default() };
+    let advice = "correct the file (docs/configuration.md); the other checks use the defaults";
+    match Settled::read_all(path) {
+        Ok(Ok(settled)) => {
+            findings.push(Finding::ok("config", "the file is valid"));
+            let warning = |warning| Finding::warn("config", warning, "let only the user of the node read it");
+            findings.extend(settled.warnings(path).into_iter().map(warning));
+            return settled.file;
+        }
+        Ok(Err(problems)) => {
+            let problem = |problem: &Problem| Finding::fail("config", problem.to_string(), advice);
+            findings.extend(capped(problems.iter().map(problem).collect()));
+        }
+        Err(refused) => findings.push(Finding::fail("config", refused.to_string(), advice)),
+    }
+    NodeFile::default()
+}
+
 /// The options with which this host greets nodes; `None` if its keys or its token are not usable.
 fn trusted(file: &NodeFile, cluster: &str, findings: &mut Vec<Finding>) -> Option<ClusterOptions> {
     let environment = std::env::var_os(KEYS_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     if let Some(keys) = file.keys.clone().or(environment) {
         findings.push(certificate::check(&keys));
     }
-    match Trust::given(file.keys.clone(), None).and_then(|trust| trust.cluster(cluster)) {
+    let given =
+        Given { keys: file.keys.clone(), token: file.token.clone(), token_file: file.token_file.clone() };
+    match Trust::given(given).and_then(|trust| trust.cluster(cluster)) {
         Ok(options) => Some(options),
         Err(refused) => {
             let advice = "correct this first: no node was greeted";
@@ -138,14 +159,32 @@ fn trusted(file: &NodeFile, cluster: &str, findings: &mut Vec<Finding>) -> Optio
     }
 }
 
+/// The nodes that are meant: each address that a name in DNS or a file has, and all others as they are given.
+async fn named(at: &[String], findings: &mut Vec<Finding>) -> Vec<String> {
+    let mut nodes = Vec::new();
+    for given in at {
+        if !given.starts_with("dns:") && !given.starts_with('@') {
+            nodes.push(given.clone());
+            continue;
+        }
+        let found = lookup(given).await;
+        if let Some(problem) = found.problem {
+            let advice = "correct the name, its entry in DNS, or the file";
+            findings.push(Finding::fail("lookup", format!("{given}: {problem}"), advice));
+        }
+        nodes.extend(found.addrs.iter().map(ToString::to_string));
+    }
+    nodes
+}
+
 /// Asks the named nodes, then other members that they see. Returns a finding too if there are more members than are asked.
 async fn ask(
-    at: &[String],
+    mut named: Vec<String>,
     options: Option<&ClusterOptions>,
     nodes_max: usize,
     limit: Duration,
 ) -> (Vec<Seen>, Option<Finding>) {
-    let named: Vec<String> = at.iter().take(nodes_max).cloned().collect();
+    named.truncate(nodes_max);
     let mut seen = nodes::ask(named, options, limit).await;
     let known: BTreeSet<SocketAddr> = seen
         .iter()
