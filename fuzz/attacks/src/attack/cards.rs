@@ -146,7 +146,7 @@ fn send_largest_cards(cluster: &Cluster<'_>, victim: NodeId) -> io::Result<()> {
         invented(
             at,
             &format!("large-{at}"),
-            ServiceCard { partitions, total: PARTITIONS_MAX, declared: true },
+            ServiceCard { partitions, total: PARTITIONS_MAX, declared: true, placed: None },
         )
     };
     peer.send(&Message::Cards((0..LARGEST_CARDS).map(card).collect()))?;
@@ -188,7 +188,9 @@ fn send_beyond_total(cluster: &str, mut insider: Insider, to: &[NodeId], end_at:
                 sent += usize::from(insider.send(victim, &claims).is_ok());
             }
             let partitions = PartitionSet::from_range(first..total);
-            let services = [("micro".to_owned(), ServiceCard { partitions, total, declared: false })].into();
+            let services =
+                [("micro".to_owned(), ServiceCard { partitions, total, declared: false, placed: None })]
+                    .into();
             let card = MemberCard { version, services, ..MemberCard::new(insider.node) };
             let over_connection = Peer::greeted(victim.addr, cluster, insider.node)
                 .and_then(|(mut peer, _)| peer.send(&Message::Cards(vec![Arc::new(card)])));
@@ -205,7 +207,11 @@ fn of_client(lab: &Lab) -> Result<Finding, Setback> {
     let cluster = Cluster::start_with_token(lab, NODES)?;
     let total = NODES as u32;
     let card = |at| {
-        invented(at, "micro", ServiceCard { partitions: PartitionSet::first(total), total, declared: true })
+        invented(
+            at,
+            "micro",
+            ServiceCard { partitions: PartitionSet::first(total), total, declared: true, placed: None },
+        )
     };
     let cards = Message::Cards((0..INVENTED).map(card).collect());
     let token = cluster.token.clone().and_then(Token::new);
