@@ -32,6 +32,7 @@ use crate::commands::up::Up;
 #[cfg(feature = "vectors")]
 use crate::commands::vectors::VectorsArgs;
 use crate::exit::Failure;
+use crate::log::LogArg;
 use crate::output::Format;
 use crate::parse;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -53,6 +54,9 @@ pub(crate) const AT_VARIABLE: &str = "TREEFOLD_AT";
 pub(crate) struct Cli<C: Subcommand = Command> {
     #[command(flatten)]
     pub(crate) output: OutputArg,
+
+    #[command(flatten)]
+    pub(crate) log: LogArg,
 
     #[command(subcommand)]
     pub(crate) command: C,
@@ -113,9 +117,9 @@ impl Cli {
     /// If it is invalid, the error comes from the parser of the whole program.
     pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
         if words.get(1).is_some_and(|word| word == "node")
-            && let Ok(Cli { output, command: Alone::Node(node) }) = Cli::try_parse_from(words)
+            && let Ok(Cli { output, log, command: Alone::Node(node) }) = Cli::try_parse_from(words)
         {
-            return Ok(Self { output, command: Command::Node(node) });
+            return Ok(Self { output, log, command: Command::Node(node) });
         }
         Self::try_parse_from(words)
     }
@@ -206,6 +210,7 @@ Exit codes:
 
 Environment:
   TREEFOLD_LOG         log filter for standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_LOG_FORMAT  form of that log: text or json (default: text)
   TREEFOLD_AT          the nodes that commands ask, if --at is not given
   TREEFOLD_DNS         address of a DNS server for names in dns:NAME, in place of the system's resolver
   TREEFOLD_KEYS        the file with this process's keys, if the cluster has certificates

@@ -182,6 +182,11 @@ impl Failure {
         }
     }
 
+    /// The name of its kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.described().kind
+    }
+
     /// Prints the failure and returns the exit code.
     pub fn report(&self, format: Format) -> ExitCode {
         if format == Format::Json && !matches!(self, Self::Told(_) | Self::Listed(_)) {

@@ -8,6 +8,7 @@
 //! - [`serve`]: the services that `--serve` can name. [`sql`]: what a program with an SQL engine lends to this one.
 //! - `foreign`: operators in WebAssembly; absent if built without the feature `wasm`.
 //! - [`output`]: answers as JSON, as tables, as trees.
+//! - `log`: the log on standard error.
 //! - [`exit`]: how a command ends, and its exit code.
 //!
 //! This is a library so that the experiments in `bench/cluster` start and measure nodes with the same code.
@@ -24,6 +25,7 @@ mod endings;
 pub mod exit;
 #[cfg(feature = "wasm")]
 pub mod foreign;
+mod log;
 pub mod output;
 mod screen;
 pub mod serve;
@@ -36,13 +38,13 @@ pub use treefold_forms::parse;
 use args::{Cli, Command, Output};
 use clap::error::ErrorKind;
 use exit::{Failure, Verdict};
+use log::LogFormat;
 use output::Format;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
-use tracing_subscriber::EnvFilter;
 
 /// The file of this program, if it is not the process's own.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -55,7 +57,7 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
 /// The `treefold` command: runs this process's command line to its end and returns its exit code.
 pub fn treefold() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    answer_to(&words, Cli::read(&words), |cli| cli.output.output, run)
+    answer_to(&words, Cli::read(&words), |cli| (cli.output.output, cli.log.log_format), run)
 }
 
 /// As [`treefold()`], for a program whose process is another program's, such as a script of an interpreter. The first of `words` is the
@@ -64,7 +66,7 @@ pub fn treefold_of(program: PathBuf, words: &[OsString], engine: sql::Host) -> E
     sql::lend(engine);
     // The first one stays. A process runs one command line.
     let _ = PROGRAM.set(program);
-    answer_to(words, Cli::read(words), |cli| cli.output.output, run)
+    answer_to(words, Cli::read(words), |cli| (cli.output.output, cli.log.log_format), run)
 }
 
 /// Runs a parsed command line to its end. Refused arguments and failures are reported in the form that the command
@@ -75,24 +77,24 @@ pub fn answer<C>(
     run: impl FnOnce(C) -> Result<Verdict, Failure>,
 ) -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    answer_to(&words, cli, output, run)
+    answer_to(&words, cli, |cli| (output(cli), None), run)
 }
 
 fn answer_to<C>(
     words: &[OsString],
     cli: Result<C, clap::Error>,
-    output: impl FnOnce(&C) -> Output,
+    formats: impl FnOnce(&C) -> (Output, Option<LogFormat>),
     run: impl FnOnce(C) -> Result<Verdict, Failure>,
 ) -> ExitCode {
     let cli = match cli {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(words, &error),
     };
-    log_to_stderr();
-    let format = output(&cli).for_failures();
+    let (output, log_format) = formats(&cli);
+    log::to_stderr(log_format);
     match run(cli) {
         Ok(verdict) => verdict.into(),
-        Err(failure) => failure.report(format),
+        Err(failure) => failure.report(output.for_failures()),
     }
 }
 
@@ -182,37 +184,4 @@ fn first_paragraph(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
-}
-
-/// Sets the filter of a running log.
-type Refilter = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
-
-/// The way to the filter of this process's log.
-static REFILTER: OnceLock<Refilter> = OnceLock::new();
-
-/// The environment variable with the log filter.
-const LOG_VARIABLE: &str = "TREEFOLD_LOG";
-/// The log filter without that variable, and without a configuration file's.
-const LOG_DEFAULT: &str = "warn";
-
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(output::style::Style::of_stderr().is_on())
-        .with_filter_reloading();
-    let handle = log.reload_handle();
-    // The first one stays. A process has one log.
-    let _ = REFILTER.set(Box::new(move |filter| handle.reload(filter).is_ok()));
-    log.init();
-}
-
-/// Sets the log filter to this one, or to the default. Returns false if the environment has one, which overrides it.
-pub(crate) fn set_log_filter(filter: Option<&str>) -> bool {
-    if std::env::var_os(LOG_VARIABLE).is_some() {
-        return false;
-    }
-    let filter = EnvFilter::new(filter.unwrap_or(LOG_DEFAULT));
-    REFILTER.get().is_some_and(|refilter| refilter(filter))
 }

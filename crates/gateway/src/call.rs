@@ -3,6 +3,7 @@
 use crate::answer::{self, CALL, headers_of};
 use crate::body::{self, Parameters};
 use crate::caller::Caller;
+use crate::observers::parent_of;
 use crate::parameters::Params;
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
@@ -15,6 +16,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use std::time::Instant;
 use treefold::{Raw, Reply, Status};
+use treefold_traces::Parent;
 
 type Named = Result<Path<(String, String)>, PathRejection>;
 type Queried = Result<Query<Vec<(String, String)>>, QueryRejection>;
@@ -39,17 +41,17 @@ pub(crate) async fn call(
     let _open = tenant.open_call()?;
     let Parameters { params, _permits } = body::read(&site, &headers, body).await?;
     let named = (service.as_str(), aggregation.as_str());
-    let Made { reply, number } = make(&site, named, params, &wishes).await?;
+    let Made { reply, headers: made } = make(&site, named, params, &wishes, parent_of(&headers)).await?;
     let mut response = answer::of(&reply, form)?;
-    response.headers_mut().extend(number);
+    response.headers_mut().extend(made);
     Ok(response)
 }
 
 /// An answer with at least the minimum coverage.
 pub(crate) struct Made {
     pub(crate) reply: Reply<Raw>,
-    /// The header with the call's number, if its tree is kept.
-    pub(crate) number: Option<(HeaderName, HeaderValue)>,
+    /// Headers with the call's place in its trace, if there are traces, and with its number, if its tree is kept.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// Makes a call of a service's aggregation with parameters that were read.
@@ -58,25 +60,39 @@ pub(crate) async fn make(
     (service, aggregation): (&str, &str),
     params: Params,
     wishes: &Wishes,
+    parent: Option<Parent>,
 ) -> Result<Made, Problem> {
     let call = site.client.call_raw(&format!("{service}/{aggregation}"), params.common.clone());
     let call = wishes.apply(params.apply(call), &site.limits)?;
-    let kept = site.trees.choose(wishes.asks_to_explain()?);
-    let call = if kept.is_some() { call.explain(true) } else { call };
+    let is_asked = wishes.asks_to_explain()?;
+    let kept = site.trees.choose(is_asked);
+    let named = (service, aggregation);
+    let observed = site.observers.begin(named, wishes.deadline(), parent.as_ref());
+    let call = call.explain(is_asked || kept.is_some() || observed.wants_tree());
     let _counted = site.metrics.call_opened();
     let started = Instant::now();
     let outcome = call.await;
     let took = started.elapsed();
     site.seconds.count(&outcome, took);
-    let mut reply = outcome?;
+    let mut headers = observed.headers();
+    let mut reply = match outcome {
+        Ok(reply) => reply,
+        Err(error) => {
+            let problem = Problem::from(error);
+            observed.failed(problem.kind().name(), took);
+            return Err(headers
+                .into_iter()
+                .fold(problem, |problem, (name, value)| problem.header(name, value)));
+        }
+    };
     site.metrics.count_call(&reply, took);
-    let number = kept.and_then(|kept| site.trees.keep(kept, (service, aggregation), &mut reply));
-    let number = number.map(|number| (CALL, HeaderValue::from(number)));
+    let number = kept.and_then(|kept| site.trees.keep(kept, named, &reply));
+    headers.extend(number.map(|number| (CALL, HeaderValue::from(number))));
+    observed.answered(&mut reply, took, is_asked);
     match reply.status {
-        Status::Full | Status::Partial => Ok(Made { reply, number }),
+        Status::Full | Status::Partial => Ok(Made { reply, headers }),
         _ => {
-            let mut headers = headers_of(&reply);
-            headers.extend(number);
+            headers.extend(headers_of(&reply));
             Err(Problem::coverage(&reply, headers))
         }
     }

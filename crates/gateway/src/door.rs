@@ -29,11 +29,11 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
 /// Headers that a named page may send.
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, accept, treefold-deadline, treefold-min-coverage, treefold-shape, treefold-policy, \
-     treefold-waiting, treefold-hedge, treefold-slices, treefold-partitions, treefold-explain",
+     treefold-waiting, treefold-hedge, treefold-slices, treefold-partitions, treefold-explain, traceparent, tracestate",
 );
 /// Headers that a named page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "retry-after, treefold-status, treefold-coverage, treefold-missing, treefold-call",
+    "retry-after, treefold-status, treefold-coverage, treefold-missing, treefold-call, traceparent, tracestate",
 );
 /// Seconds for which a browser remembers that a page may ask.
 const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");

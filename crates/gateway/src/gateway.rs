@@ -9,7 +9,7 @@ use crate::tokens::Tokens;
 use crate::watched::Watched;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use treefold::Client;
@@ -81,15 +81,18 @@ impl Gateway {
     }
 
     /// Ends in order: `/readyz` fails, [`drain_notice`](crate::Limits::drain_notice) later no more connections are
-    /// accepted, open calls end, and open streams are told and closed. Connections that are not over after `grace` are closed, which cancels their calls.
+    /// accepted, open calls end, and open streams are told and closed. Connections that are not over after `grace` are closed, which
+    /// cancels their calls. What is left of it is for traces and lines of slow calls that wait.
     pub async fn drain(mut self, grace: Duration) {
         self.site.stop_being_ready();
         sleep(self.site.limits.drain_notice).await;
+        let until = Instant::now() + grace;
         if let Some(stop) = self.stop.take() {
             // An error means that the gateway has ended.
             let _ = stop.send(grace);
         }
         // The sender is dropped when all connections are over.
         let _ = self.ended.changed().await;
+        self.site.observers.finish(until.saturating_duration_since(Instant::now())).await;
     }
 }

@@ -24,6 +24,7 @@
 //! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
 //! - `call` makes a call from a `body` with `parameters` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
 //!   node's state.
+//! - `observers` watch calls: they make traces for OpenTelemetry, and lines of slow calls (`slow`).
 //! - `streams` opens a stream for one reader, with a bounded queue in front of it.
 //! - `grpc` serves the same calls and streams to clients of gRPC, on the same address. It leaves out what HTTP has alone:
 //!   forms, headers, pages. It is a cargo feature.
@@ -46,6 +47,7 @@ mod gateway;
 mod grpc;
 mod limits;
 mod metrics;
+mod observers;
 pub mod openapi;
 mod options;
 mod page;
@@ -54,6 +56,7 @@ mod problem;
 mod routes;
 mod seconds;
 mod site;
+mod slow;
 mod streams;
 mod tenants;
 mod tls;
@@ -65,4 +68,4 @@ mod wishes;
 
 pub use gateway::Gateway;
 pub use limits::Limits;
-pub use options::{GatewayOptions, StartError, TlsFiles};
+pub use options::{GatewayOptions, SlowCallOptions, StartError, TlsFiles};

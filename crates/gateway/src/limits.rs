@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 bounded! {
     /// The limits of a gateway. Every refusal names the limit that it is about.
     ///
-    /// Twenty-five fields, because it lists every limit once.
+    /// Twenty-seven fields, because it lists every limit once.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Limits in "gateway.limits" {
         /// Most open connections. Further ones are answered 503 and closed.
@@ -66,6 +66,10 @@ bounded! {
         pub trees_bytes_max: usize => Bytes(0, BYTES_MOST),
         /// Calls in a second for whose trees the gateway asks itself; 0 for none.
         pub trees_per_s: u32 => Count(0, 1_000_000),
+        /// Most lines of slow calls in a second. The others are counted.
+        pub slow_calls_per_s: u32 => Count(0, 1_000_000),
+        /// Most bytes of the line of a slow call. A longer one has neither the tree nor the missing partitions.
+        pub slow_call_bytes_max: usize => Bytes(1 << 10, 64 << 20),
     }
 }
 
@@ -97,6 +101,8 @@ impl Default for Limits {
             trees_max: 256,
             trees_bytes_max: 16 << 20,
             trees_per_s: 2,
+            slow_calls_per_s: 10,
+            slow_call_bytes_max: 1 << 20,
         }
     }
 }

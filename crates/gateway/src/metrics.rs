@@ -14,6 +14,7 @@ use std::time::Duration;
 use treefold::{Raw, Reply};
 
 mod node;
+mod observers;
 mod page;
 mod process;
 mod services;
@@ -156,6 +157,7 @@ pub(crate) async fn metrics(
     node::show(&mut page, &status);
     services::show(&mut page, &status);
     gateway(&mut page, &site.metrics);
+    observers::show(&mut page, &site.observers);
     process::show(&mut page);
     Ok(([(header::CONTENT_TYPE, TEXT)], page.into_text()))
 }

@@ -4,7 +4,9 @@ use crate::limits::Limits;
 use crate::tokens::TokensError;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use treefold_core::bounds::OutOfBounds;
+use treefold_traces::TraceSettings;
 
 /// The settings of a gateway.
 #[derive(Clone, Debug)]
@@ -19,8 +21,21 @@ pub struct GatewayOptions {
     pub tls: Option<TlsFiles>,
     /// Origins of pages whose requests are taken, as in `https://example.org`.
     pub cors: Vec<String>,
+    /// Which calls are traced, and where the traces go.
+    pub traces: TraceSettings,
+    /// Which calls are slow, and where that is written. While this is set, nodes report their times for every call.
+    pub slow_calls: Option<SlowCallOptions>,
     /// The limits.
     pub limits: Limits,
+}
+
+/// The log of slow calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowCallOptions {
+    /// Calls that take as long as this are slow.
+    pub over: Duration,
+    /// The file that gets the lines; without it, the process's log gets them (target `treefold::slow_call`).
+    pub file: Option<PathBuf>,
 }
 
 /// A certificate with its key, as PEM.
@@ -36,7 +51,16 @@ impl GatewayOptions {
     /// Listens at an address, with default limits.
     pub fn new(addr: SocketAddr) -> Self {
         let limits = Limits::default();
-        Self { addr, is_insecure: false, tokens: None, tls: None, cors: Vec::new(), limits }
+        Self {
+            addr,
+            is_insecure: false,
+            tokens: None,
+            tls: None,
+            cors: Vec::new(),
+            traces: TraceSettings::default(),
+            slow_calls: None,
+            limits,
+        }
     }
 
     /// Refuses limits outside their bounds, and an address beyond this machine without tokens and a certificate, unless that
@@ -99,6 +123,17 @@ pub enum StartError {
     Origin {
         /// The given text.
         given: String,
+    },
+    /// Traces cannot be exported.
+    #[error(transparent)]
+    Traces(#[from] treefold_traces::StartError),
+    /// The file of slow calls cannot be written.
+    #[error("{path}: can't write slow calls to it: {error}", path = path.display())]
+    SlowCalls {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: std::io::Error,
     },
     /// The system refuses the address.
     #[error("can't listen at {addr}: {error}")]

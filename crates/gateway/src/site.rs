@@ -2,6 +2,7 @@
 
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::observers::Observers;
 use crate::options::{GatewayOptions, StartError};
 use crate::seconds::Seconds;
 use crate::tenants::Tenant;
@@ -37,6 +38,7 @@ pub(crate) struct Site {
     pub(crate) metrics: Metrics,
     pub(crate) seconds: Seconds,
     pub(crate) trees: Trees,
+    pub(crate) observers: Observers,
     pub(crate) watchers: Watchers,
     /// False from the moment at which the gateway is told to end.
     ready: watch::Sender<bool>,
@@ -56,6 +58,7 @@ impl Site {
         let limits = options.limits.clone();
         let permits = (limits.bodies_bytes_max / BODY_PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
         Ok(Self {
+            observers: Observers::start(&client, options)?,
             client,
             anybody: Arc::new(Tenant::anybody(&limits)),
             cors: options.cors.iter().map(|given| origin(given)).collect::<Result<_, _>>()?,

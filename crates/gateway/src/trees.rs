@@ -134,20 +134,17 @@ impl Trees {
             && self.next_us.compare_exchange(due_us, next_us, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Keeps the tree of a call, and returns the call's number. The reply loses a tree that its caller did not ask for.
+    /// Keeps the tree of a call, and returns the call's number.
     pub(crate) fn keep(
         &self,
         kept: Kept,
         (service, aggregation): (&str, &str),
-        reply: &mut Reply<Raw>,
+        reply: &Reply<Raw>,
     ) -> Option<u64> {
         let nodes = nodes_of(reply.report.as_ref()?);
         let mut account = Account::of(reply);
         // An operator's text may quote the parameters of its caller.
         account.missing.iter_mut().for_each(|lost| lost.detail = None);
-        if kept == Kept::Sampled {
-            reply.report = None;
-        }
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let named = Named {
             call: self.lock().next(),
@@ -296,21 +293,12 @@ mod tests {
     #[test]
     fn oldest_trees_leave_by_number_and_by_bytes() {
         let trees = Trees::new(&Limits { trees_max: 3, trees_bytes_max: 2_000, ..Limits::default() });
-        let keep = |rack: &str| trees.keep(Kept::Asked, ("sums", "sum"), &mut reply(rack));
+        let keep = |rack: &str| trees.keep(Kept::Asked, ("sums", "sum"), &reply(rack));
         (1..=5).for_each(|call| assert_eq!(keep("a"), Some(call)));
         assert_eq!(kept(&trees), [3, 4, 5]);
         assert_eq!(keep(&"b".repeat(1_200)), Some(6));
         assert_eq!(kept(&trees), [5, 6], "a large tree needs the room of two");
         assert_eq!(keep(&"c".repeat(2_000)), None, "a tree that can't fit takes no other's room");
         assert_eq!((kept(&trees), trees.latest()), (vec![5, 6], Some(6)));
-    }
-
-    #[test]
-    fn only_callers_who_asked_get_the_tree() {
-        let trees = Trees::new(&Limits::default());
-        let (mut asked, mut sampled) = (reply("a"), reply("a"));
-        trees.keep(Kept::Asked, ("sums", "sum"), &mut asked);
-        trees.keep(Kept::Sampled, ("sums", "sum"), &mut sampled);
-        assert!(asked.report.is_some() && sampled.report.is_none());
     }
 }

@@ -8,7 +8,9 @@
 use crate::limits::Limits;
 use crate::problem::{Kind, Problem};
 use axum::http::HeaderMap;
+use std::time::Duration;
 use treefold::{CallBuilder, CallError, Raw};
+use treefold_core::call::CallOptions;
 use treefold_forms::parse;
 
 /// The names of the options.
@@ -74,6 +76,13 @@ impl Wishes {
     pub(crate) fn asks_to_explain(&self) -> Result<bool, Problem> {
         let explain = self.0.iter().find(|(option, _)| *option == "explain");
         Ok(explain.map(|(option, text)| switch(option, text)).transpose()?.unwrap_or(false))
+    }
+
+    /// The deadline of the call. An option that is refused counts as none.
+    pub(crate) fn deadline(&self) -> Duration {
+        let deadline = self.0.iter().find(|(option, _)| *option == "deadline");
+        let asked = deadline.and_then(|(_, text)| parse::deadline(text).ok());
+        asked.unwrap_or_else(|| CallOptions::default().deadline.into())
     }
 
     /// Applies the options to a call.

@@ -1,6 +1,7 @@
 //! `treefold call`: one call from the command line.
 
-use super::{connect, failure_of};
+use super::connect;
+use super::traced::TracingArgs;
 use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::json::Answer;
@@ -88,6 +89,9 @@ pub struct Call {
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
+
+    #[command(flatten)]
+    tracing: TracingArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -108,6 +112,7 @@ impl Call {
             own.extend(read_params_for(given)?);
         }
         let client = connect(&self.at, self.direct, &self.cluster).await?;
+        let mut tracing = self.tracing.start(&client)?;
         let mut call = client
             .call_raw(&self.kind, params)
             .deadline(self.deadline)
@@ -115,8 +120,7 @@ impl Call {
             .shape(self.shape)
             .waiting(self.waiting)
             .hedge(self.hedge)
-            .slices(self.slices)
-            .explain(self.explain);
+            .slices(self.slices);
         for (partition, params) in own {
             call = call.params_for(partition, &params);
         }
@@ -126,12 +130,15 @@ impl Call {
         if let Some(partitions) = self.partitions {
             call = call.partitions(partitions);
         }
-        let reply = call.await.map_err(failure_of)?;
-        match format {
-            Format::Json => print_json(&Answer::of_raw(&reply)),
-            Format::Text => print(render(&reply, Style::of_stdout())),
+        let outcome = tracing.make(&self.kind, self.deadline, call, self.explain).await;
+        if let Ok(reply) = &outcome {
+            match format {
+                Format::Json => print_json(&Answer::of_raw(reply)),
+                Format::Text => print(render(reply, Style::of_stdout())),
+            }
         }
-        Ok(Verdict::of(&reply.status))
+        tracing.finish().await;
+        outcome.map(|reply| Verdict::of(&reply.status))
     }
 }
 

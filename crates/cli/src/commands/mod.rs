@@ -26,6 +26,7 @@ pub(crate) mod status;
 pub(crate) mod stream;
 pub(crate) mod top;
 pub(crate) mod topology;
+pub(crate) mod traced;
 pub(crate) mod tree;
 pub(crate) mod up;
 #[cfg(feature = "vectors")]

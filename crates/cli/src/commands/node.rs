@@ -201,7 +201,7 @@ impl NodeArgs {
         if let Some(path) = &self.config {
             settled.warnings(path).iter().for_each(|warning| eprintln!("treefold: {warning}"));
         }
-        crate::set_log_filter(settings.file.log.as_deref());
+        crate::log::set_filter(settings.file.log.as_deref());
         if settings.attached.is_some() {
             attached::tie()?;
         }

@@ -12,6 +12,7 @@ use treefold_core::bounds::{Range, Setting};
 use treefold_core::membership::MembershipConfig;
 use treefold_core::placement::PlacementTuning;
 use treefold_gateway::Limits as GatewayLimits;
+use treefold_traces::settings::Endpoint;
 
 /// A table of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +73,8 @@ pub(crate) enum Kind {
     Count(u64, u64),
     /// A time with its unit.
     Time,
+    /// A number from 0 to 1.
+    Share,
     /// A setting with its range.
     Figure(Range),
 }
@@ -109,7 +112,7 @@ enum Source {
     Text(&'static str),
 }
 
-use Kind::{Count, Switch, Text, Texts, Time};
+use Kind::{Count, Share, Switch, Text, Texts, Time};
 use Source::Flag;
 
 const fn top(name: &'static str, kind: Kind, default: Option<&'static str>) -> Plain {
@@ -120,7 +123,7 @@ const fn gateway(name: &'static str, flag: &'static str, kind: Kind) -> Plain {
     Plain { table: Table::Gateway, name, source: Flag(flag), kind, default: None }
 }
 
-const PLAIN: [Plain; 29] = [
+const PLAIN: [Plain; 35] = [
     top("listen", Text(address), Some("\"127.0.0.1:7700\"")),
     top("advertise", Text(address), None),
     top("join", Texts(seed), None),
@@ -169,6 +172,12 @@ const PLAIN: [Plain; 29] = [
     gateway("tls_cert", "gateway_tls_cert", Text(any)),
     gateway("tls_key", "gateway_tls_key", Text(any)),
     gateway("cors", "gateway_cors", Texts(any)),
+    gateway("otlp", "otlp", Text(collector)),
+    gateway("trace_file", "trace_file", Text(any)),
+    gateway("trace_sample", "trace_sample", Share),
+    gateway("trace_per_second", "trace_per_second", Count(0, u32::MAX as u64)),
+    gateway("slow_call", "slow_call", Time),
+    gateway("slow_call_log", "slow_call_log", Text(any)),
 ];
 
 /// The keys that a running node takes anew.
@@ -180,6 +189,10 @@ fn any(_: &str) -> Result<(), String> {
 
 fn address(text: &str) -> Result<(), String> {
     parse::address(text).map(drop).map_err(|error| error.to_string())
+}
+
+fn collector(text: &str) -> Result<(), String> {
+    Endpoint::of_collector(text).map(drop).map_err(|error| error.to_string())
 }
 
 fn seed(text: &str) -> Result<(), String> {

@@ -33,6 +33,7 @@ fn value(key: &Key) -> String {
         Kind::Text(_) => "a text".to_owned(),
         Kind::Texts(_) => "a list of texts".to_owned(),
         Kind::Time => "a time".to_owned(),
+        Kind::Share => "0 to 1".to_owned(),
         Kind::Count(least, most) => format!("{least} to {most}"),
         Kind::Switch | Kind::Figure(Range::Switch) => "`true` or `false`".to_owned(),
         Kind::Figure(Range::Policy) => "a policy".to_owned(),

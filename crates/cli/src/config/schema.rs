@@ -52,6 +52,7 @@ fn property(key: &Key) -> Value {
         Kind::Switch | Kind::Figure(Range::Switch) => json!({ "type": "boolean" }),
         Kind::Count(least, most) | Kind::Figure(Range::Count(least, most)) => whole(least, most),
         Kind::Time => text(DURATION),
+        Kind::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Figure(Range::Bytes(least, most)) => json!({ "anyOf": [whole(least, most), text(BYTES)] }),
         Kind::Figure(Range::Time(..)) if !key.table.takes_nanoseconds() => text(DURATION),
         Kind::Figure(Range::Time(least, most)) => {

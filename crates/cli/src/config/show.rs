@@ -101,7 +101,7 @@ fn value(settled: &Settled, key: &Key, path: &str) -> String {
             let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
             format!("[{}]", texts.join(", "))
         }
-        (Kind::Switch | Kind::Count(..), _) => given.to_owned(),
+        (Kind::Switch | Kind::Count(..) | Kind::Share, _) => given.to_owned(),
         (Kind::Text(_) | Kind::Time, _) => quoted(given),
     }
 }

@@ -106,6 +106,10 @@ impl Walk<'_> {
                 let time = parse::duration(&text).map_err(|error| format!("{path}: {error}"))?;
                 Ok(format!("{time:?}"))
             }),
+            Kind::Share => match fraction(value.get_ref()) {
+                Some(share) if (0.0..=1.0).contains(&share) => Ok(share.to_string()),
+                _ => Err(format!("{path} is {}; allowed: a number from 0 to 1", self.raw(value))),
+            },
             Kind::Figure(range) => self.figure(key, path, range, value),
         };
         match read {

@@ -40,6 +40,7 @@ mod stream;
 mod top;
 mod topology;
 mod totals;
+mod traces;
 mod up;
 mod usage;
 #[cfg(feature = "vectors")]

@@ -3,6 +3,7 @@
 use super::bounded::{Bounded, Late, Room};
 use super::{deadline, refusal};
 use crate::caller::Caller;
+use crate::observers::parent_of;
 use crate::problem::Problem;
 use crate::site::Site;
 use crate::tenants::Tenant;
@@ -13,6 +14,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tonic::Code;
+use treefold_traces::Parent;
 
 /// The caller of an RPC. It is among the extensions of its request.
 #[derive(Clone)]
@@ -20,6 +22,8 @@ pub(super) struct Admitted {
     pub(super) tenant: Arc<Tenant>,
     /// The end of the caller's patience, from the header `grpc-timeout`.
     pub(super) until: Option<Instant>,
+    /// The caller's place in a trace.
+    pub(super) parent: Option<Parent>,
     /// Reserved for the bytes of the message, as long as the request is open.
     pub(super) room: Room,
 }
@@ -31,7 +35,7 @@ pub(super) async fn admit(State(site): State<Arc<Site>>, request: Request, next:
     let admitted = async {
         let Caller(tenant) = Caller::from_request_parts(&mut parts, &site).await?;
         let until = deadline::of(&parts.headers)?;
-        Ok::<_, Problem>(Admitted { tenant, until, room: room.clone() })
+        Ok::<_, Problem>(Admitted { tenant, until, parent: parent_of(&parts.headers), room: room.clone() })
     };
     let response = match admitted.await {
         Ok(admitted) => {

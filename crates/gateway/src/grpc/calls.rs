@@ -69,7 +69,7 @@ impl Calls {
     }
 
     async fn make(&self, request: Request<pb::CallRequest>) -> Result<Response<pb::CallReply>, Problem> {
-        let Admitted { tenant, until, room } = admitted(&request)?;
+        let Admitted { tenant, until, parent, room } = admitted(&request)?;
         // The request keeps its permits for the bytes of its message until the call is over.
         let (_metadata, _extensions, message) = request.into_parts();
         let form = message.form();
@@ -86,8 +86,9 @@ impl Calls {
         };
         let params = with_own(common.into(), params_for, &self.0.limits)?;
         room.reserve_more(&self.0, params.own_bytes())?;
-        let Made { reply, number } = make(&self.0, (&service, &aggregation), params, &wishes).await?;
-        let headers = headers_of(&reply).into_iter().chain(number);
+        let named = (service.as_str(), aggregation.as_str());
+        let Made { reply, headers } = make(&self.0, named, params, &wishes, parent).await?;
+        let headers = headers_of(&reply).into_iter().chain(headers);
         let metadata = MetadataMap::from_headers(HeaderMap::from_iter(headers));
         let mut response = Response::new(answer(reply, form));
         *response.metadata_mut() = metadata;

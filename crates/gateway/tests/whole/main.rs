@@ -8,6 +8,9 @@
 mod arrow;
 mod built;
 mod calls;
+#[cfg(all(feature = "grpc", feature = "otel"))]
+#[path = "../../../traces/tests/whole/collector.rs"]
+mod collector;
 mod document;
 mod ends;
 #[cfg(feature = "grpc")]
@@ -24,9 +27,12 @@ mod page;
 mod problems;
 #[cfg(feature = "grpc")]
 mod rpc;
+mod slow;
 mod streams;
 mod tls;
 mod tokens;
+#[cfg(all(feature = "grpc", feature = "otel"))]
+mod traces;
 mod trees;
 mod watch;
 mod websocket;

@@ -3,12 +3,15 @@
 use crate::config::elsewhere;
 use crate::exit::Failure;
 use clap::Args;
+use observing::ObservingArgs;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use treefold::parts::resolve;
 use treefold::{CallError, Client};
 use treefold_gateway::{Gateway, GatewayOptions, Limits, StartError, TlsFiles};
+
+mod observing;
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct GatewayArgs {
@@ -32,6 +35,9 @@ pub(super) struct GatewayArgs {
     /// Origin of pages whose scripts may use the gateway, as in https://example.org; may be repeated [default: none]
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     gateway_cors: Vec<String>,
+
+    #[command(flatten)]
+    observing: ObservingArgs,
 }
 
 /// The settings of the gateway in a configuration file.
@@ -43,6 +49,12 @@ pub(crate) struct GatewayFile {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     pub(crate) cors: Vec<String>,
+    otlp: Option<String>,
+    trace_file: Option<PathBuf>,
+    trace_sample: Option<f64>,
+    trace_per_second: Option<u32>,
+    slow_call: Option<String>,
+    slow_call_log: Option<PathBuf>,
     #[serde(deserialize_with = "elsewhere")]
     pub(crate) limits: Limits,
 }
@@ -50,13 +62,14 @@ pub(crate) struct GatewayFile {
 impl GatewayArgs {
     /// The settings of the flags and of the file together. A flag overrides the file.
     pub(super) fn over(self, file: GatewayFile) -> GatewayFile {
+        let file = self.observing.over(file);
         GatewayFile {
             listen: self.gateway.or(file.listen),
             tokens: self.gateway_tokens.or(file.tokens),
             tls_cert: self.gateway_tls_cert.or(file.tls_cert),
             tls_key: self.gateway_tls_key.or(file.tls_key),
             cors: if self.gateway_cors.is_empty() { file.cors } else { self.gateway_cors },
-            limits: file.limits,
+            ..file
         }
     }
 }
@@ -74,7 +87,7 @@ impl GatewayFile {
 
     /// The options, if the node has a gateway. They are checked before the node starts.
     pub(crate) async fn options(self, is_insecure: bool) -> Result<Option<GatewayOptions>, Failure> {
-        let Some(listen) = self.listen else {
+        let Some(listen) = self.listen.clone() else {
             if self == Self::default() {
                 return Ok(None);
             }
@@ -82,6 +95,7 @@ impl GatewayFile {
                 "the gateway has settings, but no address; give it one with --gateway",
             ));
         };
+        let (traces, slow_calls) = (self.traces()?, self.slow_calls()?);
         let tls = match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
             (None, None) => None,
@@ -97,6 +111,8 @@ impl GatewayFile {
             tokens: self.tokens,
             tls,
             cors: self.cors,
+            traces,
+            slow_calls,
             limits: self.limits,
         };
         options.check().map_err(|error| not_started(&error))?;
@@ -123,9 +139,11 @@ fn not_started(error: &StartError) -> Failure {
         StartError::Exposed { .. } | StartError::Readable { .. } => Failure::usage(format!(
             "{error} (--gateway-tokens, --gateway-tls-cert, --gateway-tls-key, --insecure)"
         )),
-        StartError::Io { .. } | StartError::Tokens(_) | StartError::Tls { .. } => {
-            Failure::failed(error.to_string())
-        }
+        StartError::Io { .. }
+        | StartError::Tokens(_)
+        | StartError::Tls { .. }
+        | StartError::Traces(_)
+        | StartError::SlowCalls { .. } => Failure::failed(error.to_string()),
         error => Failure::usage(format!("the gateway can't start: {error}")),
     }
 }

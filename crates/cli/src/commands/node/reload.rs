@@ -68,7 +68,7 @@ fn take_log(path: &Path, log: &mut Option<String>, file: &Settled) {
     if *log == file.file.log {
         return;
     }
-    if crate::set_log_filter(file.file.log.as_deref()) {
+    if crate::log::set_filter(file.file.log.as_deref()) {
         tracing::info!(file = %path.display(), log = ?file.file.log, "the log filter has changed");
     }
     log.clone_from(&file.file.log);
