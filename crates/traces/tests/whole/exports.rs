@@ -1,6 +1,7 @@
 //! Calls that are handed over, and where they end.
 
 use crate::collector::{Collector, Manner, WITHIN, attribute, spans_of};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -161,7 +162,8 @@ async fn file_and_collector_get_the_same() {
     end(&traces, node.status().await.unwrap().card.node, 3);
     timeout(WITHIN, traces.finish(WITHIN)).await.unwrap();
     let line = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(vec![serde_json::from_str(&line).unwrap()] as Vec<_>, collector.requests());
+    let written: ExportTraceServiceRequest = serde_json::from_str(&line).unwrap();
+    assert_eq!(vec![written], collector.requests());
 }
 
 #[tokio::test]
