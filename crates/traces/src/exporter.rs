@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use treefold::{Client, NodeId};
@@ -90,9 +91,7 @@ impl Exporter {
         let (stop, stopped) = watch::channel(None);
         let (tell_ended, ended) = watch::channel(());
         let waiting = Arc::new(AtomicUsize::new(0));
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
-        let mut worker = Worker {
+        let worker = Worker {
             calls,
             waiting: Arc::clone(&waiting),
             counts: Arc::clone(&counts),
@@ -102,7 +101,10 @@ impl Exporter {
             zones: Zones { client, asked: None, known: BTreeMap::new() },
             in_hand: 0,
         };
+        // A runtime must not be dropped on a thread of the caller's runtime. It is built when nothing else can fail.
+        let (hand_over, handed) = std::sync::mpsc::channel::<(Runtime, Worker)>();
         let run = move || {
+            let Ok((runtime, mut worker)) = handed.recv() else { return };
             runtime.block_on(worker.run());
             drop(worker);
             drop(tell_ended);
@@ -111,6 +113,9 @@ impl Exporter {
         };
         let thread = thread::Builder::new().name("treefold-traces".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(run).map_err(StartError::Thread)?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+        // The thread waits for exactly this.
+        let _ = hand_over.send((runtime, worker));
         Ok(Self { queue, waiting, counts, stop, ended })
     }
 
