@@ -172,12 +172,11 @@ impl TraceSettings {
 fn collector_of(variable: impl Fn(&str) -> Option<String>) -> Option<Endpoint> {
     const OF_TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
     const OF_ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-    let (name, given, read): (_, _, fn(&str) -> Result<Endpoint, SettingsError>) =
-        match (variable(OF_TRACES), variable(OF_ALL)) {
-            (Some(given), _) => (OF_TRACES, given, Endpoint::exactly),
-            (None, Some(given)) => (OF_ALL, given, Endpoint::of_collector),
-            (None, None) => return None,
-        };
+    let (name, endpoint) = match (variable(OF_TRACES), variable(OF_ALL)) {
+        (Some(given), _) => (OF_TRACES, Endpoint::exactly(&given)),
+        (None, Some(given)) => (OF_ALL, Endpoint::of_collector(&given)),
+        (None, None) => return None,
+    };
     let protocol =
         variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
     if let Some(other) = protocol.filter(|protocol| protocol != "http/protobuf") {
@@ -186,7 +185,7 @@ fn collector_of(variable: impl Fn(&str) -> Option<String>) -> Option<Endpoint> {
         );
         return None;
     }
-    match read(&given) {
+    match endpoint {
         Ok(endpoint) => Some(endpoint),
         Err(error) => {
             tracing::warn!("{name} is ignored: {error}");

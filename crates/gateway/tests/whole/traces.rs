@@ -113,7 +113,9 @@ async fn rpcs_have_the_same_places() {
     let statuses: Vec<Option<String>> = spans.iter().map(|span| attribute(span, "treefold.status")).collect();
     assert_eq!(statuses, [Some("full".into()), None, Some("insufficient".into()), None]);
     let lost = &spans[2].events;
-    assert_eq!((lost.len(), lost[0].name.as_str()), (1, "treefold.missing"));
+    assert!(lost.iter().all(|event| event.name == "treefold.missing"), "{lost:?}");
+    // The call ends when the first loss makes it insufficient; other partitions may be lost for that reason.
+    assert!(format!("{lost:?}").contains("local_failed"), "{lost:?}");
 }
 
 #[tokio::test]
