@@ -57,5 +57,8 @@ pub(crate) async fn readiness(State(site): State<Arc<Site>>) -> Result<Response,
         return Err(Problem::ending());
     }
     site.client.status().await?;
+    if !site.has_loaded().await? {
+        return Err(Problem::loading());
+    }
     Ok(json(StatusCode::OK, &Health { status: "ready" }))
 }

@@ -72,6 +72,7 @@ kinds! {
     Coverage = "coverage", SERVICE_UNAVAILABLE, Unavailable, "Less than the minimum coverage: no answer";
     Busy = "busy", SERVICE_UNAVAILABLE, Unavailable, "A table of the node or of the gateway is full";
     Connections = "connections", SERVICE_UNAVAILABLE, Unavailable, "Too many connections";
+    Loading = "loading", SERVICE_UNAVAILABLE, Unavailable, "The node loads its partitions";
     Ending = "ending", SERVICE_UNAVAILABLE, Unavailable, "The node ends or has ended";
     Silent = "silent", GATEWAY_TIMEOUT, DeadlineExceeded, "The node gave no answer in time";
 }
@@ -205,6 +206,12 @@ impl Problem {
     /// Time after which the request may pass.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    pub(crate) fn loading() -> Self {
+        let detail =
+            "the node has started a short while ago, and loads the partitions that are assigned to it";
+        Self::new(Kind::Loading, detail).again_after(Duration::from_secs(1))
     }
 
     pub(crate) fn ending() -> Self {

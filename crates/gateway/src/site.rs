@@ -11,6 +11,7 @@ use crate::watch::Watchers;
 use crate::watched::Watched;
 use axum::http::HeaderValue;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Semaphore, watch};
 use treefold::Client;
 
@@ -39,6 +40,8 @@ pub(crate) struct Site {
     pub(crate) watchers: Watchers,
     /// False from the moment at which the gateway is told to end.
     ready: watch::Sender<bool>,
+    /// True once the node has had all partitions that are assigned to it.
+    loaded: AtomicBool,
     /// True when answers that would not end by themselves are to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -64,6 +67,7 @@ impl Site {
             trees: Trees::new(&limits),
             watchers: Watchers::new(limits.watchers_max),
             ready: watch::channel(true).0,
+            loaded: AtomicBool::new(false),
             ending,
             tokens,
             limits,
@@ -73,6 +77,21 @@ impl Site {
     /// True until the gateway is told to end.
     pub(crate) fn is_ready(&self) -> bool {
         *self.ready.borrow()
+    }
+
+    /// True once the node has had all partitions that placement assigns to it. Loads after that do not count: while
+    /// partitions move, other nodes have them.
+    ///
+    /// # Errors
+    /// If the node gives no answer.
+    pub(crate) async fn has_loaded(&self) -> Result<bool, treefold::Error> {
+        if self.loaded.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let report = self.client.placement().await?;
+        let has_loaded = report.is_calm || report.services.iter().all(|service| service.replicas == 0);
+        self.loaded.fetch_or(has_loaded, Ordering::Relaxed);
+        Ok(has_loaded)
     }
 
     /// Tells when the gateway is told to end.

@@ -489,6 +489,12 @@ impl Node {
         self.thread.control.wait_ended();
     }
 
+    /// Waits until the node has ended, for any reason: it was shut down by another part of the program, or its loop has panicked.
+    pub async fn ended(&self) {
+        let mut members = self.thread.handle.members.clone();
+        while members.changed().await.is_ok() {}
+    }
+
     /// Returns true until the node has ended, for any reason.
     pub fn is_running(&self) -> bool {
         self.thread.control.is_running()

@@ -247,10 +247,12 @@ impl NodeArgs {
         let live = async {
             match &settings.attached {
                 Some(attached) => attached.live(&node, settings.trust.token(), signals.next()).await,
-                None => {
-                    signals.next().await;
-                    Ok(false)
-                }
+                None => tokio::select! {
+                    () = signals.next() => Ok(false),
+                    () = node.ended() => {
+                        Err(Failure::failed("the node has ended by an error of its own; the log above says where"))
+                    }
+                },
             }
         };
         let has_ended = tokio::select! {

@@ -34,7 +34,8 @@ impl Readiness {
         if !service.is_empty() && service != SERVICE_NAME {
             return ServingStatus::ServiceUnknown;
         }
-        let is_ready = self.site.is_ready() && self.site.client.status().await.is_ok();
+        let is_there = self.site.is_ready() && self.site.client.status().await.is_ok();
+        let is_ready = is_there && self.site.has_loaded().await.unwrap_or(false);
         if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing }
     }
 }

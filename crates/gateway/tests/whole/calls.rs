@@ -1,9 +1,11 @@
 //! Calls: their answers in three forms, partial answers, and clients that go away.
 
-use crate::world::{Answer, BYTES, JSON, MESSAGE_PACK, World, post, request, rest, send};
+use crate::world::{Answer, BYTES, JSON, MESSAGE_PACK, World, options, post, request, rest, send};
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
+use treefold::{Node, Service};
 
 #[tokio::test]
 async fn full_answer_is_that_of_the_command_line() {
@@ -151,4 +153,29 @@ async fn state_of_the_node_and_its_cluster_is_shown() {
     assert_eq!(world.get("/readyz").await.json(), json!({"status": "ready"}));
     let mut stream = send(world.addr(), &request("HEAD", "/healthz", &[("connection", "close")], b"")).await;
     assert!(rest(&mut stream).await.starts_with(b"HTTP/1.1 200"));
+}
+
+/// A node whose partitions are placed automatically is ready once it has loaded them.
+#[tokio::test]
+async fn a_node_is_ready_when_it_has_loaded_its_partitions() {
+    let may_load = Arc::new(std::sync::Barrier::new(2));
+    let gate = Arc::clone(&may_load);
+    let service = Service::new("placed").total(2).placed(1, move |partition| {
+        if partition == 1 {
+            gate.wait();
+        }
+        Ok::<u32, String>(partition)
+    });
+    let node = Node::builder().service(service).start().await.unwrap();
+    let gateway = treefold_gateway::Gateway::start(node.client(), options()).await.unwrap();
+    let ready = || crate::world::ask(gateway.addr(), "GET", "/readyz", &[], b"");
+    let answer = ready().await;
+    assert_eq!((answer.status, answer.problem().as_str()), (503, "loading"));
+    may_load.wait();
+    let until = async {
+        while ready().await.status != 200 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(crate::world::WITHIN, until).await.unwrap();
 }

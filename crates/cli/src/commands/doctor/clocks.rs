@@ -74,13 +74,13 @@ fn judged(offsets: &[(&str, Offset)]) -> Vec<Finding> {
                 offsets.len(),
                 way(-median)
             );
-            return vec![wrong(found, "this machine", here)];
+            return vec![wrong(&found, "this machine", here)];
         }
     }
     let problems: Vec<Finding> = offsets
         .iter()
         .filter(|(_, offset)| is_wrong(*offset))
-        .map(|(name, offset)| wrong(format!("{name} is {} this machine", way(offset.ms)), name, *offset))
+        .map(|(name, offset)| wrong(&format!("{name} is {} this machine", way(offset.ms)), name, *offset))
         .collect();
     if problems.is_empty() {
         let most = offsets.iter().map(|(_, offset)| offset.certain()).max().unwrap_or_default();
@@ -96,7 +96,7 @@ fn judged(offsets: &[(&str, Offset)]) -> Vec<Finding> {
     capped(problems)
 }
 
-fn wrong(found: String, machine: &str, offset: Offset) -> Finding {
+fn wrong(found: &str, machine: &str, offset: Offset) -> Finding {
     let now = date(SystemTime::now());
     let found = format!("{found} (this machine's clock shows {now})");
     let advice = format!(
