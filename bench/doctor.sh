@@ -38,7 +38,7 @@ seed=127.0.0.1:7700
 node "$treefold" node --listen "$seed" --serve micro:partitions=0-3/8
 sleep 1
 node "$treefold" node --listen 127.0.0.1:7701 --join "$seed" --serve micro:partitions=4-7/8
-sleep 3
+sleep 4
 
 echo "== sound"
 show doctor --at "$seed"
