@@ -12,13 +12,14 @@ pids=()
 
 inside() { ip netns exec "$space" "$@"; }
 end() {
-    for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+    # faketime keeps its program as a child
+    for pid in "${pids[@]}"; do pkill -9 -P "$pid" || true; kill -9 "$pid" 2>/dev/null || true; done
     wait 2>/dev/null || true
     ip netns del "$space"
     rm -rf "$work"
 }
 node() {
-    inside "$@" >"$work/$RANDOM.out" 2>&1 &
+    ip netns exec "$space" "$@" >"$work/$RANDOM.out" 2>&1 &
     pids+=($!)
 }
 show() {
