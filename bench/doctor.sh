@@ -12,13 +12,14 @@ pids=()
 
 inside() { ip netns exec "$space" "$@"; }
 end() {
-    for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+    # faketime keeps its program as a child
+    for pid in "${pids[@]}"; do pkill -9 -P "$pid" || true; kill -9 "$pid" 2>/dev/null || true; done
     wait 2>/dev/null || true
     ip netns del "$space"
     rm -rf "$work"
 }
 node() {
-    inside "$@" >"$work/$RANDOM.out" 2>&1 &
+    ip netns exec "$space" "$@" >"$work/$RANDOM.out" 2>&1 &
     pids+=($!)
 }
 show() {
@@ -38,7 +39,7 @@ seed=127.0.0.1:7700
 node "$treefold" node --listen "$seed" --serve micro:partitions=0-3/8
 sleep 1
 node "$treefold" node --listen 127.0.0.1:7701 --join "$seed" --serve micro:partitions=4-7/8
-sleep 3
+sleep 4
 
 echo "== sound"
 show doctor --at "$seed"

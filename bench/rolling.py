@@ -194,6 +194,8 @@ def run(nodes: Nodes, wanted: int) -> dict[str, int]:
 
 def main() -> None:
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    # The nodes end with this program.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as folder:
         nodes = Nodes(Path(folder))
         try:

@@ -64,7 +64,7 @@ pub enum Seed {
 /// The addresses that a lookup has found, and a problem, if it had one. Both may be there: a line of a file may be wrong.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The addresses, at most [`ADDRS_PER_NAME_MAX`].
+    /// The addresses, at most `ADDRS_PER_NAME_MAX`.
     pub addrs: Vec<SocketAddr>,
     /// The problem.
     pub problem: Option<io::Error>,
@@ -235,7 +235,7 @@ fn bound(addrs: &mut Vec<SocketAddr>) {
     take_some(addrs);
 }
 
-/// Leaves a random part of at most [`ADDRS_PER_NAME_MAX`].
+/// Leaves a random part of at most `ADDRS_PER_NAME_MAX`.
 fn take_some<T>(all: &mut Vec<T>) {
     if all.len() > ADDRS_PER_NAME_MAX {
         for at in 0..ADDRS_PER_NAME_MAX {

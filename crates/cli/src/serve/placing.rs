@@ -132,7 +132,7 @@ mod tests {
             ("micro:partitions=0-3/8:replicas=2", "auto/TOTAL only"),
             ("hosts:partitions=auto/8", "search, micro"),
             ("mirror=flights:partitions=auto/8", "search, micro"),
-            ("daemon:endpoints=auto/8", "serve"),
+            ("daemon:endpoints=auto/8", "ids and ranges"),
         ] {
             let refused = text.parse::<Serve>().unwrap_err().to_string();
             assert!(refused.contains(word), "{text}: {refused}");

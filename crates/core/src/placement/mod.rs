@@ -11,7 +11,7 @@
 //! ```
 //!
 //! There is no master. Each node computes the same assignment from the members' cards ([`rule`]), loads what is its own,
-//! announces it on its card, and gives up what others should have only when they have it ([`service`]). So coverage does
+//! announces it on its card, and gives up what others should have only when they have it (`service`). So coverage does
 //! not fall while partitions move. Nodes may differ in what they see for a while; then a partition has a copy too many.
 //!
 //! Nothing moves at once: the candidates must be unchanged for [`PlacementTuning::settle`], so that nodes that start

@@ -112,7 +112,8 @@ fn placement(services: &[Placed]) -> Vec<Finding> {
         }
     }
     if problems.is_empty() && !services.is_empty() {
-        let names = listed(services.iter().map(|service| &service.service));
+        let names = services.iter().filter(|service| service.partitions > 0).map(|service| &service.service);
+        let names = listed(names);
         return vec![Finding::ok(PLACEMENT, format!("every partition has its holders: {names}"))];
     }
     capped(problems)
