@@ -266,6 +266,8 @@ impl NodeBuilder {
             services,
         };
         card.check().map_err(StartError::Card)?;
+        let fullest = MemberCard { services: registry.fullest_cards(), ..card.clone() };
+        fullest.check().map_err(StartError::Card)?;
         let own = Arc::new(card.clone());
         let seeds = self.join.clone();
         let (join, may_join) = oneshot::channel();

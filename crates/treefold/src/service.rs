@@ -17,6 +17,7 @@ use treefold_core::config::{Kind, Placement as KindPlacement};
 use treefold_core::id::PartitionId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::{Placed, ServiceCard};
+use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use treefold_operators::FilterKind;
 use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Placement, erase, erase_async};
@@ -460,6 +461,15 @@ impl Registry {
     pub(crate) fn placed(&self) -> BTreeMap<String, u32> {
         let placed = |hosted: &Hosted| Some((hosted.name.to_string(), hosted.placing.as_ref()?.replicas));
         self.services.iter().filter_map(placed).collect()
+    }
+
+    /// The services as on a card that holds every partition which placement may assign to the node.
+    pub(crate) fn fullest_cards(&self) -> BTreeMap<String, ServiceCard> {
+        let mut cards = self.cards();
+        for card in cards.values_mut().filter(|card| card.placed.is_some()) {
+            card.partitions = PartitionSet::first(card.total);
+        }
+        cards
     }
 
     /// The loader of a service whose partitions are placed automatically.

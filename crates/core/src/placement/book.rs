@@ -178,6 +178,13 @@ impl Placements {
         {
             return Err(PlacementError::NotByHand { service: service.into() });
         }
+        if holds {
+            let mut card = cx.config.card.clone();
+            let service = card.services.entry(service.into()).or_default();
+            service.partitions.insert(partition);
+            service.total = service.total.max(partition + 1);
+            card.check().map_err(PlacementError::Card)?;
+        }
         let places = (self.services.entry(service.into()))
             .or_insert_with(|| ServicePlaces::new(total, 0, card.partitions.clone()));
         if holds {

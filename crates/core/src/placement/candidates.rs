@@ -38,10 +38,10 @@ impl Memory {
         for candidate in &living {
             self.lost.remove(&(service.into(), candidate.key));
         }
-        let is_drained = |node: &NodeId| view.card(node).is_some();
+        let is_there = |node: &NodeId| view.card(node).is_some();
         for gone in before.iter().filter(|before| living.iter().all(|now| now.key != before.key)) {
             // A member that is still there takes no part any more, and is not waited for.
-            if !is_drained(&gone.node) && self.lost.len() < LOST_MAX {
+            if !is_there(&gone.node) && self.lost.len() < LOST_MAX {
                 self.lost.insert((service.into(), gone.key), (gone.clone(), now));
             }
         }

@@ -21,6 +21,7 @@
 
 use crate::bounded;
 use crate::bounds::Range::Time;
+use crate::membership::card::CardError;
 use crate::partitions::PartitionSet;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -199,6 +200,8 @@ pub enum PlacementError {
         /// Number of partitions of the service.
         total: u32,
     },
+    /// The node's card would break a limit.
+    Card(CardError),
     /// The node does not hold the partition.
     NotHeld {
         /// The service.
@@ -228,6 +231,7 @@ impl fmt::Display for PlacementError {
                     "{service:?} has {total} partitions, numbered from 0; there is no partition {partition}"
                 )
             }
+            Self::Card(error) => write!(f, "the node's card with the partition: {error}"),
             Self::NotHeld { service, partition } => {
                 write!(f, "this node does not hold partition {partition} of {service:?}")
             }

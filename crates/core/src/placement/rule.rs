@@ -12,11 +12,9 @@
 use crate::id::{NodeId, PartitionId};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
-use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use core::fmt::Write as _;
 
 /// A node that can hold partitions of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +37,11 @@ pub struct Candidate {
 
 /// The hash of a node's lasting name: of `name`, or of its address if that is empty.
 pub fn key_of(name: &str, node: NodeId) -> u64 {
-    struct Hash(u64);
-    impl core::fmt::Write for Hash {
-        fn write_str(&mut self, text: &str) -> core::fmt::Result {
-            self.0 = text.bytes().fold(self.0, |hash, byte| hashed([hash, u64::from(byte)]));
-            Ok(())
-        }
-    }
-    let mut hash = Hash(1);
-    let written = if name.is_empty() { write!(hash, "{}", node.addr) } else { hash.write_str(name) };
-    written.expect("invariant: writing to a hash cannot fail");
-    hash.0
+    if name.is_empty() { hash_of(&node.addr.to_string()) } else { hash_of(name) }
+}
+
+fn hash_of(text: &str) -> u64 {
+    text.bytes().fold(1, |hash, byte| hashed([hash, u64::from(byte)]))
 }
 
 /// The candidates of each partition of a service, the best first.
@@ -66,7 +58,7 @@ impl Assignment {
     /// The order of the candidates does not matter. Fewer are chosen if there are fewer that do not refuse a partition.
     pub fn new(service: &str, total: u32, replicas: u32, candidates: &[Candidate]) -> Self {
         let candidates = &candidates[..candidates.len().min(u16::MAX.into())];
-        let service = key_of(service, NodeId::new(core::net::SocketAddr::from(([0; 4], 0)), 0));
+        let service = hash_of(service);
         let is_even = candidates.windows(2).all(|pair| pair[0].weight == pair[1].weight);
         let weigh = |candidate: &Candidate, partition: PartitionId| {
             // 53 bits above 0 and below 1
@@ -103,14 +95,6 @@ impl Assignment {
         let holds =
             |&partition: &PartitionId| self.of(partition).iter().any(|&at| usize::from(at) == candidate);
         (0..self.ends.len() as u32).filter(holds).collect()
-    }
-
-    /// Number of partitions that each candidate has, by index.
-    pub fn counts(&self) -> BTreeMap<usize, u32> {
-        self.chosen.iter().fold(BTreeMap::new(), |mut counts, &at| {
-            *counts.entry(at.into()).or_default() += 1;
-            counts
-        })
     }
 }
 
@@ -231,8 +215,8 @@ mod tests {
     #[test]
     fn weights_are_shares() {
         let all = vec![candidate(0, "", 1), candidate(1, "", 2), candidate(2, "", 5)];
-        let counts = Assignment::new("search", 16_000, 1, &all).counts();
-        let shares: Vec<f64> = counts.values().map(|&count| f64::from(count) / 16_000.0).collect();
+        let assignment = Assignment::new("search", 16_000, 1, &all);
+        let shares: Vec<f64> = (0..3).map(|at| assignment.held_by(at).len() as f64 / 16_000.0).collect();
         for (share, expected) in shares.iter().zip([0.125, 0.25, 0.625]) {
             assert!((share - expected).abs() < 0.02, "{shares:?}");
         }

@@ -40,6 +40,8 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 struct Failing {
     tries: u32,
     retry_at: Instant,
+    /// True if the card leaves the partition to other nodes, until the next try.
+    is_left_to_others: bool,
     reason: Arc<str>,
 }
 
@@ -144,7 +146,7 @@ impl ServicePlaces {
 
     /// The node's part in placement, for its card; `None` if the service is placed by hand.
     pub(super) fn on_card(&self) -> Option<Placed> {
-        let hopeless = self.failing.iter().filter(|(_, failing)| failing.tries >= LOAD_TRIES_MAX);
+        let hopeless = self.failing.iter().filter(|(_, failing)| failing.is_left_to_others);
         let mut refused: PartitionSet = hopeless.map(|(&partition, _)| partition).collect();
         refused.union_with(&self.refused);
         let pinned = self.pinned.clone();
@@ -204,9 +206,11 @@ impl ServicePlaces {
     /// Begins to load what is assigned and not here: first the partitions that the fewest others hold.
     fn load(&mut self, now: Instant, sights: &Sights<'_>, decisions: &mut Decisions) {
         self.failing.retain(|&partition, failing| {
-            let is_over = failing.tries >= LOAD_TRIES_MAX && failing.retry_at <= now;
-            decisions.card_changed |= is_over;
-            !is_over && (self.assigned.contains(partition) || failing.tries >= LOAD_TRIES_MAX)
+            let is_due = failing.retry_at <= now;
+            decisions.card_changed |= is_due && failing.is_left_to_others;
+            failing.is_left_to_others &= !is_due;
+            // A partition that comes back to this node is not tried as if it had never failed.
+            self.assigned.contains(partition) || failing.retry_at + RETRY_MAX > now
         });
         let room = LOADS_MAX.saturating_sub(self.loading.len());
         let mut missing: Vec<(usize, PartitionId)> = Vec::new();
@@ -260,8 +264,10 @@ impl ServicePlaces {
                 let tries = self.failing.get(&partition).map_or(0, |failing| failing.tries) + 1;
                 let doubled = RETRY_FIRST.as_micros() << (tries - 1).min(16);
                 let wait = Duration::from_micros(doubled).min(RETRY_MAX);
-                self.failing.insert(partition, Failing { tries, retry_at: now + wait, reason });
-                tries == LOAD_TRIES_MAX
+                let is_left_to_others = tries >= LOAD_TRIES_MAX;
+                let failing = Failing { tries, retry_at: now + wait, is_left_to_others, reason };
+                self.failing.insert(partition, failing);
+                is_left_to_others
             }
         }
     }

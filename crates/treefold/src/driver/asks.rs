@@ -376,8 +376,7 @@ impl Loop {
                 self.feed(Input::Command(Command::Placement { request, ask }));
             }
             Ask::Hold { request, service, partition, data, answer } => {
-                self.answers.borrow_mut().await_placement(request, answer);
-                self.hold(request, service, partition, data);
+                self.hold((request, service, partition), data, answer);
             }
             Ask::Operators { payload, answer } => self.serve_operators(Asker::User(answer), payload),
             Ask::Leave { answer } => {

@@ -5,6 +5,7 @@
 //! than a loop may stand still.
 
 use super::Loop;
+use super::asks::PlacementAnswer;
 use crate::service::{LoadPartition, PartitionData};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -58,20 +59,25 @@ impl Loop {
         self.feed(Input::Loaded { service, partition, result });
     }
 
-    /// The user adds a partition's data, or drops a partition.
+    /// The user adds a partition's data, or drops a partition. The data is taken only if core agrees.
     pub(super) fn hold(
         self: &Rc<Self>,
-        request: RequestId,
-        service: Arc<str>,
-        partition: PartitionId,
+        (request, service, partition): (RequestId, Arc<str>, PartitionId),
         data: Option<PartitionData>,
+        answer: oneshot::Sender<PlacementAnswer>,
     ) {
+        let (told, mut says) = oneshot::channel();
+        self.answers.borrow_mut().await_placement(request, told);
         let holds = data.is_some();
-        if let Some(data) = data {
-            // If core refuses the partition, no job asks for it.
+        let hold = Command::Hold { request, service: Arc::clone(&service), partition, holds };
+        self.feed(Input::Command(hold));
+        // Core answers at once. If the loop ends instead, the user learns it from the dropped channel.
+        let Ok(result) = says.try_recv() else { return };
+        if let (Ok(_), Some(data)) = (&result, data) {
+            // No job has asked for the partition yet: a call that does comes with a later input.
             self.registry.insert(&service, partition, data);
         }
-        self.feed(Input::Command(Command::Hold { request, service, partition, holds }));
+        let _ = answer.send(result);
     }
 }
 

@@ -166,6 +166,23 @@ async fn failing_and_panicking_loaders_are_reported_and_tried_again() {
 }
 
 #[tokio::test]
+async fn data_that_is_refused_replaces_nothing() {
+    let node = node(figures().placed(1, Ok::<u32, String>), []).start().await.unwrap();
+    settled(&[&node], 1).await;
+    let refused = node.add_partition("figures", 3, 1_000_u32).await.unwrap_err();
+    assert!(refused.to_string().contains("not placed by hand"), "{refused}");
+    assert_eq!(sum(&node.client()).await.value, Some(Sum(WHOLE)));
+}
+
+#[tokio::test]
+async fn more_partitions_than_a_card_may_hold_are_refused_at_the_start() {
+    let many = |number: u32| Service::new(format!("s{number}")).total(1 << 14).placed(1, Ok::<u32, String>);
+    let builder = (0..65).fold(Node::builder(), |builder, number| builder.service(many(number)));
+    let refused = builder.start().await.unwrap_err();
+    assert!(matches!(refused, StartError::Card(_)), "{refused}");
+}
+
+#[tokio::test]
 async fn services_that_cannot_be_placed_are_refused_by_name() {
     let undeclared = figures().guess_total().placed(2, Ok::<u32, String>);
     let many = figures().total(1 << 15).placed(2, Ok::<u32, String>);

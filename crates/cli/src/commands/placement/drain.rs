@@ -1,13 +1,12 @@
 //! `treefold drain`: a node hands its partitions over to other nodes.
 
-use super::waiting::Wait;
+use super::waiting::{Patience, Wait};
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
 use clap::Args;
 use serde::Serialize;
-use std::time::Duration;
 use treefold::placement::{PlacementAsk, PlacementReport, ServicePlacement};
 
 /// Let a node hand its partitions over to other nodes, before it is stopped
@@ -26,13 +25,8 @@ pub(crate) struct Drain {
     #[arg(long)]
     undo: bool,
 
-    /// Return at once, and let the partitions move by themselves
-    #[arg(long)]
-    no_wait: bool,
-
-    /// Time to wait for the partitions to move
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse::duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    patience: Patience,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
@@ -64,10 +58,10 @@ impl Drain {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let client = connect(std::slice::from_ref(&self.node), false, &self.cluster).await?;
         let mut report = client.place(PlacementAsk::Drain(!self.undo)).await.map_err(failure_of)?;
-        if !self.undo && !self.no_wait {
+        if !self.undo && !self.patience.no_wait {
             let wait = Wait {
                 node: &self.node,
-                timeout: self.timeout,
+                timeout: self.patience.timeout,
                 left: &left,
                 rest: &|report| listed(&held(report)),
             };
@@ -87,7 +81,9 @@ impl Drain {
                 print_json(&Drained { node, draining, held, alone });
             }
             Format::Text if self.undo => print(format!("{} takes part in the placement again", self.node)),
-            Format::Text if self.no_wait => print(format!("{} hands its partitions over", self.node)),
+            Format::Text if self.patience.no_wait => {
+                print(format!("{} hands its partitions over", self.node))
+            }
             Format::Text => print(format!("{} is drained and can be stopped", self.node)),
         }
         Ok(Verdict::Full)

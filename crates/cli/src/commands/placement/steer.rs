@@ -1,6 +1,6 @@
 //! `treefold placement move` and `release`: partitions that are placed automatically, moved by hand.
 
-use super::waiting::Wait;
+use super::waiting::{Patience, Wait};
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -8,7 +8,6 @@ use crate::parse;
 use clap::Args;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Duration;
 use treefold::PartitionSet;
 use treefold::placement::{PlacementAsk, PlacementReport};
 
@@ -35,13 +34,8 @@ pub(super) struct Move {
     #[arg(long, value_name = "NODE", value_parser = parse::address)]
     to: String,
 
-    /// Return at once, and let the partitions move by themselves
-    #[arg(long)]
-    no_wait: bool,
-
-    /// Time to wait for the partitions to move
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse::duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    patience: Patience,
 
     /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
@@ -94,14 +88,16 @@ impl Move {
         to.place(ask).await.map_err(failure_of)?;
         let ask = PlacementAsk::Refuse { service: Arc::clone(service), partitions: partitions.clone() };
         from.place(ask).await.map_err(failure_of)?;
-        if !self.no_wait {
+        if !self.patience.no_wait {
             self.wait(&self.to, &to, &|report| partitions.difference(&self.held(report))).await?;
             self.wait(&self.from, &from, &|report| partitions.intersection(&self.held(report))).await?;
         }
         let partitions = partitions.to_string();
         match format {
             Format::Json => print_json(&Moved { service, partitions, from: &self.from, to: &self.to }),
-            Format::Text if self.no_wait => print(format!("{} takes {service} {partitions}", self.to)),
+            Format::Text if self.patience.no_wait => {
+                print(format!("{} takes {service} {partitions}", self.to))
+            }
             Format::Text => print(format!("{} holds {service} {partitions}", self.to)),
         }
         Ok(Verdict::Full)
@@ -120,7 +116,7 @@ impl Move {
     ) -> Result<(), Failure> {
         let rest = |report: &PlacementReport| format!("{} {}", self.service, left(report));
         let left = |report: &PlacementReport| left(report).len();
-        let wait = Wait { node, timeout: self.timeout, left: &left, rest: &rest };
+        let wait = Wait { node, timeout: self.patience.timeout, left: &left, rest: &rest };
         wait.until_done(client).await.map(drop)
     }
 }

@@ -1,10 +1,24 @@
 //! Waits until partitions have moved.
 
 use crate::exit::Failure;
+use crate::parse;
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use treefold::Client;
 use treefold::placement::PlacementReport;
+
+/// How long a command waits.
+#[derive(Debug, Args)]
+pub(super) struct Patience {
+    /// Return at once, and let the partitions move by themselves
+    #[arg(long)]
+    pub(super) no_wait: bool,
+
+    /// Time to wait for the partitions to move
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse::duration)]
+    pub(super) timeout: Duration,
+}
 
 /// How often the node is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(200);

@@ -243,6 +243,15 @@ fn a_partition_that_cannot_be_loaded_goes_to_another_node() {
 }
 
 #[test]
+fn loads_that_always_fail_are_tried_ever_more_rarely() {
+    let mut cluster = Placed64::new(1, 1);
+    cluster.world.fail(0, Failing { loads: PartitionSet::first(PARTITIONS), ..Failing::default() });
+    cluster.run(600);
+    let tries = cluster.take_loads() / PARTITIONS;
+    assert!((8..=20).contains(&tries), "after 1, 2, 4, 8, 16, 32 and then every 60 s: {tries}");
+}
+
+#[test]
 fn partitions_are_moved_by_hand() {
     let mut cluster = Placed64::settled(4, 1);
     let moved = PartitionSet::first(5).intersection(&cluster.held(0));
