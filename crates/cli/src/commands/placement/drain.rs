@@ -82,7 +82,7 @@ impl Drain {
             }
             Format::Text if self.undo => print(format!("{} takes part in the placement again", self.node)),
             Format::Text if self.patience.no_wait => {
-                print(format!("{} hands its partitions over", self.node))
+                print(format!("{} hands its partitions over", self.node));
             }
             Format::Text => print(format!("{} is drained and can be stopped", self.node)),
         }

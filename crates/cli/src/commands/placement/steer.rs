@@ -96,7 +96,7 @@ impl Move {
         match format {
             Format::Json => print_json(&Moved { service, partitions, from: &self.from, to: &self.to }),
             Format::Text if self.patience.no_wait => {
-                print(format!("{} takes {service} {partitions}", self.to))
+                print(format!("{} takes {service} {partitions}", self.to));
             }
             Format::Text => print(format!("{} holds {service} {partitions}", self.to)),
         }
