@@ -64,6 +64,8 @@ fn status_lists_members_with_refused_totals() {
         stranger.addr
     );
     assert!(text.contains(&line), "{text}");
+    // Until the stranger knows the others, it is a cluster of its own with one partition.
+    wait_for_members(&stranger.addr, 5);
     let answer = run_args(&["call", "micro/sum", "--at", &stranger.addr, "-o", "json"]).json();
     assert_eq!((&answer["value"], &answer["total_is_guess"]), (&json!(28), &json!(false)));
     drop((second, third, bridge));
