@@ -10,7 +10,7 @@
 //! - [`contender`]: the programs whose calls are compared.
 //! - [`table`]: medians, ratios and the page for calls.
 //! - [`streams`]: the same for streams, with a line for every program.
-//! - [`mrnet`]: figures measured once for MRNet.
+//! - [`mrnet`]: figures of MRNet, measured from outside.
 
 mod contender;
 mod mrnet;

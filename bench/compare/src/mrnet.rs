@@ -1,8 +1,12 @@
-//! Figures of MRNet 5.0.1, measured once on an otherwise idle machine with two processors.
+//! Figures of MRNet 5.0.1, measured twice from outside, on a machine with two processors.
 //!
 //! It is not part of a session, because building it needs an old C++ toolchain. So its lines are marked. They
-//! show the order of magnitude and must not be compared exactly. The measurement used one integer, `sum`,
+//! show the order of magnitude and must not be compared exactly. The measurements used one integer, `sum`,
 //! wait-for-all, and a process for every back-end.
+//!
+//! The first measurement flushed after each send. The second one, on 2026-11-22, kept 200 to 1,000 waves in
+//! flight, on `kary:8`, with both back-ends of MRNet, beside a lean build of Treefold
+//! (docs/evaluation-streams.md).
 
 use crate::streams::Figures;
 
@@ -23,8 +27,48 @@ const RECORDS: [Record; 10] = [
     (256, 8, 1229.0, 29.0, 35.0, 35.0, 64.0, 31.0),
 ];
 
-/// Returns the recorded figures of a tree, if there are any.
-pub(crate) fn recorded(backends: u32, fanout: &str) -> Option<Figures> {
+/// Back-ends, start ms, round trip p50 in µs, waves/s, and processor µs per wave in the upward direction only,
+/// on `kary:8`.
+type Pipelined = (u32, f64, f64, f64, f64);
+
+/// The C++ back-end.
+const PIPELINED: [Pipelined; 4] = [
+    (16, 31.0, 820.0, 8863.0, 216.0),
+    (64, 131.0, 3533.0, 2766.0, 717.0),
+    (256, 804.0, 27512.0, 519.0, 3604.0),
+    (512, 2187.0, 71137.0, 233.0, 8182.0),
+];
+/// The lightweight C back-end.
+const LIGHTWEIGHT: [Pipelined; 4] = [
+    (16, 23.0, 514.0, 10340.0, 187.0),
+    (64, 82.0, 2333.0, 2961.0, 636.0),
+    (256, 444.0, 11834.0, 619.0, 3071.0),
+    (512, 1287.0, 33496.0, 261.0, 7572.0),
+];
+
+/// Returns the recorded figures of a tree, each with its name.
+pub(crate) fn recorded(backends: u32, fanout: &str) -> Vec<(&'static str, Figures)> {
+    let mut found: Vec<(&'static str, Figures)> = Vec::new();
+    found.extend(flushing(backends, fanout).map(|figures| ("mrnet*", figures)));
+    if fanout == "8" {
+        found.extend(pipelined(&PIPELINED, backends).map(|figures| ("mrnet-pipe*", figures)));
+        found.extend(pipelined(&LIGHTWEIGHT, backends).map(|figures| ("mrnet-lite*", figures)));
+    }
+    found
+}
+
+fn pipelined(records: &[Pipelined], backends: u32) -> Option<Figures> {
+    let &(_, start_ms, p50_us, waves_per_s, cpu_us) = records.iter().find(|record| record.0 == backends)?;
+    Some(Figures {
+        instantiate_ms: Some(start_ms),
+        roundtrip_us_p50: Some(p50_us),
+        waves_per_s: Some(waves_per_s),
+        cpu_us_per_wave: Some(cpu_us),
+        ..Figures::default()
+    })
+}
+
+fn flushing(backends: u32, fanout: &str) -> Option<Figures> {
     let fanout = if fanout == "flat" { 0 } else { fanout.parse().ok()? };
     let record = RECORDS.iter().find(|record| (record.0, record.1) == (backends, fanout))?;
     let &(_, _, start_ms, p50_ms, p99_ms, roundtrips_per_s, waves_per_s, cpu_ms) = record;

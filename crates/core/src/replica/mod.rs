@@ -72,9 +72,9 @@ pub enum ReplicaPolicy {
 }
 
 impl ReplicaPolicy {
-    /// Three polls: the best of all policies that were compared, in mean and 99th percentile, on all servers.
-    /// If polls cost as much as on the random polling paper's machines, more polls lose again
-    /// (docs/evaluation.md).
+    /// Three polls: simulated with free polls, the best of the compared policies in mean and 99th percentile.
+    /// With polls as costly as the random polling paper's results suggest, three are the best number for short
+    /// requests, and four or eight for longer ones (docs/evaluation.md).
     pub const DEFAULT: Self = Self::Polled { polls: 3 };
 
     /// One of each, for tests and comparisons.

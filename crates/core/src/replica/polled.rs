@@ -1,7 +1,7 @@
 //! The least loaded of a few polled replicas (random polling paper §2.2, §3.2; DESIGN 4.3).
 //!
 //! Before a call starts, it polls d random replicas of each partition. Two choices bring most of the possible
-//! gain over none, and each further poll costs more than it brings. One answer serves every partition that
+//! gain over none. One answer serves every partition that
 //! the node holds, so a call's polls are shared, and their number is bounded. A call does not wait for an
 //! answer longer than `Tuning::poll_timeout` (10 ms): it would be stale, and it comes from a busy node,
 //! because an idle one would have answered.
