@@ -148,6 +148,21 @@ impl Folder {
         self.run(self.listed(below))
     }
 
+    /// Lists the folders directly in this one.
+    ///
+    /// # Errors
+    /// As [`Folder::list`]. Blocks.
+    pub fn folders(&self) -> Result<Vec<String>, ObjectsError> {
+        self.run(async {
+            let of = |error| ObjectsError::of_store(&self.url, "", error);
+            let listed = self.store.list_with_delimiter(Some(&self.prefix)).await.map_err(of)?;
+            if listed.common_prefixes.len() > OBJECTS_MAX {
+                return Err(self.limit("the number of folders".to_owned(), OBJECTS_MAX.to_string()));
+            }
+            Ok(listed.common_prefixes.iter().filter_map(|folder| self.name_of(folder)).collect())
+        })
+    }
+
     /// Reads a small object.
     ///
     /// # Errors

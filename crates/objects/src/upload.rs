@@ -25,25 +25,18 @@ pub struct Uploaded {
 impl Folder {
     /// Uploads the files of a directory to the folder `below`, except those that are there with the same size.
     ///
-    /// It is meant for files that never change under their names. `progress` gets the bytes that are done and all bytes.
+    /// It is meant for files that never change under their names.
     ///
     /// # Errors
     /// [`ObjectsError::Unreachable`], [`ObjectsError::Refused`], [`ObjectsError::Disk`], [`ObjectsError::Limit`]. Blocks.
-    pub fn upload(
-        &self,
-        directory: &Path,
-        below: &str,
-        progress: &dyn Fn(u64, u64),
-    ) -> Result<Uploaded, ObjectsError> {
+    pub fn upload(&self, directory: &Path, below: &str) -> Result<Uploaded, ObjectsError> {
         let files = files_of(directory)?;
         if files.len() > OBJECTS_MAX {
             return Err(self.limit(format!("the number of files in {}", directory.display()), OBJECTS_MAX.to_string()));
         }
         let there: BTreeMap<String, u64> =
             self.list(below)?.into_iter().map(|object| (object.name, object.bytes)).collect();
-        let all = files.iter().map(|(_, bytes)| bytes).sum();
-        let (mut uploaded, mut done) = (Uploaded::default(), 0);
-        progress(0, all);
+        let mut uploaded = Uploaded::default();
         for (name, bytes) in files {
             let object = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
             if there.get(&object) == Some(&bytes) {
@@ -53,8 +46,6 @@ impl Folder {
                 uploaded.files += 1;
                 uploaded.bytes += bytes;
             }
-            done += bytes;
-            progress(done, all);
         }
         Ok(uploaded)
     }

@@ -3,7 +3,6 @@
 use crate::store::{Store, content};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 use treefold_objects::{Cache, Folder, LocalCopy, ObjectsError};
 
 const PLENTY: u64 = 1 << 30;
@@ -36,12 +35,12 @@ fn a_part_is_copied_once_and_found_again_without_the_store() {
     let first = open(&cache, &folder, "0").unwrap();
     let expected = vec![("0/deep/empty".to_owned(), Vec::new()), ("0/large".to_owned(), large)];
     assert!(content(first.files()) == expected);
-    let sent = store.sent.load(Relaxed);
+    let sent = store.sent();
     assert!(sent > 20 << 20);
 
     let again = open(&cache, &folder, "0").unwrap();
     assert_eq!(again.files(), first.files());
-    assert!(store.sent.load(Relaxed) < sent + (64 << 10), "only a listing was sent");
+    assert!(store.sent() < sent + (64 << 10), "only a listing was sent");
 
     store.cut_off();
     let warm = open(&Cache::in_directory(directory.path(), PLENTY).unwrap(), &folder, "0").unwrap();
@@ -55,20 +54,20 @@ fn a_part_is_copied_once_and_found_again_without_the_store() {
 #[test]
 fn an_interrupted_copy_goes_on_with_the_missing_files() {
     let store = Store::start();
-    for part in 0..10 {
-        store.put(&format!("0/{part}"), &bytes(part, 4 << 20));
+    for part in 10..50 {
+        store.put(&format!("0/{part}"), &bytes(part, 1 << 20));
     }
     let (directory, folder) = (tempfile::tempdir().unwrap(), store.folder("s3://docs"));
     let cache = Cache::in_directory(directory.path(), PLENTY).unwrap();
     store.cut_off_after(24 << 20);
     let cut = open(&cache, &folder, "0").unwrap_err();
     assert!(cut.is_unreachable(), "{cut}");
-    let sent = store.sent.load(Relaxed);
+    let sent = store.sent();
     store.come_back();
     let copy = open(&cache, &folder, "0").unwrap();
-    let expected: Vec<_> = (0..10).map(|part| (format!("0/{part}"), bytes(part, 4 << 20))).collect();
+    let expected: Vec<_> = (10..50).map(|part| (format!("0/{part}"), bytes(part, 1 << 20))).collect();
     assert!(content(copy.files()) == expected);
-    let rest = store.sent.load(Relaxed) - sent;
+    let rest = store.sent() - sent;
     assert!(rest < 40 << 20, "the second try fetched {rest} of {} bytes", 40 << 20);
 }
 
@@ -151,7 +150,7 @@ fn several_threads_that_want_one_part_copy_it_once() {
         files.dedup();
         assert_eq!(files.len(), 1);
     });
-    let sent = store.sent.load(Relaxed);
+    let sent = store.sent();
     assert!(sent < 7 << 20, "{sent} bytes were sent for a part of 6 MiB");
 }
 
@@ -180,9 +179,9 @@ fn a_directory_is_uploaded_once_and_replaced_objects_are_read() {
     fs::write(source.path().join("sub/large"), &large).unwrap();
     fs::write(source.path().join("small"), b"small").unwrap();
     let folder = store.folder("s3://docs/up");
-    let sent = folder.upload(source.path(), "gen-1", &|_, _| {}).unwrap();
+    let sent = folder.upload(source.path(), "gen-1").unwrap();
     assert_eq!((sent.files, sent.bytes, sent.kept), (2, large.len() as u64 + 5, 0));
-    let again = folder.upload(source.path(), "gen-1", &|_, _| {}).unwrap();
+    let again = folder.upload(source.path(), "gen-1").unwrap();
     assert_eq!((again.files, again.kept), (0, 2));
     folder.write("manifest.json", b"{}".to_vec()).unwrap();
     folder.write("manifest.json", b"[]".to_vec()).unwrap();
@@ -191,6 +190,7 @@ fn a_directory_is_uploaded_once_and_replaced_objects_are_read() {
     let cache = Cache::in_directory(directory.path(), PLENTY).unwrap();
     let copy = open(&cache, &folder, "gen-1").unwrap();
     assert!(fs::read(copy.files().join("gen-1/sub/large")).unwrap() == large);
+    assert_eq!(folder.folders().unwrap(), ["gen-1"]);
     folder.remove("gen-1").unwrap();
     assert!(folder.list("gen-1").unwrap().is_empty());
 }

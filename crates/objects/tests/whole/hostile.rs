@@ -1,17 +1,18 @@
 //! Stores that refuse, lie, or speak something else.
 
-use crate::store::{SECRET, Store, folder_at};
+use crate::store::{Store, folder_at};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
+use treefold_bench_store::SECRET;
 use treefold_objects::{Cache, Folder, ObjectsError};
 
 #[test]
 fn wrong_keys_and_missing_objects_are_told_apart() {
     let store = Store::start();
     store.put("index/a", b"a");
-    let refused = store.folder_with("s3://docs/index", "wrong").list("").unwrap_err();
+    let refused = folder_at(&store.addr().to_string(), "s3://docs/index", "wrong").list("").unwrap_err();
     assert!(matches!(refused, ObjectsError::Refused { .. }), "{refused}");
     let missing = store.folder("s3://nowhere/index").list("").unwrap_err();
     assert!(matches!(missing, ObjectsError::Missing { .. }), "{missing}");
