@@ -38,7 +38,8 @@ impl Store {
     /// Starts a store over a directory.
     pub fn start(directory: &Path, addr: &str) -> io::Result<Self> {
         let runtime = RuntimeBuilder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let files = s3s_fs::FileSystem::new(directory).map_err(|error| io::Error::other(format!("{error:?}")))?;
+        let files =
+            s3s_fs::FileSystem::new(directory).map_err(|error| io::Error::other(format!("{error:?}")))?;
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(KEY, SECRET));
         let service = service.build();
@@ -52,7 +53,9 @@ impl Store {
                 let service = service.clone();
                 tokio::spawn(async move {
                     // A client that goes away ends its connection, and nothing else.
-                    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+                    let _ = Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
                 });
             }
         });
@@ -124,7 +127,8 @@ async fn forward(
     let mut buffer = vec![0; 64 << 10];
     loop {
         let Ok(bytes @ 1..) = from.read(&mut buffer).await else { return };
-        let paid = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes as u64));
+        let paid =
+            budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes as u64));
         if paid.is_err() || to.write_all(&buffer[..bytes]).await.is_err() {
             return;
         }

@@ -99,7 +99,13 @@ mod tests {
 
     #[test]
     fn without_an_engine_the_error_says_how_to_install_one() {
-        let tables = Tables { folder: "/srv".into(), name: SERVICE.to_owned(), memory: None, threads: None, is_dealt: false };
+        let tables = Tables {
+            folder: "/srv".into(),
+            name: SERVICE.to_owned(),
+            memory: None,
+            threads: None,
+            is_dealt: false,
+        };
         let refused = tables.service(&[0].into_iter().collect(), 1).unwrap_err();
         assert!(
             refused.contains("--serve sql=DIR needs DuckDB")

@@ -11,8 +11,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::{GetOptions, GetRange, ObjectStore};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,8 +107,7 @@ pub(crate) fn has_size(path: &Path, bytes: u64) -> bool {
 /// Fetches a piece of an object, of the version that was listed.
 async fn get(folder: &Folder, object: &Object, range: Range<u64>) -> Result<Bytes, ObjectsError> {
     let of = |error| ObjectsError::of_store(folder.url(), &object.name, error);
-    let changed =
-        || ObjectsError::Changed { url: folder.url().to_owned(), name: object.name.clone() };
+    let changed = || ObjectsError::Changed { url: folder.url().to_owned(), name: object.name.clone() };
     let expected = range.end - range.start;
     // A request for no bytes is not allowed, and for a whole object it needs no range.
     let is_whole = expected == object.bytes;

@@ -118,8 +118,10 @@ impl Folder {
             }
         }
         for (name, value) in settings {
-            let key: AmazonS3ConfigKey =
-                name.to_ascii_lowercase().parse().map_err(|_| unfit(format!("there is no setting {name}")))?;
+            let key: AmazonS3ConfigKey = name
+                .to_ascii_lowercase()
+                .parse()
+                .map_err(|_| unfit(format!("there is no setting {name}")))?;
             builder = builder.with_config(key, *value);
         }
         // Whoever names an endpoint without TLS means it.

@@ -12,8 +12,11 @@ pub(crate) fn run<T>(requests: impl Future<Output = T>) -> io::Result<T> {
     let runtime = match RUNTIME.get() {
         Some(runtime) => runtime,
         None => {
-            let made =
-                Builder::new_multi_thread().worker_threads(THREADS).thread_name("tf-objects").enable_all().build()?;
+            let made = Builder::new_multi_thread()
+                .worker_threads(THREADS)
+                .thread_name("tf-objects")
+                .enable_all()
+                .build()?;
             // Another thread may have been first; then a runtime of which no task knows ends here.
             if let Err(second) = RUNTIME.set(made) {
                 second.shutdown_background();

@@ -32,7 +32,8 @@ impl Folder {
     pub fn upload(&self, directory: &Path, below: &str) -> Result<Uploaded, ObjectsError> {
         let files = files_of(directory)?;
         if files.len() > OBJECTS_MAX {
-            return Err(self.limit(format!("the number of files in {}", directory.display()), OBJECTS_MAX.to_string()));
+            return Err(self
+                .limit(format!("the number of files in {}", directory.display()), OBJECTS_MAX.to_string()));
         }
         let there: BTreeMap<String, u64> =
             self.list(below)?.into_iter().map(|object| (object.name, object.bytes)).collect();
@@ -82,7 +83,8 @@ impl Folder {
         let capacity = usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX);
         let mut writer = BufWriter::with_capacity(store, self.location(name)?, capacity);
         let sent = async {
-            tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(1 << 20, &mut file), &mut writer).await?;
+            tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(1 << 20, &mut file), &mut writer)
+                .await?;
             writer.shutdown().await
         };
         let sent = sent.await;

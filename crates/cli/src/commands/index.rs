@@ -156,7 +156,10 @@ mod upload {
         let manifest =
             std::fs::read(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
         let index = Published::read(&manifest).ok_or_else(|| {
-            Failure::failed(format!("{} was replaced while it was uploaded; run the command again", path.display()))
+            Failure::failed(format!(
+                "{} was replaced while it was uploaded; run the command again",
+                path.display()
+            ))
         })?;
         let before = before(&folder).map_err(failed)?;
         let sent = partitions(&folder, &index, report).map_err(failed)?;

@@ -70,7 +70,9 @@ impl Stored {
         let default =
             || absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
         let given = self.directory.clone().or_else(|| default().map(|cache| cache.join("treefold/objects")));
-        given.ok_or_else(|| format!("--serve {}={}: neither data=DIR nor HOME names a directory", self.name(), self.url))
+        given.ok_or_else(|| {
+            format!("--serve {}={}: neither data=DIR nor HOME names a directory", self.name(), self.url)
+        })
     }
 
     /// Makes the service ready with these partitions, which stay until the process ends.
@@ -282,7 +284,9 @@ mod tests {
                 _ => None,
             })
         };
-        let all = read("search=s3://docs/idx:partitions=auto/64:replicas=2:cache=20G:data=/var/c").unwrap().unwrap();
+        let all = read("search=s3://docs/idx:partitions=auto/64:replicas=2:cache=20G:data=/var/c")
+            .unwrap()
+            .unwrap();
         assert_eq!((all.url.as_str(), all.bytes_max), ("s3://docs/idx", 20 << 30));
         assert_eq!(all.directory, Some(PathBuf::from("/var/c")));
         assert!(read("search=/srv/docs:partitions=0/1").unwrap().is_none());

@@ -46,7 +46,10 @@ fn a_part_is_copied_once_and_found_again_without_the_store() {
     let warm = open(&Cache::in_directory(directory.path(), PLENTY).unwrap(), &folder, "0").unwrap();
     assert!(content(warm.files()) == expected);
     let refused = open(&cache, &folder, "1").unwrap_err();
-    assert!(matches!(&refused, ObjectsError::Unreachable { url, .. } if url == "s3://docs/index"), "{refused}");
+    assert!(
+        matches!(&refused, ObjectsError::Unreachable { url, .. } if url == "s3://docs/index"),
+        "{refused}"
+    );
     store.come_back();
     assert_eq!(content(open(&cache, &folder, "1").unwrap().files()).len(), 1);
 }
@@ -133,7 +136,11 @@ fn unheld_copies_make_room_and_held_ones_do_not() {
 }
 
 fn is_below(directory: &Path, limit: usize) -> bool {
-    content(directory).iter().filter(|(name, _)| name.ends_with("data")).map(|(_, data)| data.len()).sum::<usize>()
+    content(directory)
+        .iter()
+        .filter(|(name, _)| name.ends_with("data"))
+        .map(|(_, data)| data.len())
+        .sum::<usize>()
         <= limit
 }
 
@@ -146,7 +153,8 @@ fn several_threads_that_want_one_part_copy_it_once() {
     std::thread::scope(|scope| {
         let open = || scope.spawn(|| open(&cache, &folder, "0").unwrap());
         let copies: Vec<_> = (0..4).map(|_| open()).collect();
-        let mut files: Vec<_> = copies.into_iter().map(|copy| copy.join().unwrap().files().to_owned()).collect();
+        let mut files: Vec<_> =
+            copies.into_iter().map(|copy| copy.join().unwrap().files().to_owned()).collect();
         files.dedup();
         assert_eq!(files.len(), 1);
     });

@@ -72,7 +72,10 @@ fn names_that_lead_out_of_the_cache_are_refused() {
 fn a_listing_without_end_is_refused_at_the_limit() {
     let names = (0..=treefold_objects::OBJECTS_MAX).map(|number| format!("index/{number}"));
     let refused = list(listing(names));
-    assert!(matches!(refused, ObjectsError::Limit { .. }) && refused.to_string().contains("100000"), "{refused}");
+    assert!(
+        matches!(refused, ObjectsError::Limit { .. }) && refused.to_string().contains("100000"),
+        "{refused}"
+    );
 }
 
 #[test]
