@@ -1,7 +1,7 @@
 //! The names of an index's files, for programs that keep indexes elsewhere than in a directory of this machine.
 //!
-//! Whoever copies an index copies its generation first and the manifest last; whoever reads one reads the manifest first. A
-//! directory with the manifest and one partition's folder is enough for [`Shard::open`](crate::Shard::open).
+//! A program that copies an index copies its generation first and the manifest last, and one that reads an index reads the
+//! manifest first. A directory with the manifest and one partition's folder is enough for [`Shard::open`](crate::Shard::open).
 
 use crate::manifest::{GENERATION, MANIFEST, Manifest, partition_name};
 use crate::schema::SCHEMA_VERSION;

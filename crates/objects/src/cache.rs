@@ -56,7 +56,7 @@ impl Cache {
     /// `part` names the part; a folder's parts share nothing. Blocks until all objects are copied.
     ///
     /// # Errors
-    /// Those of `objects`; [`ObjectsError::Unreachable`] if there is no complete copy of before;
+    /// The errors of `objects`; [`ObjectsError::Unreachable`] if there is no complete copy of before;
     /// [`ObjectsError::Full`], [`ObjectsError::Changed`], [`ObjectsError::Refused`], [`ObjectsError::Disk`].
     pub fn open(
         &self,
@@ -109,7 +109,7 @@ impl Cache {
             return Ok(Seat::Held(LocalCopy { files: place.files(), _lock: lock }));
         }
         if !taken(lock.try_lock(), &self.directory)? {
-            // Whoever holds a copy that was complete would wait for itself.
+            // A process that holds a copy that was complete would wait for itself.
             return if place.was_complete() { Err(place.damaged()) } else { Ok(Seat::Busy) };
         }
         self.make_room(place, plan.bytes())?;
@@ -128,7 +128,7 @@ impl Cache {
         let fetched = download::fetch(folder, &plan.objects, &place.files());
         let _guard = copies::lock(&self.directory)?;
         if let Err(error) = fetched {
-            // What an unreachable store gave is of use for the next try; a full disk must not stay full.
+            // Files of an unreachable store are of use for the next try; a full disk must not stay full.
             if !error.is_unreachable() {
                 place.remove()?;
             }
@@ -194,7 +194,7 @@ impl Cache {
 enum Seat {
     /// It is complete, and held now.
     Held(LocalCopy),
-    /// It is to be written by whoever has this lock.
+    /// The owner of this lock is to write it.
     Writing(File),
     /// Another thread or process writes it.
     Busy,

@@ -27,7 +27,7 @@ const PLAN: &str = "plan.json";
 const COMPLETE: &str = "complete";
 const FILES: &str = "files";
 
-/// What a copy consists of.
+/// The contents of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) url: String,

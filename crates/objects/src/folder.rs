@@ -124,7 +124,7 @@ impl Folder {
                 .map_err(|_| unfit(format!("there is no setting {name}")))?;
             builder = builder.with_config(key, *value);
         }
-        // Whoever names an endpoint without TLS means it.
+        // An operator who names an endpoint without TLS means it.
         let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
         let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
         if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
