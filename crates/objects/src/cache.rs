@@ -68,7 +68,7 @@ impl Cache {
         match copied {
             Err(error) if error.is_unreachable() => {
                 let kept = self.newest(folder.url(), part)?;
-                let kept = kept.ok_or_else(|| error)?;
+                let kept = kept.ok_or(error)?;
                 tracing::warn!(
                     folder = folder.url(),
                     part,

@@ -106,13 +106,13 @@ pub(crate) fn has_size(path: &Path, bytes: u64) -> bool {
 
 /// Fetches a piece of an object, of the version that was listed.
 async fn get(folder: &Folder, object: &Object, range: Range<u64>) -> Result<Bytes, ObjectsError> {
-    let of = |error| ObjectsError::of_store(folder.url(), &object.name, error);
+    let of = |error| ObjectsError::of_store(folder.url(), &object.name, &error);
     let changed = || ObjectsError::Changed { url: folder.url().to_owned(), name: object.name.clone() };
     let expected = range.end - range.start;
     // A request for no bytes is not allowed, and for a whole object it needs no range.
     let is_whole = expected == object.bytes;
     let options =
-        GetOptions { range: (!is_whole).then(|| GetRange::Bounded(range)), ..GetOptions::default() };
+        GetOptions { range: (!is_whole).then_some(GetRange::Bounded(range)), ..GetOptions::default() };
     let got = folder.store.get_opts(&folder.location(&object.name)?, options).await;
     let got = got.map_err(|error| match error {
         // Its listing is older than its removal.

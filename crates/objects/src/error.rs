@@ -118,18 +118,18 @@ impl ObjectsError {
     }
 
     /// Makes an error of one of the client, about an object or the folder.
-    pub(crate) fn of_store(url: &str, name: &str, error: object_store::Error) -> Self {
+    pub(crate) fn of_store(url: &str, name: &str, error: &object_store::Error) -> Self {
         use object_store::Error as Store;
         let url = url.to_owned();
         match error {
             Store::NotFound { .. } => Self::Missing { url, name: name.to_owned() },
             Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
-                Self::Refused { url, reason: reason(&error) }
+                Self::Refused { url, reason: reason(error) }
             }
             Store::InvalidPath { .. } => Self::Name { url, name: name.to_owned() },
-            Store::UnknownConfigurationKey { .. } => Self::Settings { url, reason: reason(&error) },
+            Store::UnknownConfigurationKey { .. } => Self::Settings { url, reason: reason(error) },
             _ => {
-                let reason = reason(&error);
+                let reason = reason(error);
                 // The client has the status of a refused listing in its words only.
                 let has_status = |status: &str| reason.contains(&format!("status code: {status}"));
                 match () {

@@ -156,7 +156,7 @@ impl Folder {
     /// As [`Folder::list`]. Blocks.
     pub fn folders(&self) -> Result<Vec<String>, ObjectsError> {
         self.run(async {
-            let of = |error| ObjectsError::of_store(&self.url, "", error);
+            let of = |error| ObjectsError::of_store(&self.url, "", &error);
             let listed = self.store.list_with_delimiter(Some(&self.prefix)).await.map_err(of)?;
             if listed.common_prefixes.len() > OBJECTS_MAX {
                 return Err(self.limit("the number of folders".to_owned(), OBJECTS_MAX.to_string()));
@@ -171,14 +171,14 @@ impl Folder {
     /// As [`Folder::list`], and [`ObjectsError::Missing`]. Blocks.
     pub fn read(&self, name: &str) -> Result<(Object, Bytes), ObjectsError> {
         self.run(async {
-            let of = |error| ObjectsError::of_store(&self.url, name, error);
+            let of = |error| ObjectsError::of_store(&self.url, name, &error);
             let got = self.store.get(&self.location(name)?).await.map_err(of)?;
             let object = Object::new(name.to_owned(), &got.meta);
             if object.bytes > READ_BYTES_MAX {
                 let what = format!("{name} with {} bytes", object.bytes);
                 return Err(self.limit(what, format!("{READ_BYTES_MAX} bytes")));
             }
-            let of = |error| ObjectsError::of_store(&self.url, name, error);
+            let of = |error| ObjectsError::of_store(&self.url, name, &error);
             Ok((object, got.bytes().await.map_err(of)?))
         })
     }
@@ -187,7 +187,7 @@ impl Folder {
         let prefix = self.location(below)?;
         let mut found = Vec::new();
         let mut listing = self.store.list(Some(&prefix));
-        let of = |error| ObjectsError::of_store(&self.url, below, error);
+        let of = |error| ObjectsError::of_store(&self.url, below, &error);
         while let Some(meta) = listing.try_next().await.map_err(of)? {
             let Some(name) = self.name_of(&meta.location) else { continue };
             if found.len() == OBJECTS_MAX {

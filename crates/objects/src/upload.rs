@@ -58,7 +58,7 @@ impl Folder {
     pub fn write(&self, name: &str, content: Vec<u8>) -> Result<(), ObjectsError> {
         self.run(async {
             let put = self.store.put(&self.location(name)?, content.into()).await;
-            put.map(drop).map_err(|error| ObjectsError::of_store(self.url(), name, error))
+            put.map(drop).map_err(|error| ObjectsError::of_store(self.url(), name, &error))
         })
     }
 
@@ -70,7 +70,7 @@ impl Folder {
         self.run(async {
             for object in self.listed(below).await? {
                 let removed = self.store.delete(&self.location(&object.name)?).await;
-                removed.map_err(|error| ObjectsError::of_store(self.url(), &object.name, error))?;
+                removed.map_err(|error| ObjectsError::of_store(self.url(), &object.name, &error))?;
             }
             Ok(())
         })
@@ -99,7 +99,7 @@ impl Folder {
 /// The store's error inside one of writing.
 fn of_writer(url: &str, name: &str, error: io::Error) -> ObjectsError {
     match error.downcast::<object_store::Error>() {
-        Ok(error) => ObjectsError::of_store(url, name, error),
+        Ok(error) => ObjectsError::of_store(url, name, &error),
         Err(error) => ObjectsError::Unreachable { url: url.to_owned(), reason: error.to_string() },
     }
 }
