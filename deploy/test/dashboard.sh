@@ -34,7 +34,8 @@ until_true() {
 partitions=("0-10/16" "5-15/16" "0-4,11-15/16")
 join=()
 for n in 0 1 2; do
-	"$treefold" node --listen 127.0.0.1:0 "${join[@]}" --serve "micro:partitions=${partitions[n]}" --zone "z$n" --gateway 127.0.0.1:0 \
+	traced=(--trace-file "$work/traces$n.jsonl" --trace-sample 1 --slow-call 1ms)
+	"$treefold" node --listen 127.0.0.1:0 "${join[@]}" "${traced[@]}" --serve "micro:partitions=${partitions[n]}" --zone "z$n" --gateway 127.0.0.1:0 \
 		>"$work/node$n.out" 2>"$work/node$n.log" &
 	started+=($!)
 	until_true "gateway of node $n" grep -q '^gateway at ' "$work/node$n.out"

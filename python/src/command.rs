@@ -59,6 +59,7 @@ fn service(
     let options = PyDict::new(py);
     options.set_item("memory", tables.memory.as_deref())?;
     options.set_item("threads", tables.threads)?;
+    options.set_item("is_dealt", tables.is_dealt)?;
     let ids: Vec<u32> = partitions.iter().collect();
     let spec = serve.bind(py).call((tables.folder.as_os_str(), ids, total, &tables.name), Some(&options))?;
     service_of(py, spec.extract()?)

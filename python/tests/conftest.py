@@ -42,6 +42,9 @@ class Program:
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            # A running process stops a little later.
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def end(self, timeout: float = 20) -> tuple[int, str]:
         """Waits for its end and returns its exit code and its standard error."""

@@ -6,7 +6,9 @@ import csv
 import datetime
 import io
 import json
+import os
 import random
+import shutil
 import signal
 import subprocess
 import threading
@@ -577,6 +579,71 @@ def test_command_serves_and_asks(start: Any, folder: Path, whole: Any) -> None:
     second.signal(signal.SIGCONT)
     first.signal(signal.SIGTERM)
     assert first.end()[0] == 0
+
+
+def asked_in_full(addr: str, sql: str) -> list[str]:
+    """The lines of a full answer, once there is one."""
+    until = time.monotonic() + 30
+    while (asked := run("sql", sql, "--at", addr)).returncode != 0 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert asked.returncode == 0, asked.stderr
+    return asked.stdout.splitlines()
+
+
+@needs_command
+def test_nodes_share_the_partitions_of_tables(start: Any, folder: Path) -> None:
+    serve = f"sql={folder}:partitions=auto/5:memory=1GB"
+    first = start("node", "--listen", "127.0.0.1:0", "--serve", serve)
+    addr = first.line.rsplit(" ", 1)[1]
+    sql = "select count(*) as n from orders"
+    assert asked_in_full(addr, sql) == ["   n", str(ROWS)]
+    start("node", "--listen", "127.0.0.1:0", "--serve", serve, "--join", addr)
+    until = time.monotonic() + 30
+    shares = [5]
+    while len(shares) < 2 and time.monotonic() < until:
+        shown = json.loads(run("placement", "show", "sql", "--at", addr, "-o", "json").stdout)
+        shares = [node["held"] for node in shown[0]["nodes"] if node["held"]]
+    assert len(shares) == 2
+    assert asked_in_full(addr, sql) == ["   n", str(ROWS)]
+
+
+def s3_server() -> Path:
+    """The server of bench/store, if it was built."""
+    built = [os.environ.get("CARGO_TARGET_DIR", ""), str(Path(__file__).parents[2] / "target")]
+    found = [Path(place, "debug", "s3-server") for place in built if place and Path(place, "debug", "s3-server").exists()]
+    return found[0] if found else pytest.skip("bench/store was not built")
+
+
+@needs_command
+@pytest.mark.parametrize("place", ["", "/{partition}"])
+def test_tables_in_an_object_store(start: Any, folder: Path, tmp_path: Path, place: str) -> None:
+    """Files that are dealt out, and a folder for each partition, are copied from a server that speaks S3."""
+    bucket = tmp_path / "buckets" / "corpus"
+    if place:
+        for number in range(3):
+            (bucket / str(number) / "orders").mkdir(parents=True)
+            for file in sorted((folder / "orders").iterdir())[number::3]:
+                shutil.copy(file, bucket / str(number) / "orders")
+    else:
+        shutil.copytree(folder, bucket)
+    words = [str(s3_server()), str(tmp_path / "buckets"), "127.0.0.1:0"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        settings = dict(server.stdout.readline().strip().removeprefix("export ").split("=", 1) for _ in range(4))
+        serve = f"sql=s3://corpus{place}:partitions=auto/3:data={tmp_path / 'copies'}"
+        node = start("node", "--listen", "127.0.0.1:0", "--serve", serve, **settings)
+        addr = node.line.rsplit(" ", 1)[1]
+        assert asked_in_full(addr, "select count(*) as n, sum(id) as s from orders")[1].split() == [
+            str(ROWS),
+            str(ROWS * (ROWS - 1) // 2),
+        ]
+        node.signal(signal.SIGKILL)
+        node.end()
+        server.kill()
+    # The copies suffice for the next start.
+    by_hand = f"sql=s3://corpus{place}:partitions=0-2/3:data={tmp_path / 'copies'}"
+    again = start("node", "--listen", "127.0.0.1:0", "--serve", by_hand, **settings)
+    assert asked_in_full(again.line.rsplit(" ", 1)[1], "select count(*) as n from orders") == ["   n", str(ROWS)]
 
 
 @needs_command

@@ -29,11 +29,11 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 const MANIFEST_NEXT: &str = "manifest.json.next";
 const LOCK: &str = "lock";
 const SEAL: &str = "seal.json";
-const GENERATION: &str = "generation-";
+pub(crate) const GENERATION: &str = "generation-";
 
 /// The current generation, and the counts of the run that built it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +82,11 @@ pub(crate) fn generation_directory(directory: &Path, digest: &str) -> PathBuf {
 }
 
 pub(crate) fn partition_directory(generation: &Path, partition: u32) -> PathBuf {
-    generation.join(format!("{partition:04}"))
+    generation.join(partition_name(partition))
+}
+
+pub(crate) fn partition_name(partition: u32) -> String {
+    format!("{partition:04}")
 }
 
 /// Stores the sizes of a finished partition's files.

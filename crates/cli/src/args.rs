@@ -9,6 +9,7 @@ use crate::commands::doctor::Doctor;
 #[cfg(feature = "vectors")]
 use crate::commands::faces::FacesArgs;
 use crate::commands::gateway::GatewayCommand;
+use crate::commands::index::IndexArgs;
 use crate::commands::keys::KeysArgs;
 use crate::commands::man::ManPages;
 use crate::commands::mirror::MirrorArgs;
@@ -177,6 +178,7 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     Topology(TopologyArgs),
     Config(ConfigArgs),
+    Index(IndexArgs),
     Keys(KeysArgs),
     Gateway(GatewayCommand),
     Placement(PlacementArgs),
@@ -216,6 +218,7 @@ Environment:
   TREEFOLD_KEYS        the file with this process's keys, if the cluster has certificates
   TREEFOLD_TOKEN       the cluster's token, if it has one
   TREEFOLD_TOKEN_FILE  a file with the token, if TREEFOLD_TOKEN is not set
+  AWS_…                keys, region and endpoint of object stores, by the names that other programs use
   NO_COLOR             if set, output has no colours
 
 Start here:

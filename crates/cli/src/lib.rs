@@ -116,6 +116,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Tree(tree) => tree.run(format),
         Command::Config(config) => config.run(format),
         Command::Keys(keys) => keys.run(format),
+        Command::Index(index) => index.run(format),
         Command::Gateway(gateway) => gateway.run(format),
         Command::Topology(topology) => topology.run(format),
         Command::Completions(completions) => completions.run(),

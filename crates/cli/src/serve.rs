@@ -21,6 +21,8 @@
 //! exec=errors:command=grep -c -- {query} part-{partition}:reduce=sum-lines:partitions=0-3/12   a command-line tool
 //! sql=/srv/tables:partitions=0-3/16             Parquet and CSV files, if the program that runs this one has an SQL engine
 //! sql=/srv/{partition}:partitions=0-3/16:name=sales:memory=4GB:threads=2   the same with a folder for each partition
+//! search=s3://bucket/docs:partitions=auto/64:cache=20G   an index in an object store, with copies on this machine's disk
+//! sql=s3://bucket/tables:partitions=0-3/16      tables in an object store
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
@@ -35,6 +37,8 @@ mod exec;
 pub(crate) mod folders;
 mod hosts;
 mod placing;
+#[cfg(feature = "objects")]
+mod stored;
 #[cfg(feature = "vectors")]
 mod vectors;
 
@@ -101,6 +105,9 @@ enum What {
     Exec(exec::Tool),
     /// Tables, by the engine of the program that runs this one.
     Sql(Tables),
+    /// An index or tables in an object store.
+    #[cfg(feature = "objects")]
+    Stored(stored::Stored),
     /// Vectors or faces.
     #[cfg(feature = "vectors")]
     Near(vectors::Near),
@@ -174,6 +181,8 @@ impl Serve {
     pub fn may_block(&self) -> bool {
         match &self.what {
             What::Search(..) | What::Hosts(_) | What::Sql(_) => true,
+            #[cfg(feature = "objects")]
+            What::Stored(_) => true,
             #[cfg(feature = "vectors")]
             What::Near(_) => true,
             _ => false,
@@ -199,6 +208,8 @@ impl Serve {
     pub fn emulated_processors(&self) -> Option<u32> {
         match &self.what {
             What::Search(_, emulated) => *emulated,
+            #[cfg(feature = "objects")]
+            What::Stored(stored) => stored.emulated_processors(),
             _ => None,
         }
     }
@@ -213,6 +224,8 @@ impl Serve {
             What::Mirror(feed, ..) => feed,
             What::Exec(tool) => &tool.name,
             What::Sql(tables) => &tables.name,
+            #[cfg(feature = "objects")]
+            What::Stored(stored) => stored.name(),
             #[cfg(feature = "vectors")]
             What::Near(near) => near.name(),
         }
@@ -241,6 +254,8 @@ impl Serve {
             What::Daemon => daemon::run(&self.partitions, self.total),
             What::Exec(tool) => tool.service(&self.partitions, self.total)?,
             What::Sql(tables) => tables.service(&self.partitions, self.total)?,
+            #[cfg(feature = "objects")]
+            What::Stored(stored) => stored.open(&self.partitions, self.total)?,
             #[cfg(feature = "vectors")]
             What::Near(near) => near.service(&self.partitions, self.total)?,
             What::Mirror(feed, MirrorWish { http, promises, state }) => {
@@ -391,6 +406,12 @@ impl Serve {
             #[cfg(not(feature = "vectors"))]
             return Err(refuse("vectors and faces in a build with the feature vectors; this one has none"));
         }
+        if names_a_store(text) {
+            #[cfg(feature = "objects")]
+            return stored::parse(text);
+            #[cfg(not(feature = "objects"))]
+            return Err(refuse("object stores in a build with the feature objects; this one has none"));
+        }
         let (head, options) = split_options(text, &KEYS);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
@@ -457,7 +478,7 @@ impl Serve {
                 if !is_service_name(&name) {
                     return Err(refuse("a name of letters, digits and -_."));
                 }
-                What::Sql(Tables { folder: folder.into(), name, memory, threads })
+                What::Sql(Tables { folder: folder.into(), name, memory, threads, is_dealt: false })
             }
             ("sql", _) => {
                 return Err(refuse(
@@ -498,6 +519,12 @@ impl Serve {
         };
         Ok(Self { what, partitions, total, declared, placing: None })
     }
+}
+
+/// True for an argument such as `search=s3://bucket/docs:…`.
+fn names_a_store(text: &str) -> bool {
+    let scheme = text.split_once('=').and_then(|(_, rest)| rest.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
 /// The declared total, or the one that the highest partition shows.

@@ -38,6 +38,8 @@ pub struct Tables {
     pub memory: Option<String>,
     /// Threads of the engine; `None` for one on each processor.
     pub threads: Option<u32>,
+    /// True if the folder has the files of one partition only.
+    pub is_dealt: bool,
 }
 
 /// A query, as `treefold sql` gets it.
@@ -97,7 +99,13 @@ mod tests {
 
     #[test]
     fn without_an_engine_the_error_says_how_to_install_one() {
-        let tables = Tables { folder: "/srv".into(), name: SERVICE.to_owned(), memory: None, threads: None };
+        let tables = Tables {
+            folder: "/srv".into(),
+            name: SERVICE.to_owned(),
+            memory: None,
+            threads: None,
+            is_dealt: false,
+        };
         let refused = tables.service(&[0].into_iter().collect(), 1).unwrap_err();
         assert!(
             refused.contains("--serve sql=DIR needs DuckDB")

@@ -120,7 +120,13 @@ class Engine:
     """DuckDB over the files of this node's partitions."""
 
     def __init__(
-        self, folder: str, partitions: Iterable[int], total: int, memory: Optional[str], threads: Optional[int]
+        self,
+        folder: str,
+        partitions: Iterable[int],
+        total: int,
+        memory: Optional[str],
+        threads: Optional[int],
+        is_dealt: bool = False,
     ) -> None:
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
@@ -139,11 +145,12 @@ class Engine:
         self._columns: dict[int, dict[str, dict[str, str]]] = {}
         self._prepared = functools.lru_cache(DIVISIONS_MAX)(self._prepare)
         files: set[str] = set()
-        whole = None if PARTITION in folder else tables_in(folder_of(folder, 0))
+        # Without the files of all partitions, there is nothing to deal out.
+        whole = None if is_dealt or PARTITION in folder else tables_in(folder_of(folder, 0))
         for partition in partitions:
             tables = tables_in(folder_of(folder, partition)) if whole is None else whole
             files.update(self._open(partition, total, folder_of(folder, partition), tables, whole is not None))
-        if not any(self._columns.values()):
+        if not whole and not any(self._columns.values()):
             raise InvalidOption(
                 f"{folder} has no table: files NAME.parquet or NAME.csv, or folders NAME with such files"
             )

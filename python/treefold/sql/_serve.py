@@ -32,25 +32,53 @@ def service(
     Give the same partitions to `start` or `serve`. Raises `InvalidOption` if a table can't be read.
     """
     ids = ids_of("partitions", partitions)
-    if whole("total", total, 32) < 1 or not ids or max(ids) >= total:
+    if not ids:
+        raise InvalidOption(f"partitions are [] of {total}; allowed: some, from 0, below the total")
+    return _service(os.fspath(folder), ids, total, name, memory, threads)[0]
+
+
+def spec_of(folder: str, partitions: list[int], total: int, name: str, **options: Any) -> dict[str, Any]:
+    """The service of `--serve sql=…`, as the extension takes it. Without partitions, they are loaded later, each by
+    itself."""
+    made, engine = _service(folder, partitions, total, name, **options)
+    return made._spec({id: engine for id in partitions})
+
+
+def _service(
+    folder: str,
+    ids: list[int],
+    total: int,
+    name: str,
+    memory: Optional[str] = None,
+    threads: Optional[int] = None,
+    is_dealt: bool = False,
+) -> tuple[Service, Optional[Engine]]:
+    """The service, and the engine of its partitions, if it has some."""
+    if whole("total", total, 32) < 1 or any(id >= total for id in ids):
         raise InvalidOption(f"partitions are {ids} of {total}; allowed: some, from 0, below the total")
     if threads is not None and whole("threads", threads, 16) < 1:
         raise InvalidOption(f"threads is {threads}; allowed: from 1")
-    engine = Engine(os.fspath(folder), ids, total, memory, threads)
+    own = Engine(folder, ids, total, memory, threads, is_dealt) if ids else None
+
+    def engine(partition: Any) -> Engine:
+        found = partition.data if isinstance(partition.data, Engine) else own
+        assert found is not None, "invariant: a partition was opened with an engine or loaded with one"
+        return found
+
     made = Service(name, total=total)
-    made.aggregation("query", local=engine.query, reduce="group", reduce_params_field="group")
+    made.aggregation(
+        "query",
+        local=lambda partition, params: engine(partition).query(partition, params),
+        reduce="group",
+        reduce_params_field="group",
+    )
     made.aggregation(
         "schema",
-        local=engine.schema,
+        local=lambda partition, params: engine(partition).schema(partition, params),
         reduce="group",
         reduce_params={
             "keys": ["table", "position", "column", "type", "files"],
             "aggregates": [{"column": "partition", "function": "count"}],
         },
     )
-    return made
-
-
-def spec_of(folder: str, partitions: list[int], total: int, name: str, **options: Any) -> dict[str, Any]:
-    """The service of `--serve sql=…`, as the extension takes it."""
-    return service(folder, partitions, total, name=name, **options)._spec({id: None for id in partitions})
+    return made, own

@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 #[cfg(feature = "vectors")]
 pub(crate) mod faces;
 pub(crate) mod gateway;
+pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod mirror;

@@ -24,6 +24,11 @@ impl Serve {
                 std::iter::once(read(&corpus.folder)).chain(index).collect()
             }
             What::Sql(tables) => vec![read(&tables.folder)],
+            #[cfg(feature = "objects")]
+            What::Stored(stored) => {
+                let written = |path| Folder { path, setting: "data", written: true };
+                stored.directory().map(written).into_iter().collect()
+            }
             What::Mirror(_, wish) => {
                 let parent = wish.promises.as_deref().and_then(Path::parent);
                 let folder =

@@ -51,6 +51,8 @@ impl What {
     pub(super) fn is_shared(&self) -> bool {
         match self {
             Self::Search(..) | Self::Micro(_) | Self::Exec(_) | Self::Sql(_) => true,
+            #[cfg(feature = "objects")]
+            Self::Stored(_) => true,
             #[cfg(feature = "vectors")]
             Self::Near(_) => true,
             Self::Echo | Self::Hosts(_) | Self::Daemon | Self::Mirror(..) => false,
@@ -76,6 +78,8 @@ impl Serve {
                 let service = micro(name.as_deref().unwrap_or(treefold_micro::SERVICE)).total(total);
                 service.placed(replicas, |_| Ok::<(), String>(()))
             }
+            #[cfg(feature = "objects")]
+            What::Stored(stored) => stored.open_placed(total, replicas)?,
             _ => {
                 let empty = Self { placing: None, partitions: [].into_iter().collect(), ..self.clone() };
                 empty.open()?.service.placed(replicas, OneByOne(empty))

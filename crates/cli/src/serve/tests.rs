@@ -18,8 +18,13 @@ fn names_a_service_its_folder_and_its_partitions() {
     let search = serve("search=/srv/docs:partitions=0-3/12");
     assert_eq!((search.partitions.to_string().as_str(), search.total), ("0-3", 12));
     assert_eq!(corpus("search=/srv/docs:partitions=0-3/12").folder, Path::new("/srv/docs"));
-    let tables =
-        Tables { folder: "/srv/{partition}".into(), name: "sql".to_owned(), memory: None, threads: None };
+    let tables = Tables {
+        folder: "/srv/{partition}".into(),
+        name: "sql".to_owned(),
+        memory: None,
+        threads: None,
+        is_dealt: false,
+    };
     assert_eq!(serve("sql=/srv/{partition}:partitions=0-3/16").what, What::Sql(tables.clone()));
     let bounded =
         Tables { memory: Some("4GB".to_owned()), threads: Some(2), name: "sales".to_owned(), ..tables };

@@ -36,6 +36,8 @@ mod real;
 mod relays;
 mod shares;
 mod sim;
+#[cfg(feature = "objects")]
+mod stored;
 mod stream;
 mod top;
 mod topology;

@@ -148,6 +148,19 @@ impl NodeProcess {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
         // SAFETY: kill touches no memory; the process is a child that was not waited for.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        if signal == libc::SIGSTOP {
+            self.wait_until_stopped();
+        }
+    }
+
+    /// A running process stops a little after the signal.
+    fn wait_until_stopped(&self) {
+        // SAFETY: zeroes are a valid `siginfo_t`, and waitid writes nothing else; it leaves the child as it is.
+        let waited = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(libc::P_PID, self.child.id(), &raw mut info, libc::WSTOPPED | libc::WNOWAIT)
+        };
+        assert_eq!(waited, 0);
     }
 
     /// Waits for its end and returns the exit code, or `None` if a signal ended it.

@@ -1,0 +1,307 @@
+//! Partitions of `search` and `sql` in an object store.
+//!
+//! ```text
+//! search=s3://BUCKET/FOLDER:partitions=…[:data=DIR][:cache=BYTES]   an index that `treefold index --to` has uploaded
+//! sql=s3://BUCKET/FOLDER:partitions=…                               tables, whose files are dealt out to the partitions
+//! sql=s3://BUCKET/FOLDER/{partition}:partitions=…                   tables, with a folder for each partition
+//! ```
+//!
+//! A node copies the objects of a partition into a directory on its disk, and opens the copy. See [`treefold_objects`].
+
+use super::exec::bytes_of;
+use super::{Serve, What, is_service_name, processors, search, split_options, total_of, with_stretched};
+use crate::parse::{self, partitions_of_total};
+use crate::sql::{self, Tables};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{any::Any, env};
+use treefold::{CallError, LoadPartition, PartitionData, PartitionSet, Service};
+use treefold_objects::{CACHE_BYTES_DEFAULT, Cache, Folder, LocalCopy, Object, ObjectsError};
+use treefold_search::{Published, Shard};
+
+/// Keys that may follow a colon.
+const KEYS: [&str; 7] = ["partitions", "data", "cache", "name", "memory", "threads", "emulate"];
+const EXAMPLES: &str = "search or sql with a folder of a bucket and partitions, as in \
+                        search=s3://BUCKET/FOLDER:partitions=auto/64:cache=20G or sql=s3://BUCKET/FOLDER:partitions=0-3/16";
+
+/// In an address, the place of a partition's number.
+const PARTITION: &str = "{partition}";
+/// Declares the tables of a folder, so each partition needs it.
+const SCHEMA: &str = "schema.sql";
+/// Least bytes of a cache.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+
+/// Data in an object store, and where its copies are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    url: String,
+    /// Directory of the copies; `None` for the default.
+    directory: Option<PathBuf>,
+    bytes_max: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// An index, and the number of emulated processors for stretched aggregations.
+    Search(Option<u32>),
+    Sql(Tables),
+}
+
+impl Stored {
+    pub(super) fn name(&self) -> &str {
+        match &self.kind {
+            Kind::Search(_) => treefold_search::SERVICE,
+            Kind::Sql(tables) => &tables.name,
+        }
+    }
+
+    pub(super) fn emulated_processors(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Search(emulated) => emulated,
+            Kind::Sql(_) => None,
+        }
+    }
+
+    /// The directory of the copies.
+    pub(super) fn directory(&self) -> Result<PathBuf, String> {
+        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let default =
+            || absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        let given = self.directory.clone().or_else(|| default().map(|cache| cache.join("treefold/objects")));
+        given.ok_or_else(|| {
+            format!("--serve {}={}: neither data=DIR nor HOME names a directory", self.name(), self.url)
+        })
+    }
+
+    /// Makes the service ready with these partitions, which stay until the process ends.
+    ///
+    /// Blocks until they are copied.
+    pub(super) fn open(&self, partitions: &PartitionSet, total: u32) -> Result<Service, String> {
+        let loader = self.loader(total)?;
+        partitions.iter().try_fold(self.empty(total)?, |service, partition| {
+            let (data, copy) = loader.opened(partition).map_err(|error| self.said(&error))?;
+            copy.hold_until_exit();
+            Ok(service.partition_arc(partition, data))
+        })
+    }
+
+    /// Makes the service ready without partitions, and with a loader for them.
+    pub(super) fn open_placed(&self, total: u32, replicas: u32) -> Result<Service, String> {
+        Ok(self.empty(total)?.placed(replicas, self.loader(total)?))
+    }
+
+    fn loader(&self, total: u32) -> Result<Loader, String> {
+        let cache = Cache::in_directory(&self.directory()?, self.bytes_max);
+        let cache = cache.map_err(|error| self.said(&error.to_string()))?;
+        // The address of a folder for each partition is complete only with the partition.
+        Folder::at(&self.url.replace(PARTITION, "0")).map_err(|error| self.said(&error.to_string()))?;
+        Ok(Loader { stored: self.clone(), cache, total, held: Mutex::default() })
+    }
+
+    /// The service without partitions.
+    fn empty(&self, total: u32) -> Result<Service, String> {
+        match &self.kind {
+            Kind::Search(emulated) => {
+                let service = search().total(total);
+                Ok(match emulated {
+                    Some(processors) => with_stretched(service, *processors),
+                    None => service,
+                })
+            }
+            Kind::Sql(tables) => tables.service(&PartitionSet::default(), total),
+        }
+    }
+
+    fn said(&self, error: &str) -> String {
+        format!("--serve {}={}: {error}", self.name(), self.url)
+    }
+}
+
+/// Parses an argument whose folder is the address of a store.
+pub(super) fn parse(text: &str) -> Result<Serve, CallError> {
+    let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
+    let (head, options) = split_options(text, &KEYS);
+    let (name, url) = head.split_once('=').ok_or_else(|| refuse(EXAMPLES))?;
+    let of = |key: &str| options.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+    let foreign: &[&str] = match name {
+        "search" => &["name", "memory", "threads"],
+        "sql" => &["emulate"],
+        _ => return Err(refuse(EXAMPLES)),
+    };
+    if let Some(key) = foreign.iter().find(|key| of(key).is_some()) {
+        return Err(refuse(&format!("{key} not with {name}")));
+    }
+    Folder::check(&url.replace(PARTITION, "0")).map_err(|error| refuse(&error.to_string()))?;
+    let kind = if name == "search" {
+        if url.contains(PARTITION) {
+            return Err(refuse("the folder of an index, without {partition}"));
+        }
+        Kind::Search(of("emulate").map(processors).transpose()?)
+    } else {
+        let name = of("name").unwrap_or(sql::SERVICE).to_owned();
+        if !is_service_name(&name) {
+            return Err(refuse("a name of letters, digits and -_."));
+        }
+        let threads = of("threads").map(|text| parse::named("threads", text, "a number of threads"));
+        let (memory, threads) = (of("memory").map(str::to_owned), threads.transpose()?);
+        Kind::Sql(Tables { folder: url.into(), name, memory, threads, is_dealt: true })
+    };
+    let bytes_max = match of("cache") {
+        None => CACHE_BYTES_DEFAULT,
+        Some(text) => bytes_of(text)
+            .filter(|&bytes| bytes >= CACHE_BYTES_MIN)
+            .ok_or_else(|| CallError::bad_field("cache", text, "bytes from 1M on, as in cache=20G"))?,
+    };
+    let (partitions, total) = partitions_of_total(of("partitions").ok_or_else(|| refuse(EXAMPLES))?)?;
+    let stored = Stored { url: url.to_owned(), directory: of("data").map(PathBuf::from), bytes_max, kind };
+    Ok(Serve {
+        what: What::Stored(stored),
+        declared: total.is_some(),
+        total: total_of(&partitions, total),
+        partitions,
+        placing: None,
+    })
+}
+
+/// Copies and opens partitions.
+struct Loader {
+    stored: Stored,
+    cache: Cache,
+    total: u32,
+    /// The copies of loaded partitions, with the data that reads them.
+    held: Mutex<Vec<(Weak<dyn Any + Send + Sync>, LocalCopy)>>,
+}
+
+impl LoadPartition for Loader {
+    fn load(&self, partition: u32) -> Result<PartitionData, String> {
+        // A copy whose data is gone may make room for the next one.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(|(data, _)| data.strong_count() > 0);
+        let (data, copy) = self.opened(partition)?;
+        let entry = (Arc::downgrade(&data), copy);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        Ok(data)
+    }
+}
+
+impl Loader {
+    fn opened(&self, partition: u32) -> Result<(PartitionData, LocalCopy), String> {
+        let copy = self.copied(partition).map_err(|error| super::chain(&error))?;
+        let data: PartitionData = match &self.stored.kind {
+            Kind::Search(_) => {
+                let shard = Shard::open(copy.files(), partition, self.total);
+                Arc::new(shard.map_err(|error| super::chain(&error))?)
+            }
+            Kind::Sql(tables) => {
+                let tables = Tables { folder: copy.files().to_owned(), is_dealt: true, ..tables.clone() };
+                let one = [partition].into_iter().collect();
+                let data = tables.service(&one, self.total)?.into_partition(partition);
+                data.ok_or_else(|| format!("partition {partition} was opened without data"))?
+            }
+        };
+        Ok((data, copy))
+    }
+
+    fn copied(&self, partition: u32) -> Result<LocalCopy, ObjectsError> {
+        let folder = Folder::at(&self.stored.url.replace(PARTITION, &partition.to_string()))?;
+        let part = format!("partition {partition} of {}", self.total);
+        let objects = || match &self.stored.kind {
+            Kind::Search(_) => indexed(&folder, partition, self.total),
+            Kind::Sql(_) if self.stored.url.contains(PARTITION) => folder.list(""),
+            Kind::Sql(_) => Ok(dealt(folder.list("")?, partition, self.total)),
+        };
+        self.cache.open(&folder, &part, objects)
+    }
+}
+
+/// The objects of one partition of an index: the manifest, and the files in its folder.
+fn indexed(folder: &Folder, partition: u32, total: u32) -> Result<Vec<Object>, ObjectsError> {
+    let (manifest, text) = folder.read(Published::MANIFEST)?;
+    let unfit = |reason: String| ObjectsError::Content { url: folder.url().to_owned(), reason };
+    let index = Published::read(&text)
+        .ok_or_else(|| unfit("manifest.json is not the manifest of an index of this version".to_owned()))?;
+    if index.partitions() != total {
+        return Err(unfit(format!("the index has {} partitions, and not {total}", index.partitions())));
+    }
+    let mut objects = folder.list(&index.partition(partition))?;
+    if objects.is_empty() {
+        // The generation was removed between the two requests, or never uploaded completely.
+        return Err(ObjectsError::Changed { url: folder.url().to_owned(), name: index.generation() });
+    }
+    objects.push(manifest);
+    Ok(objects)
+}
+
+/// The objects of one partition of a folder of tables.
+///
+/// The files of each table are dealt out in turn, in the order of their names, so all nodes deal alike. Names that begin
+/// with a dot or an underscore are no data, as other programs have it.
+fn dealt(objects: Vec<Object>, partition: u32, total: u32) -> Vec<Object> {
+    let is_data = |object: &Object| !object.name.split('/').any(|part| part.starts_with(['.', '_']));
+    let mut tables: BTreeMap<String, u32> = BTreeMap::new();
+    let mut own = Vec::new();
+    for object in objects.into_iter().filter(is_data) {
+        if object.name == SCHEMA {
+            own.push(object);
+            continue;
+        }
+        let first = object.name.split('/').next().unwrap_or_default();
+        let table = if first == object.name { first.split('.').next().unwrap_or_default() } else { first };
+        let number = tables.entry(table.to_lowercase()).or_default();
+        if *number % total == partition {
+            own.push(object);
+        }
+        *number += 1;
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(objects: Vec<Object>) -> Vec<String> {
+        objects.into_iter().map(|object| object.name).collect()
+    }
+
+    #[test]
+    fn files_of_each_table_are_dealt_out_and_the_schema_is_everyones() {
+        let objects = || -> Vec<Object> {
+            ["_SUCCESS", "a/.crc", "a/1.parquet", "a/2.parquet", "a/3.parquet", "b.csv", "schema.sql"]
+                .map(|name| Object { name: name.to_owned(), bytes: 1, tag: String::new() })
+                .into()
+        };
+        assert_eq!(names(dealt(objects(), 0, 2)), ["a/1.parquet", "a/3.parquet", "b.csv", "schema.sql"]);
+        assert_eq!(names(dealt(objects(), 1, 2)), ["a/2.parquet", "schema.sql"]);
+    }
+
+    #[test]
+    fn addresses_and_caches_are_checked_when_the_argument_is_read() {
+        let read = |text: &str| {
+            text.parse::<Serve>().map(|serve| match serve.what {
+                What::Stored(stored) => Some(stored),
+                _ => None,
+            })
+        };
+        let all = read("search=s3://docs/idx:partitions=auto/64:replicas=2:cache=20G:data=/var/c")
+            .unwrap()
+            .unwrap();
+        assert_eq!((all.url.as_str(), all.bytes_max), ("s3://docs/idx", 20 << 30));
+        assert_eq!(all.directory, Some(PathBuf::from("/var/c")));
+        assert!(read("search=/srv/docs:partitions=0/1").unwrap().is_none());
+        for (text, reason) in [
+            ("search=gs://docs/idx:partitions=0/1", "s3://BUCKET/FOLDER"),
+            ("search=s3://:partitions=0/1", "s3://BUCKET/FOLDER"),
+            ("search=s3://docs/{partition}:partitions=0/1", "without {partition}"),
+            ("search=s3://docs/a:partitions=0/1:cache=1K", "from 1M on"),
+            ("search=s3://docs/a:partitions=0/1:memory=1G", "memory not with search"),
+            ("search=s3://docs/a", "partitions=auto/64"),
+            ("vectors=s3://docs/a:partitions=0/1", "vectors with a file"),
+            ("hosts=s3://docs/a:partitions=0/1", "search or sql"),
+        ] {
+            let refused = read(text).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{text}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A directory of local copies, bounded in bytes.
+
+use crate::copies::{self, Place, Plan, taken};
+use crate::download;
+use crate::error::ObjectsError;
+use crate::folder::{Folder, Object};
+use crate::limits::{LOOK_EVERY, OBJECTS_MAX};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+/// A directory of local copies. Processes may share it.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    directory: PathBuf,
+    bytes_max: u64,
+}
+
+/// A copy of a part of a folder. It is not removed while it is held.
+#[derive(Debug)]
+pub struct LocalCopy {
+    files: PathBuf,
+    /// Locked, so that nobody removes the copy.
+    _lock: File,
+}
+
+impl LocalCopy {
+    /// The directory with the part's files.
+    pub fn files(&self) -> &Path {
+        &self.files
+    }
+
+    /// Holds the copy until the process ends, and returns the directory with its files.
+    pub fn hold_until_exit(self) -> PathBuf {
+        let files = self.files.clone();
+        std::mem::forget(self);
+        files
+    }
+}
+
+impl Cache {
+    /// Uses a directory, which is made if necessary, for copies of at most `bytes_max` bytes in all.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Disk`].
+    pub fn in_directory(directory: &Path, bytes_max: u64) -> Result<Self, ObjectsError> {
+        fs::create_dir_all(directory).map_err(ObjectsError::disk(directory))?;
+        let directory = directory.canonicalize().map_err(ObjectsError::disk(directory))?;
+        Ok(Self { directory, bytes_max })
+    }
+
+    /// Returns a copy of a part of a folder: of the objects that `objects` lists now, or of the newest ones that were
+    /// copied before, if the store can't be reached.
+    ///
+    /// `part` names the part; a folder's parts share nothing. Blocks until all objects are copied.
+    ///
+    /// # Errors
+    /// The errors of `objects`; [`ObjectsError::Unreachable`] if there is no complete copy of before;
+    /// [`ObjectsError::Full`], [`ObjectsError::Changed`], [`ObjectsError::Refused`], [`ObjectsError::Disk`].
+    pub fn open(
+        &self,
+        folder: &Folder,
+        part: &str,
+        objects: impl FnOnce() -> Result<Vec<Object>, ObjectsError>,
+    ) -> Result<LocalCopy, ObjectsError> {
+        let copied = objects().and_then(|objects| self.copy(folder, part, objects));
+        match copied {
+            Err(error) if error.is_unreachable() => {
+                let kept = self.newest(folder.url(), part)?;
+                let kept = kept.ok_or(error)?;
+                tracing::warn!(
+                    folder = folder.url(),
+                    part,
+                    "the store can't be reached; a copy of before is used, which may be old"
+                );
+                Ok(kept)
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the copy of exactly these objects.
+    fn copy(&self, folder: &Folder, part: &str, objects: Vec<Object>) -> Result<LocalCopy, ObjectsError> {
+        if objects.is_empty() {
+            let (url, name) = (folder.url().to_owned(), format!("object of {part}"));
+            return Err(ObjectsError::Missing { url, name });
+        }
+        if objects.len() > OBJECTS_MAX {
+            return Err(folder.limit(format!("the number of objects of {part}"), OBJECTS_MAX.to_string()));
+        }
+        let plan = Plan { url: folder.url().to_owned(), part: part.to_owned(), objects };
+        let place = Place::of(&self.directory, &plan);
+        loop {
+            match self.seat(&place, &plan)? {
+                Seat::Held(copy) => return Ok(copy),
+                Seat::Writing(lock) => return self.write(folder, &place, &plan, lock),
+                Seat::Busy => thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// Takes a complete copy, or the right to write it.
+    fn seat(&self, place: &Place, plan: &Plan) -> Result<Seat, ObjectsError> {
+        let _guard = copies::lock(&self.directory)?;
+        let lock = place.lock(true)?;
+        if place.is_complete() && taken(lock.try_lock_shared(), &self.directory)? {
+            place.used();
+            return Ok(Seat::Held(LocalCopy { files: place.files(), _lock: lock }));
+        }
+        if !taken(lock.try_lock(), &self.directory)? {
+            // A process that holds a copy that was complete would wait for itself.
+            return if place.was_complete() { Err(place.damaged()) } else { Ok(Seat::Busy) };
+        }
+        self.make_room(place, plan.bytes())?;
+        place.reserve(plan)?;
+        Ok(Seat::Writing(lock))
+    }
+
+    fn write(
+        &self,
+        folder: &Folder,
+        place: &Place,
+        plan: &Plan,
+        lock: File,
+    ) -> Result<LocalCopy, ObjectsError> {
+        let started_at = Instant::now();
+        let fetched = download::fetch(folder, &plan.objects, &place.files());
+        let _guard = copies::lock(&self.directory)?;
+        if let Err(error) = fetched {
+            // Files of an unreachable store are of use for the next try; a full disk must not stay full.
+            if !error.is_unreachable() {
+                place.remove()?;
+            }
+            return Err(error);
+        }
+        place.complete()?;
+        // Another process can't come between, because it would need the cache's lock.
+        let shared = lock.unlock().and_then(|()| lock.lock_shared());
+        shared.map_err(ObjectsError::disk(&self.directory))?;
+        tracing::info!(
+            folder = folder.url(),
+            part = plan.part,
+            bytes = plan.bytes(),
+            objects = plan.objects.len(),
+            ms = started_at.elapsed().as_millis(),
+            "copied"
+        );
+        Ok(LocalCopy { files: place.files(), _lock: lock })
+    }
+
+    /// The complete copy of a part that was used last.
+    fn newest(&self, url: &str, part: &str) -> Result<Option<LocalCopy>, ObjectsError> {
+        let _guard = copies::lock(&self.directory)?;
+        let mut found = copies::places(&self.directory, Some((url, part)))?;
+        found.retain(|place| {
+            place.is_complete() && place.plan().is_some_and(|plan| plan.url == url && plan.part == part)
+        });
+        found.sort_by_key(Place::used_at);
+        for place in found.iter().rev() {
+            let lock = place.lock(false)?;
+            if taken(lock.try_lock_shared(), &self.directory)? {
+                return Ok(Some(LocalCopy { files: place.files(), _lock: lock }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes copies that nobody holds, the longest unused first, until `bytes` more fit.
+    fn make_room(&self, besides: &Place, bytes: u64) -> Result<(), ObjectsError> {
+        let mut others = copies::places(&self.directory, None)?;
+        others.retain(|place| place != besides);
+        others.sort_by_key(Place::used_at);
+        let bytes_of = |place: &Place| place.plan().map_or(0, |plan| plan.bytes());
+        let mut in_use: u64 = others.iter().map(bytes_of).fold(0, u64::saturating_add);
+        for place in &others {
+            if in_use.saturating_add(bytes) <= self.bytes_max {
+                return Ok(());
+            }
+            let lock = place.lock(true)?;
+            if taken(lock.try_lock(), &self.directory)? {
+                in_use = in_use.saturating_sub(bytes_of(place));
+                place.remove()?;
+            }
+        }
+        if in_use.saturating_add(bytes) <= self.bytes_max {
+            return Ok(());
+        }
+        Err(ObjectsError::Full { directory: self.directory.clone(), bytes, in_use, limit: self.bytes_max })
+    }
+}
+
+/// How a copy is found.
+enum Seat {
+    /// It is complete, and held now.
+    Held(LocalCopy),
+    /// The owner of this lock is to write it.
+    Writing(File),
+    /// Another thread or process writes it.
+    Busy,
+}

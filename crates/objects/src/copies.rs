@@ -1,0 +1,186 @@
+//! The directories of a cache.
+//!
+//! ```text
+//! cache/
+//!   lock                       taken for every change of the rows below; never held for long
+//!   <part>-<version>/          one copy: 16 hex digits of its folder and part, 16 of its objects
+//!     lock                     shared while the copy is held, alone while it is written
+//!     plan.json                its folder, part and objects; from here on it counts with all its bytes
+//!     complete                 empty; there once all files are; its time is that of the last use
+//!     files/…
+//! ```
+//!
+//! A copy's lock is only tried, never waited for, and only under the cache's lock. So nobody waits for a lock in a
+//! directory that is removed meanwhile, and the system releases the locks of a process that dies.
+
+use crate::download::has_size;
+use crate::error::ObjectsError;
+use crate::folder::Object;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const LOCK: &str = "lock";
+const PLAN: &str = "plan.json";
+const COMPLETE: &str = "complete";
+const FILES: &str = "files";
+
+/// The contents of a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) url: String,
+    pub(crate) part: String,
+    pub(crate) objects: Vec<Object>,
+}
+
+impl Plan {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.objects.iter().map(|object| object.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The name of the copy's directory.
+    fn directory_name(&self) -> String {
+        let mut version = Fnv::default();
+        for Object { name, bytes, tag } in &self.objects {
+            version = version.update(name.as_bytes()).update(&bytes.to_le_bytes()).update(tag.as_bytes());
+        }
+        format!("{}{:016x}", prefix_of(&self.url, &self.part), version.0)
+    }
+}
+
+/// The beginning of the names of all copies of a part.
+fn prefix_of(url: &str, part: &str) -> String {
+    format!("{:016x}-", Fnv::default().update(url.as_bytes()).update(part.as_bytes()).0)
+}
+
+/// The 64-bit FNV-1a hash. A zero byte follows each field, which no name contains.
+#[derive(Clone, Copy)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn update(self, field: &[u8]) -> Self {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(field.iter().chain(&[0]).fold(self.0, step))
+    }
+}
+
+/// One copy's directory, under the cache's lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn of(cache: &Path, plan: &Plan) -> Self {
+        Self(cache.join(plan.directory_name()))
+    }
+
+    pub(crate) fn files(&self) -> PathBuf {
+        self.0.join(FILES)
+    }
+
+    /// The plan, if one was written.
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        serde_json::from_slice(&fs::read(self.0.join(PLAN)).ok()?).ok()
+    }
+
+    /// True if all files were there once.
+    pub(crate) fn was_complete(&self) -> bool {
+        self.0.join(COMPLETE).exists()
+    }
+
+    /// The error of a copy in use that lacks a file.
+    pub(crate) fn damaged(&self) -> ObjectsError {
+        ObjectsError::disk(&self.files())(io::Error::other(
+            "files of a copy that is in use were removed or changed; stop the processes that use it, and remove it",
+        ))
+    }
+
+    /// True if all files are there.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.was_complete()
+            && self.plan().is_some_and(|plan| {
+                plan.objects.iter().all(|object| has_size(&self.files().join(&object.name), object.bytes))
+            })
+    }
+
+    /// Reserves the room of a copy.
+    pub(crate) fn reserve(&self, plan: &Plan) -> Result<(), ObjectsError> {
+        let path = self.0.join(PLAN);
+        let text = serde_json::to_vec(plan).map_err(io::Error::from).map_err(ObjectsError::disk(&path))?;
+        let next = self.0.join("plan.json.next");
+        fs::write(&next, text).and_then(|()| fs::rename(&next, &path)).map_err(ObjectsError::disk(&path))
+    }
+
+    /// Notes that all files are there.
+    pub(crate) fn complete(&self) -> Result<(), ObjectsError> {
+        let path = self.0.join(COMPLETE);
+        File::create(&path).map(drop).map_err(ObjectsError::disk(&path))
+    }
+
+    /// Notes a use, for the choice of a copy to remove. A disk that can't be written does not matter for that.
+    pub(crate) fn used(&self) {
+        if let Ok(file) = File::options().append(true).open(self.0.join(COMPLETE)) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+    }
+
+    /// The time of the last use; the beginning of time for an unfinished copy.
+    pub(crate) fn used_at(&self) -> SystemTime {
+        let modified = fs::metadata(self.0.join(COMPLETE)).and_then(|found| found.modified());
+        modified.unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// Opens the copy's lock; with `make`, in a directory that is made if necessary.
+    pub(crate) fn lock(&self, make: bool) -> Result<File, ObjectsError> {
+        let path = self.0.join(LOCK);
+        if make {
+            fs::create_dir_all(&self.0).map_err(ObjectsError::disk(&self.0))?;
+        }
+        File::options().create(make).append(true).open(&path).map_err(ObjectsError::disk(&path))
+    }
+
+    pub(crate) fn remove(&self) -> Result<(), ObjectsError> {
+        fs::remove_dir_all(&self.0).map_err(ObjectsError::disk(&self.0))
+    }
+}
+
+/// True if the lock was free and is taken now.
+pub(crate) fn taken(tried: Result<(), TryLockError>, cache: &Path) -> Result<bool, ObjectsError> {
+    match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(ObjectsError::disk(cache)(error)),
+    }
+}
+
+/// Takes the cache's lock, until the file is dropped.
+pub(crate) fn lock(cache: &Path) -> Result<File, ObjectsError> {
+    let path = cache.join(LOCK);
+    let open = || -> io::Result<File> {
+        let file = File::options().create(true).append(true).open(&path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    open().map_err(ObjectsError::disk(&path))
+}
+
+/// All copies of a cache, or those of one part.
+pub(crate) fn places(cache: &Path, of: Option<(&str, &str)>) -> Result<Vec<Place>, ObjectsError> {
+    let prefix = of.map(|(url, part)| prefix_of(url, part)).unwrap_or_default();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(cache).map_err(ObjectsError::disk(cache))? {
+        let entry = entry.map_err(ObjectsError::disk(cache))?;
+        let is_copy = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_copy && entry.file_name().to_string_lossy().starts_with(&prefix) {
+            found.push(Place(entry.path()));
+        }
+    }
+    Ok(found)
+}
