@@ -611,7 +611,7 @@ def s3_server() -> Path:
     """The server of bench/store, if it was built."""
     built = [os.environ.get("CARGO_TARGET_DIR", ""), str(Path(__file__).parents[2] / "target")]
     found = [Path(place, "debug", "s3-server") for place in built if place and Path(place, "debug", "s3-server").exists()]
-    return found[0] if found else pytest.skip("bench/store was not built")
+    return found[0] if found else pytest.skip("bench/store was not built: cargo build -p treefold-bench-store")
 
 
 @needs_command
