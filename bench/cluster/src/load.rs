@@ -1,4 +1,5 @@
-//! Tree shapes under load: what the experiments [`micro`](crate::micro) and [`retrieval`](crate::retrieval) share.
+//! Calls under load: what the experiments [`micro`](crate::micro), [`retrieval`](crate::retrieval) and
+//! [`polling`](crate::polling) share.
 //!
 //! Calls arrive whether or not earlier calls have been answered. Response time counts from the *planned* instant
 //! of a call ([`pace`]), so that a stall of the system cannot slow down the measurement itself.
@@ -29,7 +30,7 @@ use treefold_cli::exit::Failure;
 use trial::{Calls, Trial};
 
 /// Pause between two trials, so that remains of one trial are not load of the next.
-const REST: Duration = Duration::from_millis(500);
+pub(crate) const REST: Duration = Duration::from_millis(500);
 
 /// All loads and shapes that one cluster gets.
 pub(crate) struct Sweep<'a> {
@@ -73,7 +74,7 @@ impl Sweep<'_> {
 }
 
 /// Makes a bar that counts the remaining milliseconds of measuring.
-fn progress(nodes: usize, seconds: f64) -> ProgressBar {
+pub(crate) fn progress(nodes: usize, seconds: f64) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix}, {msg} {wide_bar} {eta}");
     let bar = ProgressBar::new((seconds * 1e3) as u64);
     bar.set_prefix(format!("{nodes} nodes"));

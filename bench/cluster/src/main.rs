@@ -13,6 +13,7 @@
 //! - [`flood`]: a relay that one application floods while another asks for little.
 //! - [`micro`] and [`retrieval`]: response time and throughput of tree shapes under [`load`], on emulated processors;
 //!   the work is emulated, or searches a real folder.
+//! - [`polling`]: policies that choose among replicas of a partition, on the same processors, under the same load.
 //! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
 
 mod breaker;
@@ -22,6 +23,7 @@ mod flood;
 mod load;
 mod micro;
 mod mirror_faults;
+mod polling;
 mod retrieval;
 mod stream_faults;
 mod stream_stall;
@@ -32,7 +34,7 @@ use std::process::ExitCode;
 use treefold_cli::args::OutputArg;
 use treefold_cli::exit::{Failure, Verdict};
 
-/// Experiments on Treefold itself, with a process for every node: faults, floods, shares, tree shapes, a tool's streams
+/// Experiments on Treefold itself, with a process for every node: faults, floods, shares, tree shapes, replicas, a tool's streams
 #[derive(Debug, Parser)]
 #[command(name = "bench-cluster", version, max_term_width = 110)]
 struct Cli {
@@ -50,6 +52,7 @@ enum Experiment {
     Flood(flood::BenchFlood),
     Micro(Box<micro::BenchMicro>),
     MirrorFaults(mirror_faults::BenchMirrorFaults),
+    Polling(Box<polling::BenchPolling>),
     Retrieval(Box<retrieval::BenchRetrieval>),
     StreamFaults(stream_faults::BenchStreamFaults),
     StreamStall(stream_stall::BenchStreamStall),
@@ -73,6 +76,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
             Experiment::Flood(flood) => flood.run(format).await,
             Experiment::Micro(micro) => micro.run(format).await,
             Experiment::MirrorFaults(faults) => faults.run(format).await,
+            Experiment::Polling(polling) => polling.run(format).await,
             Experiment::Retrieval(retrieval) => retrieval.run(format).await,
             Experiment::StreamFaults(faults) => faults.run(format).await,
             Experiment::StreamStall(stall) => stall.run(format).await,

@@ -7,11 +7,13 @@
 //!
 //! - [`args`]: the parameters, and which combinations are valid.
 //! - [`slowing`]: nodes that are slow for a while.
+//! - [`stopping`]: nodes whose processes are stopped for a while.
 //! - [`caller`]: makes the calls, checks the answers.
 
 mod args;
-mod caller;
+pub(crate) mod caller;
 mod slowing;
+mod stopping;
 
 pub(crate) use args::BenchMicro;
 
@@ -19,12 +21,17 @@ use crate::load::Sweep;
 use crate::load::pace::Pacing;
 use crate::load::point::{self, Point};
 use caller::{Caller, MicroCalls};
+use stopping::Stops;
+use tempfile::NamedTempFile;
 use tokio::task::LocalSet;
 use treefold::Client;
 use treefold_cli::commands::bench::fleet::{Fleet, Placement};
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
 use treefold_cli::output::{Format, print, print_json};
+
+/// Configuration of nodes that repair nothing: shares of a wave's time above 1 never pass.
+const WITHOUT_REPAIR: &str = "[tuning]\nsign_of_life = 2.0\npatience = 2.0\ntries_max = 1\n";
 
 impl BenchMicro {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
@@ -42,13 +49,25 @@ impl BenchMicro {
     async fn measure(&self) -> Result<Vec<Point>, Failure> {
         let mut points = Vec::new();
         for &nodes in &self.nodes {
-            let processors = self.processors_of(nodes);
-            let fleet = Fleet::start_with(Placement::one_each(nodes), processors).await?;
+            let config = self.no_repair.then(without_repair).transpose()?;
+            let fleet = Fleet::start_told(self.told(nodes, config.as_ref())).await?;
             let measured = self.measure_fleet(&fleet, nodes).await;
             fleet.end().await;
             points.extend(measured?);
         }
         Ok(points)
+    }
+
+    /// Returns the arguments of each node.
+    fn told(&self, nodes: u32, config: Option<&NamedTempFile>) -> Vec<Vec<String>> {
+        let config = config.map(|file| ["--config".to_owned(), file.path().display().to_string()]);
+        let placement = Placement::one_each(nodes);
+        let words = |(node, processors): (u32, u32)| {
+            let (serve, processors) = (placement.micro_of(node), processors.to_string());
+            let own = ["--workers", "1", "--processors", &processors, "--serve", &serve];
+            own.map(str::to_owned).into_iter().chain(config.iter().flatten().cloned()).collect()
+        };
+        (0..nodes).zip(self.processors_of(nodes)).map(words).collect()
     }
 
     /// Measures all loads and shapes on one cluster, in rounds.
@@ -66,7 +85,9 @@ impl BenchMicro {
             shapes: &self.shape,
             rates_per_s: self.rates_per_s(nodes),
         };
-        let calls = MicroCalls { callers: &callers, emulation: self.emulation(nodes), slow: &self.slow };
+        let stops = Stops::new(&self.stop, fleet);
+        let calls =
+            MicroCalls { callers: &callers, emulation: self.emulation(nodes), slow: &self.slow, stops };
         let cells = sweep.run(&calls, fleet).await?;
         Ok(cells.iter().flat_map(|cell| self.points_of(cell, nodes)).collect())
     }
@@ -80,4 +101,11 @@ impl BenchMicro {
         }
         Ok(clients)
     }
+}
+
+/// Writes the configuration of nodes that repair nothing.
+fn without_repair() -> Result<NamedTempFile, Failure> {
+    let file =
+        NamedTempFile::new().and_then(|file| std::fs::write(file.path(), WITHOUT_REPAIR).map(|()| file));
+    file.map_err(|error| Failure::failed(format!("can't write the nodes' configuration: {error}")))
 }

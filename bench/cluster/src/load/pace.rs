@@ -1,10 +1,11 @@
 //! Arrival times of calls, which do not wait for answers.
 //!
-//! Intervals are drawn from one of two distributions. A Poisson process is that of the DAC paper's MICRO. For its RET,
+//! Intervals are drawn from one of three distributions. A Poisson process is that of the DAC paper's MICRO. For its RET,
 //! the paper plays a trace of ask.com, of which it publishes nothing. A paper of the same group publishes figures of
 //! another search engine's traces (Shen, Yang and Chu, ICDCS'02, table 1: Teoma, peak times): the medium-grain
 //! service had intervals of 341.5 ms with a deviation of 321.1 ms. [`Pacing::Trace`] draws intervals of that ratio
-//! from a Weibull distribution, which that paper names as a usual model.
+//! from a Weibull distribution, which that paper names as a usual model. [`Pacing::LogNormal`] has any ratio, and is the
+//! distribution by which the simulator draws that paper's traces.
 //!
 //! If a caller waited for each answer before its next call, it would call a stalling system less often and
 //! would not measure the stall (coordinated omission). Here the seed determines all arrivals in advance. A
@@ -15,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use treefold_core::random::Random;
+use treefold_sim::world::distribution::Distribution;
 
 /// Ratio of the intervals' deviation to their mean in the published trace.
 #[cfg(test)]
@@ -27,21 +29,26 @@ const TRACE_SHAPE: f64 = 1.0641;
 const TRACE_MEAN: f64 = 0.97601;
 
 /// Distribution of the intervals between arrivals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pacing {
     /// Exponential.
     Poisson,
     /// As varied as a published trace of a search engine.
     Trace,
+    /// Log-normal, with this deviation as a share of the mean.
+    LogNormal { deviation: f64 },
 }
 
 impl Pacing {
     /// Draws an interval of mean 1.
     fn interval(self, random: &mut Random) -> f64 {
-        let exponential = -(1.0 - random.unit()).ln();
+        let exponential = |random: &mut Random| -(1.0 - random.unit()).ln();
         match self {
-            Self::Poisson => exponential,
-            Self::Trace => exponential.powf(1.0 / TRACE_SHAPE) / TRACE_MEAN,
+            Self::Poisson => exponential(random),
+            Self::Trace => exponential(random).powf(1.0 / TRACE_SHAPE) / TRACE_MEAN,
+            Self::LogNormal { deviation } => {
+                Distribution::LogNormal { mean_ms: 1.0, deviation_ms: deviation }.draw_ms(random)
+            }
         }
     }
 }
@@ -106,7 +113,10 @@ mod tests {
     fn intervals_have_the_mean_and_deviation_of_their_distribution() {
         // The seed is fixed, so the test cannot fail by chance. Figures of 40,000 intervals are within 2 % for all
         // but one seed in thousands.
-        for (pacing, expected) in [(Pacing::Poisson, 1.0), (Pacing::Trace, TRACE_DEVIATION)] {
+        let log_normal = Pacing::LogNormal { deviation: 0.5 };
+        for (pacing, expected) in
+            [(Pacing::Poisson, 1.0), (Pacing::Trace, TRACE_DEVIATION), (log_normal, 0.5)]
+        {
             let ends: Vec<f64> = drawn(pacing, 1, 40.0)
                 .take(40_000)
                 .map(|arrival| arrival.planned.as_secs_f64() * 40.0)

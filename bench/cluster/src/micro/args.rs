@@ -2,6 +2,7 @@
 
 use super::caller::Asks;
 use super::slowing::{Slowing, slowing};
+use super::stopping::{Stopping, stopping};
 use crate::load::args::{LARGE_NODES, LoadArgs, ideal_per_s, processors_of};
 use crate::load::point::{Cell, Point, Scene};
 use clap::Args;
@@ -67,6 +68,14 @@ pub(crate) struct BenchMicro {
     #[arg(long, value_name = "NODE:FACTOR[@FROM-TO]", value_delimiter = ',', value_parser = slowing)]
     pub(super) slow: Vec<Slowing>,
 
+    /// Nodes whose processes are stopped (SIGSTOP) for a time after measuring began, as in 1@10s-30s,2@20s-40s
+    #[arg(long, value_name = "NODE@FROM-TO", value_delimiter = ',', value_parser = stopping)]
+    pub(super) stop: Vec<Stopping>,
+
+    /// Turn off repair in all nodes, as in the paper: they send no signs of life, and ask no node again
+    #[arg(long)]
+    pub(super) no_repair: bool,
+
     /// Length of the intervals, in seconds, that get one point each, from the calls that ended in them
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     every: Option<f64>,
@@ -89,7 +98,10 @@ Examples:
   bench-cluster micro --shape adaptive,binomial,flat --rate 20,30,40,50
   bench-cluster micro --nodes 4,8,12,16,20,24 --load 0.5 -o json
   bench-cluster micro --heterogeneous --shape adaptive,binomial,flat --load 0.5,0.7,0.9 --rounds 3
-  bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s";
+  bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s
+  bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --no-repair --shape binomial \\
+    --waiting uniform --slow 1:5x@10s-30s,2:5x@20s-40s
+  bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --stop 1@10s-30s,2@20s-40s";
 
 /// Rate if neither rates nor loads are given.
 const RATE_DEFAULT_PER_S: f64 = 30.0;
@@ -119,6 +131,15 @@ impl BenchMicro {
             let node = slowing.node;
             return Err(Failure::usage(format!(
                 "there is no node {node} to slow down; the {least} nodes are counted from 0"
+            )));
+        }
+        if let Some(stopping) =
+            self.stop.iter().find(|stopping| !(self.fronts..least).contains(&stopping.node))
+        {
+            let node = stopping.node;
+            return Err(Failure::usage(format!(
+                "node {node} can't be stopped: {least} nodes are counted from 0, and the first {} of them are fronts",
+                self.fronts
             )));
         }
         Ok(())
@@ -247,6 +268,9 @@ mod tests {
             ("--nodes 24,4 --heterogeneous", "4 nodes can't be heterogeneous"),
             ("--nodes 4 --fronts 5", "5 fronts are more than the 4 nodes"),
             ("--nodes 4 --slow 4:5x", "no node 4"),
+            ("--nodes 4 --stop 4@1s-2s", "node 4 can't be stopped"),
+            ("--nodes 4 --fronts 2 --stop 1@1s-2s", "the first 2 of them are fronts"),
+            ("--stop 1@2s-1s", "stop is 1@2s-1s"),
             ("--nodes 0", "0 is not in 1..="),
         ] {
             let refused = parsed(line).unwrap_err();

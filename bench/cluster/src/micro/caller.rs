@@ -1,6 +1,7 @@
 //! Makes the calls of MICRO and checks the answers: a sum shows which partitions it has.
 
 use super::slowing::Slowing;
+use super::stopping::Stops;
 use crate::load::pace::Arrival;
 use crate::load::trial::{Calls, Ended, Times};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use treefold_cli::exit::Failure;
 use treefold_micro::{Emulation, Timed};
 
 /// Aggregation that every call names.
-const KIND: &str = "micro/emulated";
+pub(crate) const KIND: &str = "micro/emulated";
 
 /// Limit on the time until a front's answers are exact: the front must first meet all nodes.
 const EXACT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,18 +25,18 @@ const EXACT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Settings of every call, beside the work.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asks {
-    pub(super) deadline: Duration,
-    pub(super) min_coverage: f64,
-    pub(super) waiting: Option<Waiting>,
-    pub(super) policy: Option<ReplicaPolicy>,
+pub(crate) struct Asks {
+    pub(crate) deadline: Duration,
+    pub(crate) min_coverage: f64,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) policy: Option<ReplicaPolicy>,
 }
 
 /// Makes calls at one front and checks the answers.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     client: Client,
-    nodes: u32,
+    partitions: u32,
     asks: Asks,
 }
 
@@ -44,6 +45,7 @@ pub(super) struct MicroCalls<'a> {
     pub(super) callers: &'a [Caller],
     pub(super) emulation: Emulation,
     pub(super) slow: &'a [Slowing],
+    pub(super) stops: Stops<'a>,
 }
 
 impl Calls for MicroCalls<'_> {
@@ -56,13 +58,18 @@ impl Calls for MicroCalls<'_> {
         let caller = self.callers[(arrival.number % self.callers.len() as u64) as usize].clone();
         let slow = Slowing::at(self.slow, planned_s);
         let work = Emulation { seed: arrival.seed, slow, ..self.emulation.clone() };
-        async move { caller.call(shape, &work).await }
+        let followed = self.stops.follow(planned_s);
+        async move {
+            followed?;
+            caller.call(shape, &work).await
+        }
     }
 }
 
 impl Caller {
-    pub(super) fn new(client: Client, nodes: u32, asks: Asks) -> Self {
-        Self { client, nodes, asks }
+    /// Makes a caller of a service of this many partitions.
+    pub(crate) fn new(client: Client, partitions: u32, asks: Asks) -> Self {
+        Self { client, partitions, asks }
     }
 
     async fn call(&self, shape: Shape, work: &Emulation) -> Result<Ended, Failure> {
@@ -75,19 +82,17 @@ impl Caller {
         if let Some(policy) = policy {
             call = call.policy(policy);
         }
-        let times =
-            |timed: &Timed| Times { jobs: timed.jobs(), asked_ns: timed.asked_ns, late_ns: timed.late_ns };
-        Ended::of(call.await, |reply| fault_of(reply, self.nodes), times)
+        Ended::of(call.await, |reply| fault_of(reply, self.partitions), times_of)
     }
 
     /// Returns once the front's answers are exact, which means that it has met all nodes.
-    pub(super) async fn await_exactness(&self, work: Emulation) -> Result<(), Failure> {
+    pub(crate) async fn await_exactness(&self, work: Emulation) -> Result<(), Failure> {
         let give_up_at = Instant::now() + EXACT_TIMEOUT;
         let mut in_a_row = 0;
         while in_a_row < EXACT_IN_A_ROW {
             let call = self.client.call::<Timed>(KIND, &work).deadline(EXACT_TIMEOUT);
             let reply = call.await.map_err(failure_of)?;
-            if reply.status == Status::Full && fault_of(&reply, self.nodes).is_none() {
+            if reply.status == Status::Full && fault_of(&reply, self.partitions).is_none() {
                 in_a_row += 1;
                 continue;
             }
@@ -102,13 +107,19 @@ impl Caller {
     }
 }
 
-/// Describes the error in an answer of `nodes` partitions whose numbers are their ids; `None` if it is right.
+/// The times of the jobs behind an answer.
+pub(crate) fn times_of(timed: &Timed) -> Times {
+    Times { jobs: timed.jobs(), asked_ns: timed.asked_ns, late_ns: timed.late_ns }
+}
+
+/// Describes the error in an answer to a call that asked for this many partitions, whose numbers are their ids;
+/// `None` if it is right.
 ///
 /// An answer may lack partitions, but it must report them.
-fn fault_of(reply: &Reply<Timed>, nodes: u32) -> Option<String> {
+pub(crate) fn fault_of(reply: &Reply<Timed>, partitions: u32) -> Option<String> {
     let contributed = &reply.contributed;
-    if reply.status == Status::Full && contributed.len() as u64 != u64::from(nodes) {
-        return Some(format!("its status is full with {contributed} of {nodes} partitions"));
+    if reply.status == Status::Full && contributed.len() as u64 != u64::from(partitions) {
+        return Some(format!("its status is full with {contributed} of {partitions} partitions"));
     }
     let sum: i64 = contributed.iter().map(i64::from).sum();
     match &reply.value {

@@ -7,6 +7,7 @@
 
 mod faults;
 mod micro;
+mod polling;
 mod real;
 mod retrieval;
 mod tool;

@@ -28,12 +28,24 @@ fn shapes_are_compared_over_real_processes() {
 #[test]
 fn heterogeneous_cluster_runs_with_larger_and_slow_nodes() {
     let ended = run("micro --nodes 5 --heterogeneous --rate 10 --seconds 1 --warm-up 0.2 --local-ms 4 \
-                     --reduce-ms 1 --fronts 2 --slow 1:2x@0.2s-0.5s --every 0.5 --csv");
+                     --reduce-ms 1 --fronts 2 --no-repair --slow 1:2x@0.2s-0.5s --every 0.5 --csv");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines.len(), 3, "a header and two windows: {lines:?}");
     let at = lines[0].split(',').position(|name| name == "processors").unwrap();
     assert_eq!(lines[1].split(',').nth(at), Some("18"), "one node of two and four of four");
+}
+
+#[test]
+fn calls_go_on_while_a_node_is_stopped() {
+    let ended = run(
+        "micro --nodes 4 --rate 20 --seconds 1 --warm-up 0.2 --local-ms 4 --reduce-ms 1 --min-coverage 0 \
+                     --stop 2@0.3s-30s -o json",
+    );
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let point = &ended.json()[0];
+    assert_eq!(point["answered"], point["calls"], "any coverage is an answer");
+    assert!(point["coverage_mean"].as_f64() < Some(1.0), "the stopped node's partition is missing: {point}");
 }
 
 #[test]
