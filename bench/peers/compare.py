@@ -72,7 +72,7 @@ def contenders(asked: argparse.Namespace) -> Iterator[Contender]:
     if asked.python:
         yield from of_python("ray", asked.ray_modes.split(","))
         yield from of_python("dask", asked.dask_modes.split(","))
-        yield from of_python("treefold-python", asked.shapes.split(","))
+        yield from of_python("treefold-python", asked.python_shapes.split(","))
 
 
 def measured(contender: Contender, nodes: int) -> list[dict[str, Any]]:
@@ -133,9 +133,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(SYSTEMS), help="systems, separated by commas (all)")
     parser.add_argument("--nodes", default="16,64", help="numbers of server processes (16,64)")
     parser.add_argument("--partials", default="int,topk", help="kinds of partials (int,topk)")
-    parser.add_argument("--shapes", default="kary:8,flat", help="shapes of Treefold's trees (kary:8,flat)")
-    parser.add_argument("--ray-modes", default="actors", help="actors,compiled (actors)")
-    parser.add_argument("--dask-modes", default="actors", help="actors,tasks (actors)")
+    parser.add_argument("--shapes", default="kary:8,flat,base", help="shapes of Treefold's trees (kary:8,flat,base)")
+    parser.add_argument("--python-shapes", default="kary:8", help="the same for its Python package (kary:8)")
+    parser.add_argument("--ray-modes", default="actors,compiled", help="ways of calling with Ray (actors,compiled)")
+    parser.add_argument("--dask-modes", default="actors", help="ways of calling with Dask: actors, tasks (actors)")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contender (3)")
     parser.add_argument("--rounds", type=int, default=1000, help="calls one after another in a run (1000)")
     parser.add_argument("--in-flight", type=int, default=64, help="calls in flight for the throughput (64)")

@@ -60,7 +60,9 @@ fn main() -> ExitCode {
         Mode::Tonic { plan, runtime } => grpc::run(&plan, runtime),
         Mode::Treefold { plan, shape } => tree::run(&plan, shape),
         Mode::TonicServer { partition } => grpc::serve(partition),
-        Mode::TreefoldNode { partition, total, cluster, join } => tree::serve(partition, total, cluster, join),
+        Mode::TreefoldNode { partition, total, cluster, join } => {
+            tree::serve(partition, total, cluster, join)
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Time that the pipeline runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// What is measured.
+/// Sizes and durations of a measurement.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
     /// Number of servers; each is a process

@@ -75,7 +75,12 @@ impl Caller for Direct {
 }
 
 /// Runs a node until the caller ends.
-pub(crate) fn serve(partition: u32, total: u32, cluster: String, join: Option<String>) -> Result<(), Problem> {
+pub(crate) fn serve(
+    partition: u32,
+    total: u32,
+    cluster: String,
+    join: Option<String>,
+) -> Result<(), Problem> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let service = service(total).partition(partition, work::rows(partition));
         let builder = Node::builder().listen("127.0.0.1:0").join(join).cluster(cluster);

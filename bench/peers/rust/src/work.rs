@@ -66,7 +66,10 @@ impl Expected {
     }
 
     /// Compares rows.
-    pub(crate) fn check_rows<'a>(&self, rows: impl Iterator<Item = (f64, &'a [u8])>) -> Result<(), Problem> {
+    pub(crate) fn check_rows<'a>(
+        &'a self,
+        rows: impl Iterator<Item = (f64, &'a [u8])>,
+    ) -> Result<(), Problem> {
         let expected = self.best.iter().map(|(score, text)| (*score, text.as_bytes()));
         if rows.eq(expected) { Ok(()) } else { Err("the best rows are not the expected ones".into()) }
     }
@@ -133,7 +136,9 @@ mod tests {
         let expected = Expected::of(16);
         let partials: Vec<Bytes> = (0..16).map(|partition| encode(&rows(partition))).collect();
         let best_at = |partials: &[Bytes]| {
-            partials.iter().position(|partial| partial.windows(TEXT_BYTES).any(|text| text == expected.best[0].1.as_bytes()))
+            partials.iter().position(|partial| {
+                partial.windows(TEXT_BYTES).any(|text| text == expected.best[0].1.as_bytes())
+            })
         };
         let mut fewer = partials.clone();
         fewer.remove(best_at(&partials).unwrap());
