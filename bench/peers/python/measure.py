@@ -16,7 +16,7 @@ STEADY_FOR = 2.0
 #: Seconds that the pipeline runs before it is measured.
 WARM_UP = 0.5
 #: Seconds after which no further round trip is begun: some peers take tens of milliseconds for one.
-ROUNDS_SECONDS_MAX = 8.0
+ROUNDS_SECONDS_MAX = 6.0
 
 
 def arguments(what: str) -> argparse.Namespace:
