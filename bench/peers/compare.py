@@ -76,11 +76,13 @@ def contenders(asked: argparse.Namespace) -> Iterator[Contender]:
 
 
 def measured(contender: Contender, nodes: int) -> list[dict[str, Any]]:
-    """Runs a contender once."""
+    """Runs a contender once. A run that fails has no rows: the others go on, and the result counts it."""
     command = contender.command(nodes)
-    ended = subprocess.run(command, stdout=subprocess.PIPE, timeout=RUN_SECONDS_MAX, check=False, text=True)
-    if ended.returncode != 0:
-        sys.exit(f"compare: {' '.join(command)} ended with {ended.returncode}")
+    try:
+        ended = subprocess.run(command, stdout=subprocess.PIPE, timeout=RUN_SECONDS_MAX, check=True, text=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return []
     rows = []
     for line in ended.stdout.splitlines():
         if not line.startswith("{"):
@@ -156,14 +158,18 @@ def main() -> None:
     if not chosen:
         sys.exit("compare: no contender is left")
     seen: dict[tuple[int, str, str], list[dict[str, Any]]] = {}
-    loads = []
+    loads: list[float] = []
+    failed: list[str] = []
     for repeat in range(asked.repeats):
         for nodes in map(int, asked.nodes.split(",")):
             for contender in random.sample(chosen, len(chosen)):
                 loads.append(os.getloadavg()[0])
                 began = time.monotonic()
-                for row in measured(contender, nodes):
+                rows = measured(contender, nodes)
+                failed += [f"{contender.label}, {nodes} servers"] * (not rows)
+                for row in rows:
                     seen.setdefault((nodes, row["partial"], contender.label), []).append(row)
+                    print(json.dumps({"contender": contender.label, "nodes": nodes, **row}), file=sys.stderr)
                 took = time.monotonic() - began
                 print(
                     f"repeat {repeat + 1}: {contender.label}, {nodes} servers: {took:.0f} s, "
@@ -174,9 +180,11 @@ def main() -> None:
     load = {"median": statistics.median(loads), "min": min(loads), "max": max(loads)}
     if asked.o == "json":
         settings = {name: getattr(asked, name) for name in ("repeats", "rounds", "in_flight", "seconds")}
-        print(json.dumps({**settings, "load_average": load, "results": results}))
+        print(json.dumps({**settings, "load_average": load, "failed": failed, "results": results}))
         return
     print(f"medians of {asked.repeats} runs; load average before a run: {load['min']:.1f} to {load['max']:.1f}")
+    if failed:
+        print(f"failed runs: {'; '.join(failed)}")
     print(table(results))
 
 

@@ -12,11 +12,11 @@ from collections import deque
 from typing import Any, Awaitable, Callable
 
 #: Seconds for which calls are made before the first one is measured.
-STEADY_FOR = 2.0
+STEADY_FOR = 1.0
 #: Seconds that the pipeline runs before it is measured.
 WARM_UP = 0.5
 #: Seconds after which no further round trip is begun: some peers take tens of milliseconds for one.
-ROUNDS_SECONDS_MAX = 6.0
+ROUNDS_SECONDS_MAX = 3.0
 
 
 def arguments(what: str) -> argparse.Namespace:
