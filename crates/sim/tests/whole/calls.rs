@@ -86,6 +86,14 @@ fn caller_that_folds_alone_collapses_at_low_load() {
 }
 
 #[test]
+fn callers_that_fold_alone_do_not_collapse_if_they_are_many() {
+    let schemes = [Scheme::new("one", Shape::Base), Scheme::new("six", Shape::Base).fronts(6)];
+    let points = at_load(Cluster::HOMOGENEOUS, 0.4, &schemes);
+    let [one, six] = [0, 1].map(|at| points[at].throughput_per_s);
+    assert!(six > 5.0 * one && six > 0.35 * Cluster::HOMOGENEOUS.ideal_per_s(), "{one}/s and {six}/s");
+}
+
+#[test]
 fn blocking_workers_equal_released_ones_at_low_load_only() {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive).still().without_repair();
     let schemes = [adaptive("event-driven"), adaptive("blocking").blocking(2)];
