@@ -71,7 +71,7 @@ impl Comparison<'_> {
     /// Formats the change at [`Self::best`], with its rate.
     pub fn at_best(&self, points: &[Point], wanted: Wanted) -> Option<String> {
         let best = self.best(points, wanted)?;
-        Some(format!("{} at {}/s", shown::change(best, &self.name())?, best.x))
+        Some(format!("at {}/s: {}", best.x, shown::change(best, &self.name())?))
     }
 
     /// Formats the change at every rate. Returns `None` if there is none.
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(best(RESPONSE_MEAN, Wanted::Less, 2.0), 2.0);
         assert_eq!(best(RESPONSE_MEAN, Wanted::Less, 9.0), 3.0);
         assert_eq!(best(THROUGHPUT, Wanted::More, 2.0), 2.0);
-        assert_eq!(of(RESPONSE_MEAN, 2.0).at_best(&points, Wanted::Less).unwrap(), "−25.0 % at 2/s");
+        assert_eq!(of(RESPONSE_MEAN, 2.0).at_best(&points, Wanted::Less).unwrap(), "at 2/s: −25.0 %");
         assert_eq!(of(RESPONSE_MEAN, 2.0).at_each(&points).unwrap(), "1: −10.0 %; 2: −25.0 %");
         assert_eq!(of(RESPONSE_P99, 9.0).at_each(&points), None);
         assert_eq!(largest(&points, "a", RESPONSE_MEAN).unwrap().x, 1.0);

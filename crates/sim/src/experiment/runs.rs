@@ -177,7 +177,8 @@ mod tests {
     fn numbered(plan: &Plan) -> impl Fn(&f64, u64) -> Vec<Point> + Sync {
         let seeds: Vec<u64> = (0..plan.repeat).map(|nth| seed_of(plan, nth)).collect();
         move |&x, seed| {
-            let nth = seeds.iter().position(|known| *known == seed).expect("invariant: the plan has this seed");
+            let nth =
+                seeds.iter().position(|known| *known == seed).expect("invariant: the plan has this seed");
             vec![point(x, 10.0 * (nth + 1) as f64)]
         }
     }

@@ -27,7 +27,7 @@ pub const BLOCKING_THREADS: usize = 4;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "event-driven",
     about: "Request rate at 24 nodes of two processors: workers that are released while they wait, and pools of 2, 4 \
-            and 16 workers that block; runs of 60 s after 10 s of warm-up",
+            and 16 workers that block; runs of 40 s after 10 s of warm-up",
     paper: "DAC §5.4, figures 18 and 19: equal at low rates; beyond a certain rate the throughput of blocking workers \
             plunges and their response time rises dramatically",
     charts: &[
@@ -64,7 +64,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let cluster = Cluster::HOMOGENEOUS;
     let (rates, seconds): (&[f64], f64) = match plan.quick {
         true => (&[20.0, 60.0, 75.0], 20.0),
-        false => (&[20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0, 75.0], 60.0),
+        false => (&[20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0, 75.0], 40.0),
     };
     let jobs = Scheme::at_rates(&schemes(), rates);
     let one = |(scheme, rate): &(Scheme, f64), seed| {
@@ -98,7 +98,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     let ideal_per_s = Cluster::HOMOGENEOUS.ideal_per_s();
     let beyond = |point: &&Point| point.series == RELEASED && point.x > ideal_per_s;
     let last = points.iter().filter(beyond).max_by(|a, b| a.x.total_cmp(&b.x));
-    if let Some((last, throughput)) = last.and_then(|last| Some((last, shown::figure(last, THROUGHPUT, 1, "/s")?))) {
+    if let Some((last, throughput)) =
+        last.and_then(|last| Some((last, shown::figure(last, THROUGHPUT, 1, "/s")?)))
+    {
         let ours = format!("{throughput}; all processors could do {ideal_per_s:.1}/s");
         findings.push(Finding::new(
             format!("event-driven's throughput at {}/s", last.x),

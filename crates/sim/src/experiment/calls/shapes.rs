@@ -25,14 +25,16 @@ use treefold_core::tree::shape::Shape;
 pub const HOMOGENEOUS: Experiment = Experiment {
     name: "calls-homogeneous",
     about: "Request rate at 24 nodes of two processors: throughput and response time by tree shape, with one front-end and \
-            with six; runs of 60 s after 10 s of warm-up",
+            with six; runs of 40 s after 10 s of warm-up",
     paper: "DAC §5.3, figures 14 and 15: base collapses, LAT's response time is up to 38.7 % better than binomial's \
             and 39.8 % better than flat's. The paper does not give the number of its consumers",
     charts: &[
         throughput("calls-homogeneous-throughput", "Throughput, 24 × 2 processors").only(VIEW, ONE_FRONT),
         response("calls-homogeneous-response", "Response time, 24 × 2 processors").only(VIEW, ONE_FRONT),
-        throughput("calls-homogeneous-fronts-throughput", "Throughput, calls of six front-ends").only(VIEW, SIX_FRONTS),
-        response("calls-homogeneous-fronts-response", "Response time, calls of six front-ends").only(VIEW, SIX_FRONTS),
+        throughput("calls-homogeneous-fronts-throughput", "Throughput, calls of six front-ends")
+            .only(VIEW, SIX_FRONTS),
+        response("calls-homogeneous-fronts-response", "Response time, calls of six front-ends")
+            .only(VIEW, SIX_FRONTS),
     ],
     cost_s: 60.0,
     run: |plan, progress| {
@@ -48,7 +50,7 @@ pub const HOMOGENEOUS: Experiment = Experiment {
 pub const HETEROGENEOUS: Experiment = Experiment {
     name: "calls-heterogeneous",
     about: "Request rate at 20 nodes of two processors and four of four: throughput and response time by tree shape; \
-            runs of 60 s after 10 s of warm-up",
+            runs of 40 s after 10 s of warm-up",
     paper: "DAC §5.3, figures 16 and 17: LAT's throughput is up to 22.5 % better than binomial's and 29.3 % better \
             than flat's, its response time 55.1 % and 62.3 %",
     charts: &[
@@ -57,7 +59,7 @@ pub const HETEROGENEOUS: Experiment = Experiment {
     ],
     cost_s: 60.0,
     run: |plan, progress| {
-        let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0]);
+        let trees = jobs(plan, &schemes(), &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0]);
         run(plan, progress, Cluster::HETEROGENEOUS, &trees)
     },
     findings: |points| findings(points, &PAPER_HETEROGENEOUS),
@@ -142,7 +144,7 @@ fn jobs(plan: &Plan, schemes: &[Scheme], rates: &[f64]) -> Vec<(Scheme, f64)> {
 }
 
 fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, jobs: &[(Scheme, f64)]) -> Vec<Point> {
-    let seconds = if plan.quick { 20.0 } else { 60.0 };
+    let seconds = if plan.quick { 20.0 } else { 40.0 };
     let one = |(scheme, rate): &(Scheme, f64), seed| {
         let point = cluster.trial(scheme, seed, *rate, seconds).run().point(scheme.name, *rate);
         let point = point.with(VIEW, if scheme.fronts == 1 { ONE_FRONT } else { SIX_FRONTS });
@@ -178,7 +180,9 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
         let compared = response(["adaptive", other]);
         let what = format!("LAT's response time against {other}, at the rate where it gains most");
         add(what, percent(of_paper), compared.at_best(points, Wanted::Less));
-        let what = format!("the same at each rate per second up to {ideal_per_s:.0}, all that the processors can do");
+        let what = format!(
+            "the same at each rate per second up to {ideal_per_s:.0}, all that the processors can do"
+        );
         add(what, none(), compared.at_each(points));
     }
     for (at, other) in OTHERS.into_iter().enumerate() {
@@ -202,13 +206,15 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
         Some(format!("{} of {}/s asked", shown::figure(most, THROUGHPUT, 1, "/s")?, most.x))
     });
     add("base's throughput at most, six front-ends".into(), none(), most);
-    let what = "LAT's throughput against base, six front-ends each, at the rate where it gains most".to_owned();
+    let what =
+        "LAT's throughput against base, six front-ends each, at the rate where it gains most".to_owned();
     let throughput =
         Comparison { ours: LAT_OF_SIX, theirs: BASE_OF_SIX, figure: THROUGHPUT, x_max: f64::INFINITY };
     add(what, none(), throughput.at_best(points, Wanted::More));
     let what = "LAT's response time against base, six front-ends each, at each rate per second".to_owned();
     add(what, none(), response([LAT_OF_SIX, BASE_OF_SIX]).at_each(points));
-    let what = "LAT with six front-ends against LAT with one: response time at each rate per second".to_owned();
+    let what =
+        "LAT with six front-ends against LAT with one: response time at each rate per second".to_owned();
     add(what, none(), response([LAT_OF_SIX, "adaptive"]).at_each(points));
     findings
 }

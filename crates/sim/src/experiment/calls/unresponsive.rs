@@ -147,7 +147,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         for series in schemes().iter().map(|scheme| scheme.name) {
             let Some(point) = find(points, series, until, &[]) else { continue };
             let quality = shown::figure(point, SPELL_QUALITY, 1, "/s");
-            let Some((quality, coverage)) = quality.zip(shown::share(point, SPELL_COVERAGE, 1)) else { continue };
+            let Some((quality, coverage)) = quality.zip(shown::share(point, SPELL_COVERAGE, 1)) else {
+                continue;
+            };
             let paper = match series {
                 "none" => "worst",
                 "ep" if nodes == 1 => "better than none",
@@ -163,7 +165,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         for [ours, theirs] in PAIRS {
             let Some(point) = find(points, ours, until, &[]) else { continue };
             let change = |figure| shown::change(point, &change_name(figure, theirs));
-            let Some((quality, coverage)) = change(SPELL_QUALITY).zip(change(SPELL_COVERAGE)) else { continue };
+            let Some((quality, coverage)) = change(SPELL_QUALITY).zip(change(SPELL_COVERAGE)) else {
+                continue;
+            };
             let paper = match ours {
                 "ours" => "–",
                 "ed" if nodes == 1 => "–",

@@ -135,9 +135,11 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             continue;
         };
         let ms = |point, name| shown::figure(point, name, 1, " ms").unwrap_or_default();
-        let of_seconds = of(Rules::Adaptive).filter_map(|point| point.figure(&change_name(DELAY, fixed_name)));
-        let (best, worst) = of_seconds
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(best, worst), change| (best.min(change), worst.max(change)));
+        let of_seconds =
+            of(Rules::Adaptive).filter_map(|point| point.figure(&change_name(DELAY, fixed_name)));
+        let (best, worst) = of_seconds.fold((f64::INFINITY, f64::NEG_INFINITY), |(best, worst), change| {
+            (best.min(change), worst.max(change))
+        });
         if let Some(change) = shown::change(adaptive, &change_name(BURST_DELAY, fixed_name)) {
             let what = format!("burst of {per_s} requests/s: mean update delay, adaptive against fixed");
             let paper = if number + 1 == BURSTS.len() { "up to −40 %" } else { "–" };

@@ -114,7 +114,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         {
             let paper = if rules == Rules::Simple { paper } else { "reduced significantly" };
             let point = find(points, rules.name(), kb, &[(VARIES, "size")]);
-            let Some(ours) = point.and_then(|point| shown::figure(point, OVERHEAD, 1, " %")) else { continue };
+            let Some(ours) = point.and_then(|point| shown::figure(point, OVERHEAD, 1, " %")) else {
+                continue;
+            };
             findings.push(Finding::new(
                 format!("one mirror, {}, events of {kb} KB: additional time", rules.name()),
                 paper,
@@ -128,7 +130,8 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         let Some(ours) = at(4).and_then(|point| shown::figure(point, OVERHEAD, 1, " %")) else { continue };
         let what = format!("four mirrors, {}, events of 1 KB: additional time", rules.name());
         findings.push(Finding::new(what, if simple { "30 %" } else { "–" }, ours));
-        let further = (2..=MIRRORS_MAX).filter_map(|mirrors| at(mirrors).filter(|p| p.figure(FURTHER).is_some()));
+        let further =
+            (2..=MIRRORS_MAX).filter_map(|mirrors| at(mirrors).filter(|p| p.figure(FURTHER).is_some()));
         let of = |point: &Point| point.figure(FURTHER).unwrap_or(f64::NAN);
         let Some(most) = further.max_by(|a, b| of(a).total_cmp(&of(b))) else { continue };
         let Some(ours) = shown::figure(most, FURTHER, 1, " %") else { continue };

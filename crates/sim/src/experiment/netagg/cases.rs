@@ -95,7 +95,7 @@ const TREES: u32 = 8;
 const QUICK_WIDTH: u32 = 4;
 
 /// Draws of traffic for each seed. There are several, because a few jobs of a heavy tail determine a percentile.
-const DRAWS: u32 = 3;
+const DRAWS: u32 = 2;
 
 /// Creates the cases of every series at every x, and applies `change` to each.
 pub fn sweep(
@@ -129,9 +129,8 @@ pub fn run_and(
     cases: &[Case],
     compare: impl Fn(Vec<Point>) -> Vec<Point>,
 ) -> Vec<Point> {
-    let one = |case: &Case, seed| {
-        vec![in_setting(summary(case.series, case.x, &case.outcome(seed)), case.setting)]
-    };
+    let one =
+        |case: &Case, seed| vec![in_setting(summary(case.series, case.x, &case.outcome(seed)), case.setting)];
     runs::compared(plan, progress, cases, one, |points| compare(beside_rack(&points)))
 }
 

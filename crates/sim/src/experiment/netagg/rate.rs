@@ -57,7 +57,9 @@ fn beside_single_rack(points: &[Point]) -> Vec<Point> {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let at = |setting: &str, rate: f64| {
-        find(points, setting, rate, &[]).and_then(|point| shown::relative(point, RELATIVE)).unwrap_or_default()
+        find(points, setting, rate, &[])
+            .and_then(|point| shown::relative(point, RELATIVE))
+            .unwrap_or_default()
     };
     let rows = [("1:4", 1.0, "−74 %"), ("1:1", 1.0, "−63 %"), ("1:4", 8.0, "−88 %"), ("1:1", 8.0, "−90 %")];
     let row = |(setting, rate, paper): (&str, f64, &str)| {

@@ -12,7 +12,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-strategies",
     about: "1,024 servers under 320 switches, 1:4, α = 10 %, 46 % of flows aggregatable: flow completion times and the \
             traffic on links, by aggregation strategy; a model of flows, not of packets, under the interpretations of the \
-            paper's text that netagg-model lists, which were chosen because they give on-path's figures; three draws of \
+            paper's text that netagg-model lists, which were chosen because they give on-path's figures; two draws of \
             traffic for each seed",
     paper: "NetAgg §4.1, figures 6, 7 and 9: on-path's 99th percentile of flow completion is 88 % below rack's; binary and \
             chain shorten the tail and lengthen the median; flows that cannot be aggregated gain from on-path too",
@@ -72,7 +72,11 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     let of = |series: &str| find(points, series, 0.0, &[(VIEW, SUMMARY)]);
     let changed = |series: &str, name: &str| of(series).and_then(|point| shown::relative(point, name));
     let all_changed = |series: &[&str], name: &str| {
-        series.iter().map(|series| changed(series, name)).collect::<Option<Vec<String>>>().map(|all| all.join("; "))
+        series
+            .iter()
+            .map(|series| changed(series, name))
+            .collect::<Option<Vec<String>>>()
+            .map(|all| all.join("; "))
     };
     let against = |other: &str| shown::change(of(ON_PATH)?, &change_name("fct_ms_p99", other));
     let times = |series: &str, [p50, p99]: [&str; 2]| {
@@ -121,11 +125,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         let of_all = times(series, ["fct_ms_p50", "fct_ms_p99"]);
         all.push((format!("flow completion, median and 99th percentile, {series}"), "–", of_all));
         let of_others = times(series, ["others_fct_ms_p50", "others_fct_ms_p99"]);
-        all.push((
-            format!("the same, flows that cannot be aggregated, {series}"),
-            "–",
-            of_others,
-        ));
+        all.push((format!("the same, flows that cannot be aggregated, {series}"), "–", of_others));
     }
     all.into_iter().filter_map(|(what, paper, ours)| finding(what, paper, ours.unwrap_or_default())).collect()
 }

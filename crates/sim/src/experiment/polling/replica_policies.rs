@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "replica-policies",
     about: "Nine replica policies by load, on equal servers, on slow and fast ones, with antagonists, with a server \
             that fails fast, and with 8 partitions of 3 replicas each in one call; polls and probes are free; runs of \
-            20,000 calls, of 8,000 with partitions",
+            10,000 calls, of 4,000 with partitions",
     paper: "Prequal (NSDI'24) §5: below all others in the 99th percentile at high load, on servers shared with \
             antagonists; random polling §2.3: two polls near ideal",
     charts: &[
@@ -56,7 +56,7 @@ pub const COSTLY: Experiment = Experiment {
     name: "replica-policies-costly",
     about: "Nine replica policies by load if each poll and each probe costs as much as on the random polling paper's \
             machines (350 µs of the asked server, which was fitted, and sometimes a wait), on equal servers, and with \
-            8 partitions of 3 replicas each in one call; announcements cost nothing; runs of 20,000 calls, of 8,000 with \
+            8 partitions of 3 replicas each in one call; announcements cost nothing; runs of 10,000 calls, of 4,000 with \
             partitions",
     paper: "random polling §4: with the cost of polls, two or three polls are best, and many are worse than none for \
             fine-grain services",
@@ -64,7 +64,11 @@ pub const COSTLY: Experiment = Experiment {
         mean("replica-policies-costly-homogeneous", "16 equal servers, costly polls", "homogeneous"),
         p99("replica-policies-costly-homogeneous-p99", "16 equal servers, costly polls", "homogeneous"),
         mean("replica-policies-costly-partitioned", "8 partitions in one call, costly polls", "partitioned"),
-        p99("replica-policies-costly-partitioned-p99", "8 partitions in one call, costly polls", "partitioned"),
+        p99(
+            "replica-policies-costly-partitioned-p99",
+            "8 partitions in one call, costly polls",
+            "partitioned",
+        ),
     ],
     cost_s: 60.0,
     run: |plan, progress| {
@@ -93,7 +97,7 @@ const LOADS_COSTLY: [f64; 3] = [0.7, 0.9, 0.95];
 /// The series of the default policy, `polled:3`.
 const DEFAULT: &str = "3";
 /// Calls that a run counts.
-const CALLS: f64 = 20_000.0;
+const CALLS: f64 = 10_000.0;
 const CALLS_QUICK: f64 = 4_000.0;
 /// Factor for the calls of a run of [`Scene::Partitioned`]. A call of eight partitions costs as much to
 /// simulate as several.
@@ -148,10 +152,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         );
         let p99 = |series| shown::figure(at(series)?, RESPONSE_P99, 0, " ms");
         add(
-            format!(
-                "99th percentile, {}, 90 %: Prequal; in line; two polls; three; peak EWMA",
-                scene.name()
-            ),
+            format!("99th percentile, {}, 90 %: Prequal; in line; two polls; three; peak EWMA", scene.name()),
             "Prequal lowest",
             ["prequal", "prequal_inline", "2", DEFAULT, "peak_ewma"].map(p99).to_vec(),
         );
@@ -180,7 +181,8 @@ fn against_default(points: &[Point], loads: &[f64]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scene in Scene::ALL {
         for &load in loads {
-            for (figure, title) in [(RESPONSE_MEAN, "mean response time"), (RESPONSE_P99, "99th percentile")] {
+            for (figure, title) in [(RESPONSE_MEAN, "mean response time"), (RESPONSE_P99, "99th percentile")]
+            {
                 let name = change_name(figure, DEFAULT);
                 let at = |series| find(points, series, load, &[("workload", scene.name())]);
                 let Some(ours) = at(DEFAULT).and_then(|point| shown::figure(point, figure, 0, " ms")) else {
@@ -191,7 +193,10 @@ fn against_default(points: &[Point], loads: &[f64]) -> Vec<Finding> {
                     .filter(|series| *series != DEFAULT)
                     .filter_map(|series| {
                         let point = at(series)?;
-                        Some((point.figure(&name)?, format!("{} {}", label(series), shown::change(point, &name)?)))
+                        Some((
+                            point.figure(&name)?,
+                            format!("{} {}", label(series), shown::change(point, &name)?),
+                        ))
                     })
                     .collect();
                 others.sort_by(|a, b| a.0.total_cmp(&b.0));
