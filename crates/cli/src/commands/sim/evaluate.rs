@@ -14,7 +14,7 @@ use std::time::Instant;
 use treefold::CallError;
 use treefold_sim::evaluation::document::splice;
 use treefold_sim::evaluation::record::to_json;
-use treefold_sim::evaluation::section::{Section, command_on};
+use treefold_sim::evaluation::section::{RULES, Section, command_on};
 
 /// Run every experiment, and write its points, its pictures and the simulator's part of the evaluation
 ///
@@ -124,7 +124,7 @@ impl Evaluate {
         }
         // Read the page again, because a user may have edited it during the runs.
         let page = file::read(&self.document)?;
-        file::write(&self.document, &self.spliced(&page, &sections.join("\n"))?)?;
+        file::write(&self.document, &self.spliced(&page, &format!("{RULES}\n{}", sections.join("\n")))?)?;
         written.push(self.document);
         match format {
             Format::Json => print_json(&Written { written }),

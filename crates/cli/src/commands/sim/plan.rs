@@ -50,7 +50,12 @@ impl PlanArgs {
     fn plan(self) -> Plan {
         let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
         let threads = self.threads.map_or_else(available, |threads| threads as usize);
-        Plan { seed: self.seed, repeat: self.repeat.unwrap_or(self.seeds()), threads, quick: self.quick }
+        Plan {
+            seed: self.seed,
+            repeat: self.repeat.unwrap_or_else(|| self.seeds()),
+            threads,
+            quick: self.quick,
+        }
     }
 
     /// Returns the number of seeds if none is given.
