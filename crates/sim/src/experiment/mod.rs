@@ -30,7 +30,7 @@ pub struct Experiment {
     pub paper: &'static str,
     /// The charts of its points; one SVG each.
     pub charts: &'static [Chart],
-    /// Processor seconds of a full run with ten seeds, as once measured. They serve to estimate the time left.
+    /// Rough processor seconds of a full run with ten seeds. They serve to estimate the time left.
     pub cost_s: f64,
     /// Runs the experiment.
     pub run: fn(&Plan, &dyn Progress) -> Vec<Point>,

@@ -36,7 +36,7 @@ pub const HOMOGENEOUS: Experiment = Experiment {
         response("calls-homogeneous-fronts-response", "Response time, calls of six front-ends")
             .only(VIEW, SIX_FRONTS),
     ],
-    cost_s: 60.0,
+    cost_s: 580.0,
     run: |plan, progress| {
         let base = Scheme::at_rates(&[Scheme::new(BASE, Shape::Base)], &[5.0, 10.0, 15.0, 20.0, 30.0]);
         let trees = jobs(plan, &schemes(), &[10.0, 20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0]);
@@ -57,7 +57,7 @@ pub const HETEROGENEOUS: Experiment = Experiment {
         throughput("calls-heterogeneous-throughput", "Throughput, 20 × 2 and 4 × 4 processors"),
         response("calls-heterogeneous-response", "Response time, 20 × 2 and 4 × 4 processors"),
     ],
-    cost_s: 60.0,
+    cost_s: 420.0,
     run: |plan, progress| {
         let trees = jobs(plan, &schemes(), &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0]);
         run(plan, progress, Cluster::HETEROGENEOUS, &trees)

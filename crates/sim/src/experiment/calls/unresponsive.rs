@@ -43,7 +43,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("unresponsive-throughput", QUALITY).labelled("answers per second × coverage"),
         chart("unresponsive-coverage", Measure::Coverage),
     ],
-    cost_s: 60.0,
+    cost_s: 50.0,
     run,
     findings,
 };

@@ -35,7 +35,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         .labelled("additional time (%)")
         .only(VARIES, "mirrors"),
     ],
-    cost_s: 60.0,
+    cost_s: 100.0,
     run,
     findings,
 };

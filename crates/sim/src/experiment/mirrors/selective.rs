@@ -21,7 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Measure::More(TOTAL),
     )
     .labelled("time (s)")],
-    cost_s: 60.0,
+    cost_s: 100.0,
     run,
     findings,
 };

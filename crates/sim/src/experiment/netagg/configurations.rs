@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Measure::More(RELATIVE),
     )
     .labelled("99th percentile of flow completion, base = 1")],
-    cost_s: 60.0,
+    cost_s: 40.0,
     run: points,
     findings,
 };

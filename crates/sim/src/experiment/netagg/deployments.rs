@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Measure::More(RELATIVE),
     )
     .labelled("99th percentile of flow completion, rack = 1")],
-    cost_s: 60.0,
+    cost_s: 50.0,
     run: points,
     findings,
 };

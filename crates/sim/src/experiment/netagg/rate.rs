@@ -13,7 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             88 % and 90 %",
     charts: &[relative_chart("netagg-rate", "Flow completion by what a relay can take in", "R (Gbit/s)")
         .beside(&[("1:4", &[(1.0, 0.26), (8.0, 0.12)]), ("1:1", &[(1.0, 0.37), (8.0, 0.10)])])],
-    cost_s: 60.0,
+    cost_s: 100.0,
     run: points,
     findings,
 };

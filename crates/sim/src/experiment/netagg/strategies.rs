@@ -28,7 +28,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         distribution("netagg-strategies-links", "Traffic on links between servers and switches", "link_mb")
             .labelled("traffic (MB)"),
     ],
-    cost_s: 60.0,
+    cost_s: 30.0,
     run: points,
     findings,
 };

@@ -31,7 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("broadcast-fine-grain", "Fine-grain (22.2 ms), 16 servers", "fine-grain"),
         chart("broadcast-medium-grain", "Medium-grain (208.9 ms), 16 servers", "medium-grain"),
     ],
-    cost_s: 60.0,
+    cost_s: 400.0,
     run,
     findings,
 };

@@ -41,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("optimized, paper", &[(22.2, 1.1), (50.0, 1.1), (208.9, 1.0)]),
         ]),
     ],
-    cost_s: 60.0,
+    cost_s: 80.0,
     run,
     findings,
 };

@@ -39,7 +39,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("poll-size-real-poisson-exp", "Poisson/Exp (50 ms), costly polls", "poisson-exp real"),
         chart("poll-size-real-fine-grain", "Fine-grain, costly polls", "fine-grain real"),
     ],
-    cost_s: 60.0,
+    cost_s: 700.0,
     run,
     findings,
 };

@@ -46,7 +46,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         mean("replica-policies-partitioned", "8 partitions of 3 replicas in one call", "partitioned"),
         p99("replica-policies-partitioned-p99", "8 partitions of 3 replicas in one call", "partitioned"),
     ],
-    cost_s: 60.0,
+    cost_s: 1080.0,
     run: |plan, progress| run(plan, progress, &Scene::ALL, &LOADS, PollCost::Free),
     findings,
 };
@@ -70,7 +70,7 @@ pub const COSTLY: Experiment = Experiment {
             "partitioned",
         ),
     ],
-    cost_s: 60.0,
+    cost_s: 400.0,
     run: |plan, progress| {
         run(plan, progress, &[Scene::Homogeneous, Scene::Partitioned], &LOADS_COSTLY, PollCost::Real)
     },

@@ -27,7 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Measure::More(PART),
     )
     .labelled("part of the processor time")],
-    cost_s: 60.0,
+    cost_s: 5.0,
     run,
     findings,
 };
