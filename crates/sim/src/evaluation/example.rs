@@ -9,6 +9,7 @@ pub(crate) const EXAMPLE: Experiment = Experiment {
     about: "Load from 50 to 90 % under two shapes: response time",
     paper: "Nobody, Some Proceedings, §1: adaptive is a third faster than flat",
     charts: &[RESPONSE, TAIL],
+    cost_s: 1.0,
     run,
     findings,
 };

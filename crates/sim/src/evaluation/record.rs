@@ -7,13 +7,11 @@
 //! JSON has no number for a missing figure, such as the response time if no call was answered. Such a figure
 //! is written as `null`. An absent or null figure is read as not-a-number, which no chart draws.
 
+use crate::experiment::point::FIGURES;
 use crate::experiment::{Point, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 use thiserror::Error;
-
-/// The figures of every point, in the order of the columns.
-pub const FIGURES: [&str; 4] = ["response_ms_mean", "response_ms_p99", "throughput_per_s", "coverage_mean"];
 
 /// The reason why a text cannot be read as points.
 #[derive(Debug, Error)]
@@ -120,11 +118,10 @@ pub fn cell(point: &Point, column: &str) -> Option<Value> {
     let value = match column {
         "series" => Value::Text(point.series.clone()),
         "x" => Value::Number(point.x),
-        "response_ms_mean" => Value::Number(point.response_ms_mean),
-        "response_ms_p99" => Value::Number(point.response_ms_p99),
-        "throughput_per_s" => Value::Number(point.throughput_per_s),
-        "coverage_mean" => Value::Number(point.coverage_mean),
-        added => point.more.get(added)?.clone(),
+        name => match point.figure(name) {
+            Some(figure) => Value::Number(figure),
+            None => point.more.get(name)?.clone(),
+        },
     };
     value.number().is_none_or(f64::is_finite).then_some(value)
 }

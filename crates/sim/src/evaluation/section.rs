@@ -37,6 +37,28 @@ impl fmt::Display for Section<'_> {
     }
 }
 
+/// The text before all sections: how figures, intervals and comparisons come about.
+pub const RULES: &str = "\
+### Seeds and intervals
+
+These rules hold for every figure from here to the end of this part:
+
+- **A figure is the mean over ten seeds**, and the brackets hold its 95 % interval: the percentile bootstrap over the ten
+  seeds' figures (`crates/figures/src/interval.rs`). With ten values this interval is somewhat too narrow: its own test
+  requires that it covers the true mean in 87 to 97 of 100 cases. In the JSON, `NAME_low` and `NAME_high` are the ends of
+  `NAME`. A figure without an interval is the same with every seed, such as the price of a network; more runs would not
+  change it. The pictures draw intervals as thin vertical lines.
+- **Compared series are paired.** One seed gives every series the same arrivals and the same work for the same call. A
+  change is computed for each seed; its mean and its interval are those of the ten changes.
+- **\"Not decided\"** follows a change whose interval includes zero. The order of the two series then depends on the seed,
+  and is no finding.
+- **\"At 65/s\"** stands before a figure that holds at that rate only. If a row names the rate with the largest gain, then
+  that rate was chosen after the runs, and the row is the best case; the rows for each rate have the others.
+- Seeds without a figure, for instance when no call was answered, are left out of its mean.
+- The text of each experiment gives the length of its runs. Intervals include the variation between runs of this length,
+  but not the assumptions of the model.
+";
+
 /// Returns the command that the page gives for the experiment `name`, if the page has a section of it.
 pub fn command_on<'page>(page: &'page str, name: &str) -> Option<&'page str> {
     let start = format!("Points: [{name}.json](");

@@ -1,6 +1,6 @@
 //! Charts of an experiment's points, as plain values.
 
-use super::point::Point;
+use super::point::{COVERAGE, Point, RESPONSE_MEAN, RESPONSE_P99, THROUGHPUT};
 
 /// One chart of an experiment's points.
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +76,17 @@ pub enum Measure {
 impl Measure {
     /// Returns the figure of `point`, if the point has it.
     pub fn of(self, point: &Point) -> Option<f64> {
+        point.figure(self.name())
+    }
+
+    /// Returns the name of the figure.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::ResponseMean => Some(point.response_ms_mean),
-            Self::ResponseP99 => Some(point.response_ms_p99),
-            Self::Throughput => Some(point.throughput_per_s),
-            Self::Coverage => Some(point.coverage_mean),
-            Self::More(name) => point.figure(name),
+            Self::ResponseMean => RESPONSE_MEAN,
+            Self::ResponseP99 => RESPONSE_P99,
+            Self::Throughput => THROUGHPUT,
+            Self::Coverage => COVERAGE,
+            Self::More(name) => name,
         }
     }
 

@@ -6,12 +6,14 @@
 
 pub mod calls;
 pub mod chart;
+pub mod compared;
 pub mod mirrors;
 pub mod netagg;
 pub mod point;
 pub mod polling;
 pub mod runs;
 pub mod sharing;
+pub mod shown;
 pub mod trial;
 
 use crate::evaluation::Findings;
@@ -28,6 +30,8 @@ pub struct Experiment {
     pub paper: &'static str,
     /// The charts of its points; one SVG each.
     pub charts: &'static [Chart],
+    /// Rough processor seconds of a full run with ten seeds. They serve to estimate the time left.
+    pub cost_s: f64,
     /// Runs the experiment.
     pub run: fn(&Plan, &dyn Progress) -> Vec<Point>,
     /// Computes the findings to show beside the paper.
@@ -39,7 +43,7 @@ pub struct Experiment {
 pub struct Plan {
     /// The seed of all random numbers.
     pub seed: u64,
-    /// Runs per point, each with its own seed. The point is their mean.
+    /// Seeds of each point. The point is the mean of their runs.
     pub repeat: u32,
     /// Threads that run points.
     pub threads: usize,
@@ -78,6 +82,7 @@ pub const ALL: &[Experiment] = &[
     polling::poll_size::EXPERIMENT,
     polling::poll_discard::EXPERIMENT,
     polling::replica_policies::EXPERIMENT,
+    polling::replica_policies::COSTLY,
     sharing::fair_shares::EXPERIMENT,
     netagg::strategies::EXPERIMENT,
     netagg::rate::EXPERIMENT,

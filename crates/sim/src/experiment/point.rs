@@ -3,6 +3,17 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Name of [`Point::response_ms_mean`].
+pub const RESPONSE_MEAN: &str = "response_ms_mean";
+/// Name of [`Point::response_ms_p99`].
+pub const RESPONSE_P99: &str = "response_ms_p99";
+/// Name of [`Point::throughput_per_s`].
+pub const THROUGHPUT: &str = "throughput_per_s";
+/// Name of [`Point::coverage_mean`].
+pub const COVERAGE: &str = "coverage_mean";
+/// The figures that every point has, in the order of the columns.
+pub const FIGURES: [&str; 4] = [RESPONSE_MEAN, RESPONSE_P99, THROUGHPUT, COVERAGE];
+
 /// One measured point of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
@@ -92,9 +103,15 @@ impl Point {
         self
     }
 
-    /// Returns the experiment's own figure of this name.
+    /// Returns the figure of this name: one of [`FIGURES`], or one of the experiment's own.
     pub fn figure(&self, name: &str) -> Option<f64> {
-        self.more.get(name).and_then(Value::number)
+        match name {
+            RESPONSE_MEAN => Some(self.response_ms_mean),
+            RESPONSE_P99 => Some(self.response_ms_p99),
+            THROUGHPUT => Some(self.throughput_per_s),
+            COVERAGE => Some(self.coverage_mean),
+            own => self.more.get(own).and_then(Value::number),
+        }
     }
 
     /// Returns the experiment's own word of this name.

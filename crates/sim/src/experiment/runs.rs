@@ -1,22 +1,21 @@
 //! Runs many simulations on a few threads and returns their results in a fixed order.
 //!
-//! A point of an experiment is the mean over [`Plan::repeat`] runs, each with its own seed. All runs are
-//! independent. They form one queue, and every thread takes the next run from it. The results are sorted by
-//! the order of the jobs, so they do not depend on the number of threads.
+//! A point of an experiment is the mean over [`Plan::repeat`] seeds, and each of its figures has the bootstrap's
+//! 95 % interval over the seeds beside it. All runs are independent. They form one queue, and every thread takes
+//! the next run from it. The results are sorted by the order of the jobs, so they do not depend on the number of
+//! threads.
 //!
-//! The runs of one seed differ between series only in the compared setting (common random numbers). So the
-//! difference of two means is more certain than either mean. The standard error of a mean is kept beside it;
-//! [`with_intervals`] adds an interval to each figure.
+//! The runs of one seed differ between series only in the compared setting (common random numbers: the same
+//! arrivals, and the same work for the same call). So a comparison is made within each seed ([`compared`]), and its
+//! interval is that of the change over the seeds. Such an interval is much narrower than the intervals of the two
+//! figures.
 
-use super::point::{Point, Value, mean};
+use super::point::{FIGURES, Point, Value, mean};
 use super::{Plan, Progress};
 use crate::world::ink::mixed;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-
-/// Name of the standard error of the mean response time over the seeds, in ms. A point has it if there are
-/// two seeds or more.
-pub const ERROR: &str = "response_ms_error";
 
 /// Runs every job on the planned number of threads. The results are in the order of the jobs.
 pub fn in_parallel<T: Sync, R: Send>(
@@ -47,80 +46,52 @@ pub fn in_parallel<T: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs every job with each of the plan's seeds and returns its points, each the mean over the seeds.
+/// The seeds of a point, unless a user asks for another number.
+pub const SEEDS: u32 = 10;
+/// The same in a quick run.
+pub const SEEDS_QUICK: u32 = 3;
+
+/// Runs every job with each of the plan's seeds and returns its points.
+///
+/// Each point is the mean over the seeds. Beside each figure `NAME` it has the ends of the 95 % interval of that mean,
+/// `NAME_low` and `NAME_high` ([`treefold_figures::mean_interval`]). A figure that is the same with every seed has no
+/// interval. Seeds without a figure, for instance without any answer, are left out of its mean and of its interval.
 ///
 /// # Panics
 ///
 /// Panics if a job returns a different number of points with different seeds. The points may differ only in
 /// their figures.
-pub fn averaged<T: Sync>(
-    plan: &Plan,
-    progress: &dyn Progress,
-    jobs: &[T],
-    run: impl Fn(&T, u64) -> Vec<Point> + Sync,
-) -> Vec<Point> {
-    averaged_over(plan, progress, jobs, |_| plan.repeat, run)
-}
-
-/// Like [`averaged`], with its own number of seeds for each job. At least one seed is used, and always the
-/// plan's first ones.
-pub fn averaged_over<T: Sync>(
-    plan: &Plan,
-    progress: &dyn Progress,
-    jobs: &[T],
-    seeds: impl Fn(&T) -> u32,
-    run: impl Fn(&T, u64) -> Vec<Point> + Sync,
-) -> Vec<Point> {
-    let seeds: Vec<u32> = jobs.iter().map(|job| seeds(job).max(1)).collect();
-    let runs: Vec<(usize, u64)> = (seeds.iter().enumerate())
-        .flat_map(|(job, &seeds)| (0..seeds).map(move |nth| (job, seed_of(plan, nth))))
-        .collect();
-    let points = in_parallel(plan, progress, &runs, |&(job, seed)| run(&jobs[job], seed));
-    let mut rest = points.as_slice();
-    let mut of_job = |&seeds: &u32| {
-        let (own, others) = rest.split_at(seeds as usize);
-        rest = others;
-        means(own)
-    };
-    seeds.iter().flat_map(&mut of_job).collect()
-}
-
-/// The fewest seeds of an experiment whose figures have intervals.
-pub const SEEDS_MIN: u32 = 10;
-/// The same in a quick run.
-const SEEDS_MIN_QUICK: u32 = 3;
-
-/// Like [`averaged`], with [`SEEDS_MIN`] seeds at least, and with the 95 % interval of each mean of an
-/// experiment's own figure `NAME` as `NAME_low` and `NAME_high` ([`treefold_figures::mean_interval`]). A figure
-/// that is the same with every seed has none.
 pub fn with_intervals<T: Sync>(
     plan: &Plan,
     progress: &dyn Progress,
     jobs: &[T],
     run: impl Fn(&T, u64) -> Vec<Point> + Sync,
 ) -> Vec<Point> {
-    let repeat = plan.repeat.max(if plan.quick { SEEDS_MIN_QUICK } else { SEEDS_MIN });
+    compared(plan, progress, jobs, run, |points| points)
+}
+
+/// Like [`with_intervals`]. In addition, `compare` gets all points of one seed, in the order of the jobs, and adds
+/// figures that compare them. It may change, remove and reorder points, in the same way for every seed.
+///
+/// # Panics
+///
+/// As [`with_intervals`].
+pub fn compared<T: Sync>(
+    plan: &Plan,
+    progress: &dyn Progress,
+    jobs: &[T],
+    run: impl Fn(&T, u64) -> Vec<Point> + Sync,
+    compare: impl Fn(Vec<Point>) -> Vec<Point>,
+) -> Vec<Point> {
+    let repeat = plan.repeat.max(1);
     let runs: Vec<(usize, u64)> =
         (0..jobs.len()).flat_map(|job| (0..repeat).map(move |nth| (job, seed_of(plan, nth)))).collect();
     let points = in_parallel(plan, progress, &runs, |&(job, seed)| run(&jobs[job], seed));
-    let of_job = |seeds: &[Vec<Point>]| {
-        let means = means(seeds).into_iter().enumerate();
-        let with_ends = |(at, mean): (usize, Point)| {
-            let names: Vec<String> = mean.more.keys().cloned().collect();
-            names.iter().fold(mean, |mean, name| {
-                let figures = finite(seeds.iter().filter_map(|points| points[at].figure(name)));
-                let varies = figures.iter().any(|figure| *figure != figures[0]);
-                match treefold_figures::mean_interval(&figures).filter(|_| varies) {
-                    Some(ends) => {
-                        mean.with(&format!("{name}_low"), ends.low).with(&format!("{name}_high"), ends.high)
-                    }
-                    None => mean,
-                }
-            })
-        };
-        means.map(with_ends).collect::<Vec<Point>>()
+    let of_seed = |nth: u32| {
+        let of_jobs = points.iter().skip(nth as usize).step_by(repeat as usize);
+        compare(of_jobs.flatten().cloned().collect())
     };
-    points.chunks(repeat as usize).flat_map(of_job).collect()
+    over_seeds(&(0..repeat).map(of_seed).collect::<Vec<_>>())
 }
 
 /// Returns the seed of a plan's `nth` run of every point.
@@ -128,8 +99,8 @@ pub fn seed_of(plan: &Plan, nth: u32) -> u64 {
     mixed(plan.seed).wrapping_add(mixed(u64::from(nth)))
 }
 
-/// Returns the points of one job, averaged over all seeds.
-fn means(seeds: &[Vec<Point>]) -> Vec<Point> {
+/// Returns the mean of each point over the seeds, with intervals.
+fn over_seeds(seeds: &[Vec<Point>]) -> Vec<Point> {
     let places = seeds.first().map_or(0, Vec::len);
     assert!(
         seeds.iter().all(|points| points.len() == places),
@@ -140,43 +111,41 @@ fn means(seeds: &[Vec<Point>]) -> Vec<Point> {
 }
 
 fn mean_point(points: &[&Point]) -> Point {
-    let first = points[0];
-    let over = |figure: &dyn Fn(&Point) -> f64| mean(&finite(points.iter().map(|point| figure(point))));
-    let more = first.more.iter().map(|(name, value)| {
-        let number = |point: &Point| point.figure(name).unwrap_or(f64::NAN);
+    let finite = |name: &str| -> Vec<f64> {
+        points.iter().filter_map(|point| point.figure(name)).filter(|figure| figure.is_finite()).collect()
+    };
+    let mut of_all = points[0].clone();
+    let fields: BTreeMap<&String, &Value> = points.iter().rev().flat_map(|point| &point.more).collect();
+    for (name, value) in fields {
         let value = match value {
-            Value::Number(_) => Value::Number(over(&number)),
+            Value::Number(_) => Value::Number(mean(&finite(name))),
             Value::Text(text) => Value::Text(text.clone()),
         };
-        (name.clone(), value)
-    });
-    let of_all = Point {
-        series: first.series.clone(),
-        x: first.x,
-        response_ms_mean: over(&|point| point.response_ms_mean),
-        response_ms_p99: over(&|point| point.response_ms_p99),
-        throughput_per_s: over(&|point| point.throughput_per_s),
-        coverage_mean: over(&|point| point.coverage_mean),
-        more: more.collect(),
-    };
-    match standard_error(&finite(points.iter().map(|point| point.response_ms_mean))) {
-        Some(error) => of_all.with(ERROR, error),
-        None => of_all,
+        of_all.more.insert(name.clone(), value);
     }
+    [of_all.response_ms_mean, of_all.response_ms_p99, of_all.throughput_per_s, of_all.coverage_mean] =
+        FIGURES.map(|name| mean(&finite(name)));
+    let numbers = of_all.more.iter().filter(|(_, value)| value.number().is_some());
+    let names: Vec<String> =
+        FIGURES.iter().map(|&name| name.to_owned()).chain(numbers.map(|(name, _)| name.clone())).collect();
+    for name in names {
+        let figures = finite(&name);
+        let varies = figures.iter().any(|figure| *figure != figures[0]);
+        if let Some(ends) = treefold_figures::mean_interval(&figures).filter(|_| varies) {
+            of_all = of_all.with(&low_of(&name), ends.low).with(&high_of(&name), ends.high);
+        }
+    }
+    of_all
 }
 
-/// Returns the finite figures.
-fn finite(figures: impl Iterator<Item = f64>) -> Vec<f64> {
-    figures.filter(|figure| figure.is_finite()).collect()
+/// Returns the name of the lower end of a figure's interval.
+pub fn low_of(name: &str) -> String {
+    format!("{name}_low")
 }
 
-fn standard_error(figures: &[f64]) -> Option<f64> {
-    if figures.len() < 2 {
-        return None;
-    }
-    let (count, mean) = (figures.len() as f64, mean(figures));
-    let squares = figures.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-    Some((squares / (count - 1.0) / count).sqrt())
+/// Returns the name of the upper end of a figure's interval.
+pub fn high_of(name: &str) -> String {
+    format!("{name}_high")
 }
 
 #[cfg(test)]
@@ -204,40 +173,63 @@ mod tests {
         assert!(in_parallel(&plan(2, 1), &Unwatched, &[], |job: &u64| *job).is_empty());
     }
 
+    /// Returns a run whose figures are ten times the number of the seed, from 1.
+    fn numbered(plan: &Plan) -> impl Fn(&f64, u64) -> Vec<Point> + Sync {
+        let seeds: Vec<u64> = (0..plan.repeat).map(|nth| seed_of(plan, nth)).collect();
+        move |&x, seed| {
+            let nth =
+                seeds.iter().position(|known| *known == seed).expect("invariant: the plan has this seed");
+            vec![point(x, 10.0 * (nth + 1) as f64)]
+        }
+    }
+
     #[test]
-    fn a_point_is_the_mean_over_seeds_with_its_standard_error() {
+    fn a_point_is_the_mean_over_seeds() {
         let plan = plan(2, 3);
-        let figure =
-            |seed: u64| 10.0 * (1 + (0..3).position(|nth| seed_of(&plan, nth) == seed).unwrap()) as f64;
-        let points = averaged(&plan, &Unwatched, &[1.0, 2.0], |&x, seed| vec![point(x, figure(seed))]);
+        let points = with_intervals(&plan, &Unwatched, &[1.0, 2.0], numbered(&plan));
         assert_eq!(points.len(), 2);
         let mean = &points[1];
         assert_eq!((mean.x, mean.response_ms_mean, mean.response_ms_p99), (2.0, 20.0, 40.0));
         assert_eq!((mean.figure("lost"), mean.word("view")), (Some(21.0), Some("all")));
-        assert!((mean.figure(ERROR).unwrap() - 10.0 / 3.0_f64.sqrt()).abs() < 1e-9);
     }
 
     #[test]
-    fn figures_have_intervals_over_ten_seeds_or_more() {
-        let plan = Plan { quick: false, ..plan(2, 1) };
-        let seeds: Vec<u64> = (0..SEEDS_MIN).map(|nth| seed_of(&plan, nth)).collect();
-        let run = |&x: &f64, seed: u64| {
-            let nth = seeds.iter().position(|known| *known == seed).unwrap() as f64;
-            vec![point(x, 1.0).with("lost", nth).with("same", 5.0)]
+    fn every_figure_that_varies_has_an_interval() {
+        let plan = plan(2, SEEDS);
+        let points = with_intervals(&plan, &Unwatched, &[1.0], numbered(&plan));
+        let figure = |name: &str| points[0].figure(name);
+        for (name, offset) in [("response_ms_mean", 0.0), ("lost", 1.0)] {
+            assert_eq!(figure(name), Some(55.0 + offset));
+            let (low, high) = (figure(&low_of(name)).unwrap(), figure(&high_of(name)).unwrap());
+            assert!(25.0 < low && low < 50.0 && 60.0 < high && high < 85.0, "{name}: {low} to {high}");
+        }
+        assert_eq!((figure("throughput_per_s"), figure("throughput_per_s_low")), (Some(1.0), None));
+        let one = with_intervals(&Plan { repeat: 1, ..plan }, &Unwatched, &[1.0], numbered(&plan));
+        assert_eq!(one[0].figure("lost_low"), None, "one seed shows no variation");
+    }
+
+    #[test]
+    fn points_of_one_seed_are_compared_with_each_other() {
+        let plan = plan(2, SEEDS);
+        let doubled = |points: Vec<Point>| {
+            let ratio = points[1].response_ms_mean / points[0].response_ms_mean;
+            vec![points[1].clone().with("ratio", ratio)]
         };
-        let points = with_intervals(&plan, &Unwatched, &[1.0, 2.0], run);
-        assert_eq!(points.iter().map(|point| point.x).collect::<Vec<_>>(), [1.0, 2.0]);
-        let figure = |name| points[1].figure(name);
-        assert_eq!((figure("lost"), figure("same"), figure("same_low")), (Some(4.5), Some(5.0), None));
-        let (low, high) = (figure("lost_low").unwrap(), figure("lost_high").unwrap());
-        assert!(1.5 < low && low < 4.0 && 5.0 < high && high < 7.5, "{low} to {high}");
+        let run = |x: &f64, seed| {
+            let one = &numbered(&plan)(x, seed)[0];
+            vec![point(*x, x * one.response_ms_mean)]
+        };
+        let points = compared(&plan, &Unwatched, &[1.0, 2.0], run, doubled);
+        assert_eq!((points.len(), points[0].x, points[0].figure("ratio")), (1, 2.0, Some(2.0)));
+        assert_eq!(points[0].figure("ratio_low"), None, "the ratio is the same with every seed");
+        assert!(points[0].figure("lost_low").is_some(), "the figures themselves are not");
     }
 
     #[test]
-    fn a_run_without_answers_is_left_out_of_the_mean() {
+    fn a_seed_without_a_figure_is_left_out_of_its_mean() {
         let none = point(1.0, f64::NAN);
-        let mean = means(&[vec![none.clone()], vec![point(1.0, 30.0)]]);
-        assert_eq!(mean[0].response_ms_mean, 30.0);
-        assert!(means(&[vec![none]])[0].response_ms_mean.is_nan());
+        let mean = over_seeds(&[vec![none.clone()], vec![point(1.0, 30.0).with("late", 7.0)]]);
+        assert_eq!((mean[0].response_ms_mean, mean[0].figure("late")), (30.0, Some(7.0)));
+        assert!(over_seeds(&[vec![none]])[0].response_ms_mean.is_nan());
     }
 }

@@ -96,6 +96,26 @@ pub struct Outcome {
     pub steps: u32,
 }
 
+impl Outcome {
+    /// Pools the figures of two runs of the same fabric.
+    #[must_use]
+    pub fn pooled(mut self, other: Self) -> Self {
+        let pairs = [
+            (&mut self.flows_ms, other.flows_ms),
+            (&mut self.others_ms, other.others_ms),
+            (&mut self.hops_ms, other.hops_ms),
+            (&mut self.jobs_ms, other.jobs_ms),
+            (&mut self.link_bytes, other.link_bytes),
+        ];
+        for (ours, theirs) in pairs {
+            ours.extend(theirs);
+            ours.sort_unstable_by(f64::total_cmp);
+        }
+        self.steps += other.steps;
+        self
+    }
+}
+
 /// All flows of a run, with the jobs and partial results that they belong to.
 #[derive(Default)]
 struct Flows {
@@ -328,6 +348,17 @@ mod tests {
         assert_eq!(outcome.flows_ms, [500.0, 3_000.0, 4_000.0]);
         assert_eq!(outcome.hops_ms, [500.0, 1_000.0, 3_000.0, 4_000.0]);
         assert_eq!((outcome.others_ms, outcome.jobs_ms), (vec![500.0], vec![4_000.0]));
+    }
+
+    #[test]
+    fn pooled_outcomes_have_the_flows_of_both_in_order() {
+        let [one, other] = [1, 2].map(|seed| small(RACK).run(seed));
+        let (flows, relays) = (one.flows_ms.len() + other.flows_ms.len(), one.relays);
+        let both = one.pooled(other);
+        assert_eq!((both.flows_ms.len(), both.relays), (flows, relays));
+        for figures in [&both.flows_ms, &both.others_ms, &both.hops_ms, &both.jobs_ms, &both.link_bytes] {
+            assert!(figures.is_sorted());
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! same colour.
 
 use super::look::Look;
-use crate::experiment::{Chart, Point};
+use crate::experiment::{Chart, Point, shown};
 
 /// The origin of a curve, which determines how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(super) struct Curve {
     pub(super) look: Look,
     /// The points, ascending by x. All are finite.
     pub(super) at: Vec<(f64, f64)>,
+    /// The intervals of the points that have one: x, and the two ends.
+    pub(super) ends: Vec<(f64, [f64; 2])>,
 }
 
 impl Curve {
@@ -48,6 +50,14 @@ pub(super) fn gather(chart: &Chart, points: &[Point], real: &[Point]) -> Vec<Cur
         let points = points.iter().filter(|point| point.series == name && is_shown(chart, point));
         points.filter_map(|point| Some((point.x, chart.y.of(point)?))).collect()
     };
+    let ends = |name: &str| -> Vec<(f64, [f64; 2])> {
+        let points = points.iter().filter(|point| point.series == name && is_shown(chart, point));
+        let ends = points.filter_map(|point| {
+            let (low, high) = shown::ends(point, chart.y.name())?;
+            Some((point.x, [low, high]))
+        });
+        ends.filter(|&(x, ends)| ends.iter().all(|&y| can_be_drawn(chart, (x, y)))).collect()
+    };
     let curve = |place: usize, origin: Origin, at: Vec<(f64, f64)>| {
         let name = names[place];
         let label = match origin {
@@ -55,7 +65,8 @@ pub(super) fn gather(chart: &Chart, points: &[Point], real: &[Point]) -> Vec<Cur
             Origin::Paper => format!("{name} (paper)"),
             Origin::Real => format!("real {name}"),
         };
-        Curve { label, origin, look: Look::of(place), at: in_order(chart, at) }
+        let ends = if origin == Origin::Ours { ends(name) } else { Vec::new() };
+        Curve { label, origin, look: Look::of(place), at: in_order(chart, at), ends }
     };
     let places = || names.iter().copied().enumerate();
     let ours = places().map(|(place, name)| curve(place, Origin::Ours, shown(points, name)));
@@ -73,7 +84,11 @@ fn is_shown(chart: &Chart, point: &Point) -> bool {
 
 /// Sorts points by x and removes those that cannot be drawn on the axes.
 fn in_order(chart: &Chart, mut at: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    at.retain(|&(x, y)| x.is_finite() && y.is_finite() && (y > 0.0 || !chart.log_y));
+    at.retain(|&place| can_be_drawn(chart, place));
     at.sort_by(|a, b| a.0.total_cmp(&b.0));
     at
+}
+
+fn can_be_drawn(chart: &Chart, (x, y): (f64, f64)) -> bool {
+    x.is_finite() && y.is_finite() && (y > 0.0 || !chart.log_y)
 }

@@ -2,7 +2,7 @@
 //!
 //! A figure has 720 by 440 pixels, the width of a page's text. It is wider only if long names in the legend
 //! would leave too little room for the data. Later elements cover earlier ones: grid, the paper's curves,
-//! ours, real runs.
+//! ours, real runs. A thin vertical line through a point of ours is the interval of its figure.
 
 use super::curve::{Curve, Origin};
 use super::look::px;
@@ -62,7 +62,8 @@ impl<'a> Figure<'a> {
     pub(super) fn new(chart: &'a Chart, curves: &'a [Curve]) -> Self {
         let places = || curves.iter().flat_map(|curve| curve.at.iter());
         let x = Scale::horizontal(places().map(|at| at.0));
-        let y = Scale::vertical(places().map(|at| at.1), chart.log_y);
+        let ends = || curves.iter().flat_map(|curve| curve.ends.iter()).flat_map(|(_, ends)| *ends);
+        let y = Scale::vertical(places().map(|at| at.1).chain(ends()), chart.log_y);
         let widest = |texts: &mut dyn Iterator<Item = String>, size: f64| {
             texts.map(|text| width_of(&text, size)).fold(0.0, f64::max)
         };
@@ -161,7 +162,10 @@ impl<'a> Figure<'a> {
         // Curves that cover each other show their markers in turn.
         let marked = places.iter().skip(if every > 1 { at % every } else { 0 }).step_by(every);
         let marked: Vec<(f64, f64)> = marked.copied().collect();
-        strokes(curve, &places, &marked)
+        let whiskers = curve.ends.iter().map(|&(x, ends)| ends.map(|y| self.place((x, y))));
+        whiskers.fold(strokes(curve, &places, &marked), |group, [low, high]| {
+            group.add(line(low, high, curve.look.colour))
+        })
     }
 
     fn legend(&self) -> Group {

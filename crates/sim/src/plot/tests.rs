@@ -58,6 +58,25 @@ fn real_runs_are_marks_in_the_colour_of_their_series() {
 }
 
 #[test]
+fn intervals_are_lines_within_the_axes() {
+    let with_ends = |low: f64, high: f64| {
+        let mut points = points();
+        points[0] = points[0].clone().with("response_ms_mean_low", low).with("response_ms_mean_high", high);
+        draw(&RESPONSE, &points, &[]).unwrap()
+    };
+    let whiskers = |svg: &str| {
+        let colour = crate::plot::look::Look::of(0).colour;
+        svg.lines().filter(|line| line.starts_with("<line") && line.contains(colour)).count()
+    };
+    assert_eq!(whiskers(&draw(&RESPONSE, &points(), &[]).unwrap()), 0);
+    assert_eq!(whiskers(&with_ends(40.0, 900.0)), 1);
+    assert!(
+        texts(&with_ends(40.0, 9_000.0)).contains(&"8000".to_owned()),
+        "the axis has room for the interval"
+    );
+}
+
+#[test]
 fn a_chart_shows_only_points_with_its_word() {
     let other = Point { series: "coarse".into(), ..point("", 70.0, 1.0).with("workload", "coarse") };
     let mut all = points();

@@ -4,7 +4,7 @@ use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 use treefold_sim::experiment::calls::{Cluster, Scheme};
-use treefold_sim::experiment::runs::averaged;
+use treefold_sim::experiment::runs::with_intervals;
 use treefold_sim::experiment::trial::Deed;
 use treefold_sim::experiment::{Plan, Point, Unwatched};
 
@@ -19,7 +19,7 @@ const MIXED: Cluster = Cluster { duals: 10, quads: 2 };
 /// Returns the points of all `schemes` at a share of the cluster's capacity.
 fn at_load(cluster: Cluster, load: f64, schemes: &[Scheme]) -> Vec<Point> {
     let per_s = load * cluster.ideal_per_s();
-    averaged(&PLAN, &Unwatched, schemes, |scheme, seed| {
+    with_intervals(&PLAN, &Unwatched, schemes, |scheme, seed| {
         vec![cluster.trial(scheme, seed, per_s, 20.0).run().point(scheme.name, per_s)]
     })
 }
@@ -31,7 +31,7 @@ fn shapes() -> [Scheme; 3] {
 
 /// Returns the partitions that a call loses while the first `count` nodes have the fault.
 fn partitions_lost(schemes: &[Scheme], count: usize, fault: fn(usize) -> Deed) -> Vec<f64> {
-    let points = averaged(&PLAN, &Unwatched, schemes, |scheme, seed| {
+    let points = with_intervals(&PLAN, &Unwatched, schemes, |scheme, seed| {
         let mut trial = SMALL.trial(scheme, seed, 15.0, 10.0);
         trial.options.min_coverage = 0.01;
         trial.script = vec![(Duration::from_secs(4), fault(count))];
@@ -86,6 +86,14 @@ fn caller_that_folds_alone_collapses_at_low_load() {
 }
 
 #[test]
+fn callers_that_fold_alone_do_not_collapse_if_they_are_many() {
+    let schemes = [Scheme::new("one", Shape::Base), Scheme::new("six", Shape::Base).fronts(6)];
+    let points = at_load(Cluster::HOMOGENEOUS, 0.4, &schemes);
+    let [one, six] = [0, 1].map(|at| points[at].throughput_per_s);
+    assert!(six > 5.0 * one && six > 0.35 * Cluster::HOMOGENEOUS.ideal_per_s(), "{one}/s and {six}/s");
+}
+
+#[test]
 fn blocking_workers_equal_released_ones_at_low_load_only() {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive).still().without_repair();
     let schemes = [adaptive("event-driven"), adaptive("blocking").blocking(2)];
@@ -122,7 +130,7 @@ fn equal_seeds_give_equal_points_on_any_number_of_threads() {
     let run = |threads, seed| {
         let plan = Plan { seed, repeat: 2, threads, quick: true };
         let scheme = Scheme::new("adaptive", Shape::Adaptive);
-        averaged(&plan, &Unwatched, &loads, |load, seed| {
+        with_intervals(&plan, &Unwatched, &loads, |load, seed| {
             let cluster = Cluster::duals(4);
             vec![
                 cluster

@@ -109,6 +109,20 @@ fn policies_with_load_information_are_far_better_than_random() {
 }
 
 #[test]
+fn costly_polls_slow_only_policies_that_poll() {
+    let (free, costly) = (run("replica-policies", 1, 1), run("replica-policies-costly", 1, 1));
+    for scene in ["homogeneous", "partitioned"] {
+        let mean = |points, series| at(points, series, 0.9, &[scene]).response_ms_mean;
+        for series in ["ideal", "random", "peak_ewma", "announced"] {
+            assert_eq!(mean(&costly, series), mean(&free, series), "{scene}, {series}: it does not poll");
+        }
+        for series in ["2", "3", "prequal"] {
+            assert!(mean(&costly, series) > mean(&free, series), "{scene}, {series}");
+        }
+    }
+}
+
+#[test]
 fn equal_seeds_give_equal_points() {
     assert_eq!(run("poll-discard", 3, 1), run("poll-discard", 3, 1));
     assert_ne!(run("poll-discard", 3, 1), run("poll-discard", 4, 1));

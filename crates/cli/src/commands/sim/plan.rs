@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 use std::num::NonZero;
 use treefold_sim::evaluation::record::rounded;
+use treefold_sim::experiment::runs::{SEEDS, SEEDS_QUICK};
 use treefold_sim::experiment::{Plan, Point, Progress};
 
 /// Largest number of runs per point: more do not improve the mean, and take hours.
@@ -22,10 +23,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "S", default_value_t = SEED)]
     seed: u64,
 
-    /// Number of runs per point, each with a seed of its own; a point is their mean
-    #[arg(long, value_name = "N", default_value_t = REPEAT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
-    repeat: u32,
+    /// Number of seeds of each point; a point is the mean of their runs, with 95 % intervals [default: 10, or 3
+    /// with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
+    repeat: Option<u32>,
 
     /// Number of threads to run points on [default: the machine's processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
@@ -37,12 +38,11 @@ pub(crate) struct PlanArgs {
 }
 
 const SEED: u64 = 1;
-const REPEAT: u32 = 1;
 
 impl Default for PlanArgs {
     /// The plan without any flags.
     fn default() -> Self {
-        Self { seed: SEED, repeat: REPEAT, threads: None, quick: false }
+        Self { seed: SEED, repeat: None, threads: None, quick: false }
     }
 }
 
@@ -50,7 +50,17 @@ impl PlanArgs {
     fn plan(self) -> Plan {
         let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
         let threads = self.threads.map_or_else(available, |threads| threads as usize);
-        Plan { seed: self.seed, repeat: self.repeat, threads, quick: self.quick }
+        Plan {
+            seed: self.seed,
+            repeat: self.repeat.unwrap_or_else(|| self.seeds()),
+            threads,
+            quick: self.quick,
+        }
+    }
+
+    /// Returns the number of seeds if none is given.
+    fn seeds(self) -> u32 {
+        if self.quick { SEEDS_QUICK } else { SEEDS }
     }
 
     /// Runs an experiment, with a progress bar if standard error is a terminal.
@@ -74,8 +84,8 @@ impl PlanArgs {
         if self.seed != SEED {
             write!(command, " --seed {}", self.seed).expect(written);
         }
-        if self.repeat != REPEAT {
-            write!(command, " --repeat {}", self.repeat).expect(written);
+        if let Some(repeat) = self.repeat.filter(|repeat| *repeat != self.seeds()) {
+            write!(command, " --repeat {repeat}").expect(written);
         }
         if self.quick {
             command.push_str(" --quick");
@@ -107,7 +117,8 @@ mod tests {
         let plain = format!("treefold sim run {}", named.0.name);
         assert_eq!(PlanArgs::default().command(named), plain);
         assert_eq!(PlanArgs { threads: Some(3), ..PlanArgs::default() }.command(named), plain);
-        let other = PlanArgs { seed: 7, repeat: 3, threads: None, quick: true };
-        assert_eq!(other.command(named), plain + " --seed 7 --repeat 3 --quick");
+        let other = PlanArgs { seed: 7, repeat: Some(5), threads: None, quick: true };
+        assert_eq!(other.command(named), plain.clone() + " --seed 7 --repeat 5 --quick");
+        assert_eq!(PlanArgs { repeat: Some(SEEDS), ..PlanArgs::default() }.command(named), plain);
     }
 }

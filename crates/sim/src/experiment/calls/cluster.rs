@@ -20,7 +20,7 @@ const DUAL: u32 = 2;
 /// Processors of the paper's larger node.
 const QUAD: u32 = 4;
 
-/// A cluster of nodes with one partition each, and a front without partitions.
+/// A cluster of nodes with one partition each, and front-ends without partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Nodes with two processors.
@@ -40,6 +40,8 @@ pub struct Scheme {
     pub waiting: Waiting,
     /// Worker threads that block while their wave waits; `None` for event-driven nodes.
     pub blocking_threads: Option<usize>,
+    /// The number of front-ends, which make the calls in turn.
+    pub fronts: usize,
     /// The other settings of the nodes.
     pub tuning: Tuning,
 }
@@ -51,7 +53,7 @@ impl Scheme {
     pub fn new(name: &'static str, shape: Shape) -> Self {
         let mut tuning = Tuning::LAN;
         tuning.reforming.each_call = matches!(shape, Shape::Flat | Shape::Binomial);
-        Self { name, shape, waiting: Waiting::Staged, blocking_threads: None, tuning }
+        Self { name, shape, waiting: Waiting::Staged, blocking_threads: None, fronts: 1, tuning }
     }
 
     /// Sets the waiting rule.
@@ -64,6 +66,12 @@ impl Scheme {
     #[must_use]
     pub fn blocking(self, threads: usize) -> Self {
         Self { blocking_threads: Some(threads), ..self }
+    }
+
+    /// Sets the number of front-ends.
+    #[must_use]
+    pub fn fronts(self, fronts: usize) -> Self {
+        Self { fronts, ..self }
     }
 
     /// Switches repair off, as in the paper: parents never time their children out.
@@ -133,7 +141,7 @@ impl Cluster {
         processors / ((nodes * LOCAL_MS + (nodes - 1.0) * REDUCE_MS) / 1_000.0)
     }
 
-    /// Creates a trial that calls `scheme`'s cluster at one front, `per_s` times a second for `seconds`
+    /// Creates a trial that calls `scheme`'s cluster at its fronts in turn, `per_s` times a second for `seconds`
     /// seconds.
     pub fn trial(self, scheme: &Scheme, seed: u64, per_s: f64, seconds: f64) -> Trial {
         let setting = Setting::micro(seed, self.nodes());
@@ -145,13 +153,14 @@ impl Cluster {
             spec.tuning = scheme.tuning.clone();
             world.start(spec);
         }
-        let front = world.start(Spec { tuning: scheme.tuning.clone(), ..Spec::front() });
+        let front = Spec { tuning: scheme.tuning.clone(), ..Spec::front() };
+        let fronts: Vec<usize> = (0..scheme.fronts).map(|_| world.start(front.clone())).collect();
         if scheme.tuning.membership.gossips {
             world.introduce_all();
         } else {
-            world.introduce_fronts(&[front]);
+            world.introduce_fronts(&fronts);
         }
-        let mut trial = Trial::poisson(world, &setting, vec![front], per_s, seconds);
+        let mut trial = Trial::poisson(world, &setting, fronts, per_s, seconds);
         trial.options = scheme.options();
         trial
     }

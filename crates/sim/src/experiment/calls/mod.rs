@@ -3,11 +3,9 @@
 //!
 //! All of them run MICRO (DAC §5.1): locals of 25 ms and reductions of 5 ms, both exponential, Poisson
 //! arrivals, a deadline of 2 s, and nodes with two processors and one partition each. [`cluster`] sets it up.
-//! [`compared`] computes gains and fits from the points. Each other file holds one experiment, or two of a
-//! kind.
+//! Each other file holds one experiment, or two of a kind.
 
 pub mod cluster;
-pub mod compared;
 pub mod event_driven;
 pub mod scale;
 pub mod shapes;

@@ -10,11 +10,10 @@
 //! less, and one second of a large cluster costs as much as a minute of a small one.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::Fit;
 use crate::evaluation::Finding;
-use crate::experiment::point::find;
-use crate::experiment::runs::averaged;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::experiment::compared::Fit;
+use crate::experiment::point::{RESPONSE_MEAN, find};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use treefold_core::tree::shape::Shape;
 
 /// The rate, per second, of the runs that are compared with real ones.
@@ -24,16 +23,22 @@ const REAL: &str = "30/s";
 /// The series of the loads, and the loads.
 const LOADS: [(&str, f64); 5] = [("50%", 0.5), ("60%", 0.6), ("70%", 0.7), ("80%", 0.8), ("90%", 0.9)];
 /// Most nodes times measured seconds of a run; it limits a run's cost.
-const NODE_SECONDS: f64 = 8_192.0;
+const NODE_SECONDS: f64 = 6_144.0;
 
 /// The share of calls that were answered, 0 to 1. In a short run, the number of calls depends on chance.
 const ANSWERED: &str = "answered";
+
+/// Names of the figures of the line through a series' response times, the same at each of its points.
+const FIT_BASE: &str = "fit_base_ms";
+const FIT_SLOPE: &str = "fit_slope_ms";
+const FIT_EXPLAINED: &str = "fit_explained";
 
 /// Measures 4 to 512 nodes at 50 to 90 % of their capacity.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "scale",
     about: "Clusters of 4 to 512 nodes at 50 to 90 % of their processors' capacity, and clusters of 4 to 24 nodes at 30 \
-            calls per second: response time and throughput",
+            calls per second: response time and throughput; runs of 40 s after 10 s of warm-up, and of 24 s with 256 nodes \
+            and 12 s with 512",
     paper: "DAC §5.6, figures 21 and 22: throughput is very close to the ideal n·k/(n·s+(n−1)·r) at every size, \
             response time grows as log n, the simulation differs from the real run by a small constant",
     charts: &[
@@ -43,6 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Chart::new("scale-small", "30 calls per second at small clusters", "nodes", Measure::ResponseMean)
             .only("view", "small"),
     ],
+    cost_s: 1000.0,
     run,
     findings,
 };
@@ -90,8 +96,8 @@ fn sizes(quick: bool) -> Vec<Size> {
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let scheme = Scheme::new("adaptive", Shape::Adaptive).still();
-    let seconds_max = if plan.quick { 20.0 } else { 60.0 };
-    let mut points = averaged(plan, progress, &sizes(plan.quick), |size, seed| {
+    let seconds_max = if plan.quick { 20.0 } else { 40.0 };
+    let one = |size: &Size, seed| {
         let cluster = Cluster::duals(size.nodes);
         let seconds = (NODE_SECONDS / f64::from(size.nodes)).min(seconds_max);
         let ledger = cluster.trial(&scheme, seed, size.per_s, seconds).run();
@@ -101,12 +107,23 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         let point = point.with(ANSWERED, answered / ledger.ended.len() as f64);
         let point = point.with("view", if size.is_small { "small" } else { "large" });
         vec![point.with("asked_per_s", size.per_s).with("ideal_throughput_per_s", cluster.ideal_per_s())]
-    });
+    };
+    runs::compared(plan, progress, &sizes(plan.quick), one, with_growth)
+}
+
+/// Sorts the points, and adds to each of a load its series' line, and the line's base, slope and explained variance.
+fn with_growth(mut points: Vec<Point>) -> Vec<Point> {
     points.sort_by(|a, b| a.series.cmp(&b.series).then(a.x.total_cmp(&b.x)));
     for (series, _) in LOADS {
         let Some(fit) = growth(&points, series) else { continue };
         for point in points.iter_mut().filter(|point| point.series == series) {
-            point.more.insert("fit".into(), fit.of(point.x).into());
+            let figures = [
+                ("fit", fit.of(point.x)),
+                (FIT_BASE, fit.base),
+                (FIT_SLOPE, fit.slope),
+                (FIT_EXPLAINED, fit.explained),
+            ];
+            point.more.extend(figures.map(|(name, figure)| (name.into(), figure.into())));
         }
     }
     points
@@ -122,30 +139,34 @@ pub fn growth(points: &[Point], series: &str) -> Option<Fit> {
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (series, load) in LOADS {
-        if let Some(fit) = growth(points, series) {
-            let ours = format!(
-                "{:.0} ms {} {:.1} ms · log2 n, which explains {:.1} % of the variance",
-                fit.base,
-                if fit.slope < 0.0 { "−" } else { "+" },
-                fit.slope.abs(),
-                fit.explained * 100.0
-            );
+        let line = |point: &Point| {
+            let base = shown::figure(point, FIT_BASE, 0, " ms")?;
+            let slope = shown::figure(point, FIT_SLOPE, 1, " ms")?;
+            let explained = shown::share(point, FIT_EXPLAINED, 1)?;
+            Some(format!("{base} + {slope} · log2 n, which explains {explained} of the variance"))
+        };
+        if let Some(ours) = points.iter().find(|point| point.series == series).and_then(line) {
             let what = format!("response time at {:.0} % from 4 to 512 nodes", load * 100.0);
             findings.push(Finding::new(what, "grows as log n", ours));
         }
     }
-    let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.figure(ANSWERED));
-    if let Some(least) = shares.min_by(f64::total_cmp) {
-        let ours = format!("at least {:.1} % of the calls answered in full and in time", least * 100.0);
-        let what = "throughput at 90 % of the ideal, over sizes";
-        findings.push(Finding::new(what, "very close to ideal", ours));
+    let answered = |point: &Point| point.figure(ANSWERED).unwrap_or(f64::NAN);
+    let at_90 = points.iter().filter(|point| point.series == "90%");
+    if let Some(least) = at_90.min_by(|a, b| answered(a).total_cmp(&answered(b))) {
+        let share = shown::share(least, ANSWERED, 2).unwrap_or_default();
+        let ours = format!("at least {share} of the calls answered in full and in time");
+        findings.push(Finding::new(
+            "throughput at 90 % of the ideal, over sizes",
+            "very close to ideal",
+            ours,
+        ));
     }
-    let small = |nodes| find(points, REAL, nodes, &[]);
-    if let (Some(few), Some(many)) = (small(4.0), small(24.0)) {
-        let ours =
-            format!("{:.0} ms at 4 nodes, {:.0} ms at 24", few.response_ms_mean, many.response_ms_mean);
+    let small = |nodes| shown::figure(find(points, REAL, nodes, &[])?, RESPONSE_MEAN, 1, " ms");
+    let all = [4.0, 8.0, 12.0, 16.0, 20.0, 24.0].map(|nodes| Some(format!("{} at {nodes}", small(nodes)?)));
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    if !all.is_empty() {
         let paper = "simulation within a small constant of the real run";
-        findings.push(Finding::new("response time at 30 calls per second", paper, ours));
+        findings.push(Finding::new("response time at 30 calls per second, by nodes", paper, all.join("; ")));
     }
     findings
 }

@@ -17,10 +17,10 @@
 
 use super::cluster::{Cluster, NODES, Scheme};
 use crate::evaluation::Finding;
+use crate::experiment::compared::{change_name, compare};
 use crate::experiment::point::find;
-use crate::experiment::runs::averaged;
 use crate::experiment::trial::Deed;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -41,7 +41,7 @@ const MIN_COVERAGE: f64 = 0.01;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "staged",
     about: "1 to 8 of 24 nodes do not respond because they are slow without end, or stopped: partitions lost per call, by \
-            waiting rule, and with repair",
+            waiting rule, and with repair; runs of 40 s",
     paper: "DAC §4.4: with staged waiting k unresponsive nodes cost exactly k partitions, with uniform waiting \
             min(2^(⌈log k⌉+1) − 1, n − 1)",
     charts: &[
@@ -50,6 +50,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("staged-stopped", "Partitions lost to stopped nodes (kill -STOP), 24 nodes", Fault::Stopped)
             .beside(&[("staged", &EXACTLY)]),
     ],
+    cost_s: 200.0,
     run,
     findings,
 };
@@ -60,6 +61,10 @@ const fn chart(file: &'static str, title: &'static str, fault: Fault) -> Chart {
         .only("fault", fault.name())
 }
 
+/// The series that the others are compared with.
+const STAGED: &str = "staged";
+/// The numbers of unresponsive nodes in the table.
+const SHOWN: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 /// The name of the measured figure.
 const PARTITIONS_LOST: &str = "partitions_lost";
 
@@ -100,7 +105,7 @@ fn schemes() -> Vec<Scheme> {
     let waiting = |name, rule| Scheme::new(name, Shape::Adaptive).still().without_repair().waiting(rule);
     vec![
         waiting("uniform", Waiting::Uniform),
-        waiting("staged", Waiting::Staged),
+        waiting(STAGED, Waiting::Staged),
         waiting("staged-reversed", Waiting::StagedReversed),
         Scheme::new("repair", Shape::Adaptive).still(),
     ]
@@ -115,36 +120,48 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
             jobs.extend(counts.iter().map(|&count| (scheme.clone(), fault, count)));
         }
     }
-    averaged(plan, progress, &jobs, |(scheme, fault, count), seed| {
+    let one = |(scheme, fault, count): &(Scheme, Fault, usize), seed| {
         let mut trial = Cluster::HOMOGENEOUS.trial(scheme, seed, PER_S, seconds);
         trial.options.min_coverage = MIN_COVERAGE;
         trial.script = vec![(FROM, fault.deed(*count))];
         let point = trial.run().point(scheme.name, *count as f64);
         let lost = (1.0 - point.coverage_mean) * f64::from(NODES);
         vec![point.with(PARTITIONS_LOST, lost).with("fault", fault.name())]
+    };
+    runs::compared(plan, progress, &jobs, one, |mut points| {
+        let series: Vec<&str> = schemes().iter().map(|scheme| scheme.name).collect();
+        let others = series.iter().filter(|series| **series != STAGED);
+        others.for_each(|series| compare(&mut points, [series, STAGED], PARTITIONS_LOST, &["fault"]));
+        points
     })
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut add = |what, paper: &str, ours: Vec<String>| {
+        if !ours.is_empty() {
+            findings.push(Finding::new(what, paper, ours.join("; ")));
+        }
+    };
     for fault in [Fault::Slow, Fault::Stopped] {
         for series in schemes().iter().map(|scheme| scheme.name) {
+            let at = |count: f64| find(points, series, count, &[("fault", fault.name())]);
             let lost = |&count: &f64| {
-                let point = find(points, series, count, &[("fault", fault.name())])?;
-                let lost = point.figure(PARTITIONS_LOST)?;
-                Some(format!("{lost:.1} at {count}"))
+                Some(format!("{} at {count}", shown::figure(at(count)?, PARTITIONS_LOST, 1, "")?))
             };
-            let ours: Vec<String> = [1.0, 2.0, 4.0, 8.0].iter().filter_map(lost).collect();
-            if ours.is_empty() {
-                continue;
-            }
             let paper = match (fault, series) {
                 (Fault::Slow, "uniform") => "1 at 1, 3 at 2, 7 at 4, 15 at 8",
-                (Fault::Slow, "staged") => "1 at 1, 2 at 2, 4 at 4, 8 at 8",
+                (Fault::Slow, STAGED) => "1 at 1, 2 at 2, 4 at 4, 8 at 8",
                 _ => "–",
             };
             let what = format!("partitions lost to {} nodes, {series}", fault.name());
-            findings.push(Finding::new(what, paper, ours.join(", ")));
+            add(what, paper, SHOWN.iter().filter_map(lost).collect());
+            let change = |&count: &f64| {
+                let change = shown::change(at(count)?, &change_name(PARTITIONS_LOST, STAGED))?;
+                Some(format!("{change} at {count}"))
+            };
+            let what = format!("the same, against {STAGED}");
+            add(what, "–", SHOWN.iter().filter_map(change).collect());
         }
     }
     findings

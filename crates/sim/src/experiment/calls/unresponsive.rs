@@ -9,10 +9,10 @@
 use super::cluster::{Cluster, Scheme};
 use super::event_driven::BLOCKING_THREADS;
 use crate::evaluation::Finding;
-use crate::experiment::point::mean;
-use crate::experiment::runs::averaged;
+use crate::experiment::compared::{change_name, compare};
+use crate::experiment::point::{COVERAGE, find, mean};
 use crate::experiment::trial::{Deed, Ended, Ledger, Trial, WARM_UP};
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -32,10 +32,6 @@ const LEAD_IN_S: u64 = 4;
 /// Any coverage is an answer, because its quality is measured.
 const MIN_COVERAGE: f64 = 0.01;
 
-/// Seeds for each planned run. A window of 2 s has only ninety calls, so each point is the mean over more
-/// seeds.
-const SEEDS_PER_RUN: u32 = 4;
-
 /// The paper's four schemes, and ours.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "unresponsive",
@@ -47,6 +43,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("unresponsive-throughput", QUALITY).labelled("answers per second × coverage"),
         chart("unresponsive-coverage", Measure::Coverage),
     ],
+    cost_s: 50.0,
     run,
     findings,
 };
@@ -72,15 +69,12 @@ fn schemes() -> Vec<Scheme> {
 }
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
-    let seeds = if plan.quick { 1 } else { SEEDS_PER_RUN };
-    let plan = Plan { repeat: plan.repeat.max(1) * seeds, ..*plan };
-    averaged(&plan, progress, &schemes(), |scheme, seed| {
+    let one = |scheme: &Scheme, seed| {
         let ledger = trial(scheme, seed).run();
-        (WINDOW_S..=END_S)
-            .step_by(WINDOW_S as usize)
-            .map(|until| window(&ledger, scheme.name, until))
-            .collect()
-    })
+        let window = |until| window(&ledger, scheme.name, until);
+        (WINDOW_S..=END_S).step_by(WINDOW_S as usize).map(window).collect()
+    };
+    runs::compared(plan, progress, &schemes(), one, with_spells)
 }
 
 fn trial(scheme: &Scheme, seed: u64) -> Trial {
@@ -114,11 +108,48 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
 /// The seconds in which a scheme has adapted to one slow node, and to two.
 const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow nodes", 24.0, 30.0)];
 
+/// Name of the mean of [`QUALITY_PER_S`] over the windows of a spell, at the spell's last window.
+pub const SPELL_QUALITY: &str = "spell_quality_throughput_per_s";
+/// Name of the mean coverage over the windows of a spell, at the spell's last window.
+pub const SPELL_COVERAGE: &str = "spell_coverage";
+
+/// The pairs whose spells are compared.
+const PAIRS: [[&str; 2]; 5] =
+    [["ep", "none"], ["ed", "ep"], ["ep+ed", "ep"], ["ep+ed", "ed"], ["ours", "ep+ed"]];
+
+/// Adds the means of each spell to the point of its last window, and compares the schemes by them.
+fn with_spells(mut points: Vec<Point>) -> Vec<Point> {
+    for (_, from, until) in SPELLS {
+        for scheme in schemes() {
+            let is_in = |point: &&Point| point.series == scheme.name && point.x > from && point.x <= until;
+            let mean_of = |name| {
+                let figures = points.iter().filter(is_in).filter_map(|point| point.figure(name));
+                mean(&figures.filter(|figure| figure.is_finite()).collect::<Vec<f64>>())
+            };
+            let (quality, coverage) = (mean_of(QUALITY_PER_S), mean_of(COVERAGE));
+            let is_last = |point: &&mut Point| point.series == scheme.name && point.x == until;
+            if let Some(last) = points.iter_mut().find(is_last) {
+                last.more.insert(SPELL_QUALITY.into(), quality.into());
+                last.more.insert(SPELL_COVERAGE.into(), coverage.into());
+            }
+        }
+    }
+    for pair in PAIRS {
+        compare(&mut points, pair, SPELL_QUALITY, &[]);
+        compare(&mut points, pair, SPELL_COVERAGE, &[]);
+    }
+    points
+}
+
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (nodes, (what, from, until)) in (1..).zip(SPELLS) {
+    for (nodes, (what, _, until)) in (1..).zip(SPELLS) {
         for series in schemes().iter().map(|scheme| scheme.name) {
-            let Some(spell) = spell(points, series, from, until) else { continue };
+            let Some(point) = find(points, series, until, &[]) else { continue };
+            let quality = shown::figure(point, SPELL_QUALITY, 1, "/s");
+            let Some((quality, coverage)) = quality.zip(shown::share(point, SPELL_COVERAGE, 1)) else {
+                continue;
+            };
             let paper = match series {
                 "none" => "worst",
                 "ep" if nodes == 1 => "better than none",
@@ -129,20 +160,22 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             };
             let what =
                 format!("{series} with {what}: quality-aware throughput of {PER_S} asked, mean coverage");
-            let ours = format!("{:.1}/s, {:.1} %", spell.0, spell.1 * 100.0);
-            findings.push(Finding::new(what, paper, ours));
+            findings.push(Finding::new(what, paper, format!("{quality}; {coverage}")));
+        }
+        for [ours, theirs] in PAIRS {
+            let Some(point) = find(points, ours, until, &[]) else { continue };
+            let change = |figure| shown::change(point, &change_name(figure, theirs));
+            let Some((quality, coverage)) = change(SPELL_QUALITY).zip(change(SPELL_COVERAGE)) else {
+                continue;
+            };
+            let paper = match ours {
+                "ours" => "–",
+                "ed" if nodes == 1 => "–",
+                _ => "better",
+            };
+            let what = format!("{ours} against {theirs} with {what}: quality-aware throughput; coverage");
+            findings.push(Finding::new(what, paper, format!("{quality}; {coverage}")));
         }
     }
     findings
-}
-
-/// Returns the mean quality-aware throughput and the mean coverage of the windows that end in a spell.
-pub fn spell(points: &[Point], series: &str, from: f64, until: f64) -> Option<(f64, f64)> {
-    let within: Vec<&Point> =
-        points.iter().filter(|p| p.series == series && p.x > from && p.x <= until).collect();
-    let mean_of = |measure: Measure| {
-        let figures = within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite());
-        Some(mean(&figures.collect::<Vec<f64>>())).filter(|mean| !mean.is_nan())
-    };
-    Some((mean_of(QUALITY)?, mean_of(Measure::Coverage)?))
 }

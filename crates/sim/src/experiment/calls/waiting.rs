@@ -10,10 +10,10 @@
 //! coverage of these answers.
 
 use crate::evaluation::Finding;
-use crate::experiment::point::find;
-use crate::experiment::runs::averaged;
+use crate::experiment::compared::{change_name, compare};
+use crate::experiment::point::{COVERAGE as COVERED, RESPONSE_P99, find};
 use crate::experiment::trial::{Trial, still};
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use crate::world::distribution::Distribution;
 use crate::world::place::{Operators, Spec};
 use crate::world::{Setting, World};
@@ -43,7 +43,7 @@ const AMPLE: Duration = Duration::from_secs(1);
 pub const EXPERIMENT: Experiment = Experiment {
     name: "waiting",
     about: "111 nodes in two levels of ten, calls whose work differs by a log-normal factor: coverage by deadline, and \
-            the slowest answers by the coverage that is enough, by waiting rule",
+            the slowest answers by the coverage that is enough, by waiting rule; runs of 40 s after 10 s of warm-up",
     paper: "Cedar, EuroSys'16 §5: waiting that learns from arrivals improves quality at equal deadlines by 10 to 100 % \
             over fixed divisions where calls differ; Vespa: the slope trades the last few per cent for the tail",
     charts: &[
@@ -57,6 +57,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         when_a_share_is_enough("waiting-tail", Measure::ResponseP99).log_y(),
         when_a_share_is_enough("waiting-coverage", Measure::Coverage),
     ],
+    cost_s: 300.0,
     run,
     findings,
 };
@@ -69,10 +70,13 @@ const fn when_a_share_is_enough(file: &'static str, y: Measure) -> Chart {
 const DEADLINE: &str = "deadline";
 const COVERAGE: &str = "coverage";
 
+/// The series that the others are compared with.
+const STAGED: &str = "staged";
+
 /// The compared rules.
 const RULES: [(&str, Waiting); 4] = [
     ("uniform", Waiting::Uniform),
-    ("staged", Waiting::Staged),
+    (STAGED, Waiting::Staged),
     ("slope", Waiting::SLOPE),
     ("learned", Waiting::Learned),
 ];
@@ -115,9 +119,18 @@ fn jobs(quick: bool) -> Vec<Job> {
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let seconds = if plan.quick { 10.0 } else { 40.0 };
-    averaged(plan, progress, &jobs(plan.quick), |job, seed| {
+    let one = |job: &Job, seed| {
         let ledger = trial(job, seed, seconds).run();
         vec![ledger.point(job.name, job.x).with("view", job.view)]
+    };
+    runs::compared(plan, progress, &jobs(plan.quick), one, |mut points| {
+        for (series, rule) in RULES {
+            if rule != Waiting::Staged {
+                compare(&mut points, [series, STAGED], COVERED, &["view"]);
+                compare(&mut points, [series, STAGED], RESPONSE_P99, &["view"]);
+            }
+        }
+        points
     })
 }
 
@@ -142,26 +155,33 @@ fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let coverages = |series: &str| -> Vec<String> {
-        let coverage = |&ms: &f64| {
-            let point = find(points, series, ms, &[("view", DEADLINE)])?;
-            Some(format!("{:.0} % at {ms}", point.coverage_mean * 100.0))
-        };
-        DEADLINES_MS.iter().filter_map(coverage).collect()
-    };
-    let tails = |series: &str| -> Vec<String> {
-        let tail = |&enough: &f64| {
-            let point = find(points, series, enough, &[("view", COVERAGE)])?;
-            let (ms, coverage) = (point.response_ms_p99, point.coverage_mean * 100.0);
-            Some(format!("{ms:.0} ms ({coverage:.1} %) at {:.0} %", enough * 100.0))
-        };
-        COVERAGES.iter().filter_map(tail).collect()
-    };
     for (series, _) in RULES {
-        let what = format!("coverage by the deadline in ms, {series}");
-        findings.push(Finding::new(what, "–", coverages(series).join(", ")));
-        let what = format!("99th percentile (mean coverage) by minimum coverage, {series}");
-        findings.push(Finding::new(what, "–", tails(series).join(", ")));
+        let by_deadline = |of: &dyn Fn(&Point) -> Option<String>| -> String {
+            let at = |&ms: &f64| {
+                let point = find(points, series, ms, &[("view", DEADLINE)])?;
+                Some(format!("{} at {ms}", of(point)?))
+            };
+            DEADLINES_MS.iter().filter_map(at).collect::<Vec<String>>().join("; ")
+        };
+        let by_coverage = |of: &dyn Fn(&Point) -> Option<String>| -> String {
+            let at = |&enough: &f64| {
+                let point = find(points, series, enough, &[("view", COVERAGE)])?;
+                Some(format!("{} at {:.0} %", of(point)?, enough * 100.0))
+            };
+            COVERAGES.iter().filter_map(at).collect::<Vec<String>>().join("; ")
+        };
+        let covered = by_deadline(&|point| shown::share(point, COVERED, 1));
+        findings.push(Finding::new(format!("coverage by the deadline in ms, {series}"), "–", covered));
+        let against = by_deadline(&|point| shown::change(point, &change_name(COVERED, STAGED)));
+        findings.push(Finding::new(format!("the same, against {STAGED}"), "–", against));
+        let tails = by_coverage(&|point| {
+            let ms = shown::figure(point, RESPONSE_P99, 0, " ms")?;
+            Some(format!("{ms}, {} covered", shown::share(point, COVERED, 1)?))
+        });
+        let what = format!("99th percentile, and mean coverage, by minimum coverage, {series}");
+        findings.push(Finding::new(what, "–", tails));
+        let against = by_coverage(&|point| shown::change(point, &change_name(RESPONSE_P99, STAGED)));
+        findings.push(Finding::new(format!("99th percentile against {STAGED}, {series}"), "–", against));
     }
     findings.retain(|finding| !finding.ours.is_empty());
     findings

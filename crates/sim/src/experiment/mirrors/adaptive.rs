@@ -3,17 +3,17 @@
 use super::seen::{AGE, DELAY, Seen, mean_ms_between};
 use super::system::System;
 use super::workload::{Requests, Rules, Setting};
-use super::{change_percent, written};
 use crate::evaluation::Finding;
-use crate::experiment::point::{find, mean};
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::experiment::compared::{change_name, compare};
+use crate::experiment::point::mean;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mirror-adaptive",
     about: "Three bursts of requests, 200, 400 and 600 per second for ten seconds each, at two mirrors while 2,000 events of \
             1 KB enter per second: the update delay over time. Fixed rules coalesce up to 10 events and make a checkpoint \
-            every 50; adaptive ones change under load to one of 20 positions and a checkpoint every 100; ten seeds",
+            every 50; adaptive ones change under load to one of 20 positions and a checkpoint every 100",
     paper: "Mirroring §4.3, figure 9: adaptation reduces the update delay in bursts by up to 40 %, and it varies much less",
     charts: &[
         Chart::new(
@@ -31,12 +31,19 @@ pub const EXPERIMENT: Experiment = Experiment {
         )
         .labelled("mean age (ms)"),
     ],
+    cost_s: 60.0,
     run,
     findings,
 };
 
 /// Name of the rate of requests at a point.
 const REQUESTS: &str = "requests_per_s";
+/// Name of the number of a point's phase, from 0; bursts are odd.
+const PHASE: &str = "phase";
+/// Name of the mean update delay of a burst, at the point of its first second.
+const BURST_DELAY: &str = "burst_delay_ms";
+/// Name of the mean age of values in a burst, at the point of its first second.
+const BURST_AGE: &str = "burst_age_ms";
 
 const MIRRORS: usize = 2;
 const EVENTS_PER_S: f64 = 2_000.0;
@@ -50,7 +57,35 @@ const COMPARED: [Rules; 2] = [Rules::Fixed, Rules::Adaptive];
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let phase_s = if plan.quick { PHASE_S_QUICK } else { PHASE_S };
-    runs::with_intervals(plan, progress, &COMPARED, |&rules, seed| points_of(rules, phase_s, seed))
+    runs::compared(plan, progress, &COMPARED, |&rules, seed| points_of(rules, phase_s, seed), beside_fixed)
+}
+
+/// Adds the means of each burst to the point of its first second, and the changes of adaptive rules against fixed
+/// ones, of single seconds and of bursts.
+fn beside_fixed(mut points: Vec<Point>) -> Vec<Point> {
+    for (figure, of_burst) in [(DELAY, BURST_DELAY), (AGE, BURST_AGE)] {
+        let means: Vec<Option<f64>> = (0..points.len()).map(|at| burst_from(&points, at, figure)).collect();
+        for (point, mean) in points.iter_mut().zip(means) {
+            if let Some(mean) = mean {
+                point.more.insert(of_burst.into(), mean.into());
+            }
+        }
+    }
+    let pair = [Rules::Adaptive.name(), Rules::Fixed.name()];
+    for figure in [DELAY, BURST_DELAY, BURST_AGE] {
+        compare(&mut points, pair, figure, &[]);
+    }
+    points
+}
+
+/// Returns the mean of a figure over the burst that begins with the point at `first`, or `None` if none begins there.
+fn burst_from(points: &[Point], first: usize, figure: &str) -> Option<f64> {
+    let phase = points[first].figure(PHASE)?;
+    let same = |point: &&Point| point.series == points[first].series && point.figure(PHASE) == Some(phase);
+    let begins = points.iter().find(same).is_some_and(|point| point.x == points[first].x);
+    let figures = || points.iter().filter(same).filter_map(|point| point.figure(figure));
+    let figures = figures().filter(|figure| figure.is_finite());
+    (begins && phase % 2.0 == 1.0).then(|| mean(&figures.collect::<Vec<f64>>()))
 }
 
 /// Returns the points of a run, one a second of entry.
@@ -70,7 +105,7 @@ fn points_of(rules: Rules, phase_s: f64, seed: u64) -> Vec<Point> {
     let at = |second: u32| {
         let from_s = f64::from(second);
         let phase = (from_s / phase_s) as usize;
-        point_at(&seen, rules, from_s).with(REQUESTS, rate_in(phase)).with("phase", phase as f64)
+        point_at(&seen, rules, from_s).with(REQUESTS, rate_in(phase)).with(PHASE, phase as f64)
     };
     (0..seconds as u32).map(at).collect()
 }
@@ -90,52 +125,36 @@ fn point_at(seen: &Seen, rules: Rules, from_s: f64) -> Point {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let fixed_name = Rules::Fixed.name();
     for (number, per_s) in BURSTS.into_iter().enumerate() {
-        let phase = (2 * number + 1) as f64;
-        let of_burst = |rules: Rules| {
-            let is_in =
-                move |point: &&Point| point.series == rules.name() && point.figure("phase") == Some(phase);
-            points.iter().filter(is_in)
+        let of = |rules: Rules| {
+            let phase = Some((2 * number + 1) as f64);
+            points.iter().filter(move |point| point.series == rules.name() && point.figure(PHASE) == phase)
         };
-        let pairs: Vec<(&Point, &Point)> = of_burst(Rules::Fixed)
-            .filter_map(|fixed| Some((fixed, find(points, Rules::Adaptive.name(), fixed.x, &[])?)))
-            .collect();
-        if pairs.is_empty() {
+        let (Some(fixed), Some(adaptive)) = (of(Rules::Fixed).next(), of(Rules::Adaptive).next()) else {
             continue;
-        }
-        let mean_of = |figure: &dyn Fn(&(&Point, &Point)) -> Option<f64>| {
-            mean(&pairs.iter().filter_map(figure).collect::<Vec<f64>>())
         };
-        let changes: Vec<f64> = pairs
-            .iter()
-            .filter_map(|(fixed, adaptive)| {
-                Some(change_percent(fixed.figure(DELAY)?, adaptive.figure(DELAY)?))
-            })
-            .collect();
-        let (best, worst) = (
-            changes.iter().copied().fold(f64::INFINITY, f64::min),
-            changes.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        );
-        let (fixed, adaptive) =
-            (mean_of(&|pair| pair.0.figure(DELAY)), mean_of(&|pair| pair.1.figure(DELAY)));
-        let paper = if number + 1 == BURSTS.len() { "up to −40 %" } else { "–" };
-        findings.push(Finding::new(
-            format!("burst of {per_s} requests/s: mean update delay, adaptive against fixed"),
-            paper,
-            format!(
-                "{} %: {adaptive:.1} of {fixed:.1} ms; single seconds {} to {} %",
-                written(change_percent(fixed, adaptive)),
-                written(best),
-                written(worst)
-            ),
-        ));
-        let (fixed, adaptive) = (mean_of(&|pair| pair.0.figure(AGE)), mean_of(&|pair| pair.1.figure(AGE)));
-        let ours = format!("adaptive {adaptive:.0} ms, fixed {fixed:.0} ms");
-        findings.push(Finding::new(
-            format!("burst of {per_s} requests/s: mean age of values"),
-            "not measured",
-            ours,
-        ));
+        let ms = |point, name| shown::figure(point, name, 1, " ms").unwrap_or_default();
+        let of_seconds =
+            of(Rules::Adaptive).filter_map(|point| point.figure(&change_name(DELAY, fixed_name)));
+        let (best, worst) = of_seconds.fold((f64::INFINITY, f64::NEG_INFINITY), |(best, worst), change| {
+            (best.min(change), worst.max(change))
+        });
+        if let Some(change) = shown::change(adaptive, &change_name(BURST_DELAY, fixed_name)) {
+            let what = format!("burst of {per_s} requests/s: mean update delay, adaptive against fixed");
+            let paper = if number + 1 == BURSTS.len() { "up to −40 %" } else { "–" };
+            let ours = format!(
+                "{change}: {}, and {}; single seconds {} to {} %",
+                ms(adaptive, BURST_DELAY),
+                ms(fixed, BURST_DELAY),
+                shown::written(best, 1),
+                shown::written(worst, 1)
+            );
+            findings.push(Finding::new(what, paper, ours));
+        }
+        let what = format!("burst of {per_s} requests/s: mean age of values");
+        let ours = format!("adaptive {}, fixed {}", ms(adaptive, BURST_AGE), ms(fixed, BURST_AGE));
+        findings.push(Finding::new(what, "not measured", ours));
     }
     findings
 }

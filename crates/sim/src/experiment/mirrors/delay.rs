@@ -3,17 +3,17 @@
 use super::seen::{AGE, DELAY};
 use super::system::System;
 use super::workload::{Rules, Setting};
-use super::{CHANGE, EVENTS, EVENTS_QUICK, against_simple, with_ends};
+use super::{CHANGE, EVENTS, EVENTS_QUICK, against_simple};
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mirror-delay",
     about: "Requests per second at one mirror while 2,000 events of 1 KB enter per second, 100,000 in all: the time from an \
             event's entry until a regular reader of the mirror gets it (delay), and until it has the event's value or a later \
-            one, counting events that rules hold back or drop (age); simple and selective; ten seeds",
+            one, counting events that rules hold back or drop (age); simple and selective",
     paper: "Mirroring §4.2, figure 8: where selective mirroring takes 40 % less time in all, the mean update delay is more \
             than 50 % less",
     charts: &[
@@ -34,6 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         .labelled("mean age (ms)")
         .log_y(),
     ],
+    cost_s: 60.0,
     run,
     findings,
 };
@@ -60,17 +61,17 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         points.iter().filter(|point| point.series == Rules::Selective.name()).collect();
     for (number, point) in selective.iter().enumerate() {
         let Some(simple) = find(points, Rules::Simple.name(), point.x, &[]) else { continue };
-        let Some(change) = with_ends(point, CHANGE, " %") else { continue };
-        let figure = |point: &Point, name| point.figure(name).unwrap_or(f64::NAN);
+        let Some(change) = shown::change(point, CHANGE) else { continue };
+        let ms = |point: &Point, name| shown::figure(point, name, 1, " ms").unwrap_or_default();
         let is_last = number + 1 == selective.len();
         let paper = if is_last { "more than −50 %" } else { "–" };
-        let (of_simple, ours) = (figure(simple, DELAY), figure(point, DELAY));
+        let (of_simple, ours) = (ms(simple, DELAY), ms(point, DELAY));
         let what = format!("{} requests/s: mean delay of mirrored events, selective against simple", point.x);
-        findings.push(Finding::new(what, paper, format!("{change}: {ours:.1} of {of_simple:.1} ms")));
+        findings.push(Finding::new(what, paper, format!("{change}: {ours}, and {of_simple}")));
         if number == 0 || is_last {
-            let (of_simple, ours) = (figure(simple, AGE), figure(point, AGE));
+            let (of_simple, ours) = (ms(simple, AGE), ms(point, AGE));
             let what = format!("{} requests/s: mean age of values", point.x);
-            let ours = format!("selective {ours:.0} ms, simple {of_simple:.1} ms");
+            let ours = format!("selective {ours}, simple {of_simple}");
             findings.push(Finding::new(what, "not measured", ours));
         }
     }

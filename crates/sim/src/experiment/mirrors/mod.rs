@@ -47,6 +47,7 @@ pub mod workload;
 mod tests;
 
 use super::Point;
+use super::compared::change_percent;
 use workload::Rules;
 
 /// The number of events of a run. The paper: 100,000.
@@ -72,24 +73,4 @@ fn against_simple(compared: &[Rules], figure: &str, point: impl Fn(Rules) -> Poi
         point.with(CHANGE, change_percent(simple, figure))
     };
     compared.iter().map(changed).collect()
-}
-
-/// Formats a figure of a point with its interval.
-fn with_ends(point: &Point, name: &str, unit: &str) -> Option<String> {
-    let figure = written(point.figure(name)?);
-    let ends = |end: &str| point.figure(&format!("{name}_{end}")).map(written);
-    Some(match (ends("low"), ends("high")) {
-        (Some(low), Some(high)) => format!("{figure}{unit} ({low} to {high})"),
-        _ => format!("{figure}{unit}"),
-    })
-}
-
-/// Formats a figure with one decimal and a proper minus sign.
-fn written(figure: f64) -> String {
-    format!("{figure:.1}").replace('-', "−")
-}
-
-/// Returns the change from `from` to `to` in percent.
-fn change_percent(from: f64, to: f64) -> f64 {
-    100.0 * (to / from - 1.0)
 }

@@ -4,16 +4,17 @@
 use super::seen::TOTAL;
 use super::system::System;
 use super::workload::{Rules, Setting};
-use super::{EVENTS, EVENTS_QUICK, change_percent, with_ends};
+use super::{EVENTS, EVENTS_QUICK};
 use crate::evaluation::Finding;
+use crate::experiment::compared::change_percent;
 use crate::experiment::point::find;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mirror-overhead",
     about: "Time to process 100,000 events that enter as fast as they are taken: over their size without mirrors and with \
-            one, mirroring every event (simple) or one of 20 positions (selective); and with 1 to 8 mirrors at 1 KB; ten seeds",
+            one, mirroring every event (simple) or one of 20 positions (selective); and with 1 to 8 mirrors at 1 KB",
     paper: "Mirroring §4.1, figures 4 and 5: one mirror adds 15 to 20 %, more for larger events, and much less if it is \
             selective; each further mirror adds less than 10 %; four mirrors cost 30 % (§1)",
     charts: &[
@@ -34,6 +35,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         .labelled("additional time (%)")
         .only(VARIES, "mirrors"),
     ],
+    cost_s: 100.0,
     run,
     findings,
 };
@@ -112,7 +114,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         {
             let paper = if rules == Rules::Simple { paper } else { "reduced significantly" };
             let point = find(points, rules.name(), kb, &[(VARIES, "size")]);
-            let Some(ours) = point.and_then(|point| with_ends(point, OVERHEAD, " %")) else { continue };
+            let Some(ours) = point.and_then(|point| shown::figure(point, OVERHEAD, 1, " %")) else {
+                continue;
+            };
             findings.push(Finding::new(
                 format!("one mirror, {}, events of {kb} KB: additional time", rules.name()),
                 paper,
@@ -123,17 +127,17 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     for rules in COMPARED {
         let at = |mirrors: usize| find(points, rules.name(), mirrors as f64, &[(VARIES, "mirrors")]);
         let simple = rules == Rules::Simple;
-        let Some(ours) = at(4).and_then(|point| with_ends(point, OVERHEAD, " %")) else { continue };
+        let Some(ours) = at(4).and_then(|point| shown::figure(point, OVERHEAD, 1, " %")) else { continue };
         let what = format!("four mirrors, {}, events of 1 KB: additional time", rules.name());
         findings.push(Finding::new(what, if simple { "30 %" } else { "–" }, ours));
-        let further = (2..=MIRRORS_MAX).filter_map(|mirrors| at(mirrors)?.figure(FURTHER));
-        let Some(most) = further.reduce(f64::max) else { continue };
+        let further =
+            (2..=MIRRORS_MAX).filter_map(|mirrors| at(mirrors).filter(|p| p.figure(FURTHER).is_some()));
+        let of = |point: &Point| point.figure(FURTHER).unwrap_or(f64::NAN);
+        let Some(most) = further.max_by(|a, b| of(a).total_cmp(&of(b))) else { continue };
+        let Some(ours) = shown::figure(most, FURTHER, 1, " %") else { continue };
         let what = format!("a further mirror, {}, at most", rules.name());
-        findings.push(Finding::new(
-            what,
-            if simple { "less than 10 %" } else { "–" },
-            format!("{most:.1} %"),
-        ));
+        let ours = format!("{ours}, of {} mirrors", most.x);
+        findings.push(Finding::new(what, if simple { "less than 10 %" } else { "–" }, ours));
     }
     findings
 }

@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Flow completion by the share that can be aggregated",
         "share of flows",
     )],
+    cost_s: 170.0,
     run: points,
     findings,
 };

@@ -2,14 +2,14 @@
 
 use crate::evaluation::Finding;
 use crate::experiment::point::{find, quantile};
-use crate::experiment::runs::averaged_over;
-use crate::experiment::{Chart, Measure, Plan, Point, Progress};
+use crate::experiment::{Chart, Measure, Plan, Point, Progress, runs, shown};
 use crate::flow::deployment::Deployment;
 use crate::flow::scene::{Outcome, Scene};
 use crate::flow::strategy::Strategy;
 use crate::flow::strategy::rack::Aggregators;
 use crate::flow::topology::Fabric;
 use crate::flow::workload::Workload;
+use crate::world::ink::mixed;
 
 /// The strategy that all others are compared with.
 pub const RACK: &str = "rack";
@@ -43,8 +43,8 @@ pub struct Case {
     pub setting: Option<&'static str>,
     /// The simulated scene.
     pub scene: Scene,
-    /// Runs for each of the plan's runs, if the scene has the paper's window.
-    pub runs: u32,
+    /// Draws of traffic for each seed. Their flows are pooled, so that a percentile is over all of them.
+    pub draws: u32,
 }
 
 impl Case {
@@ -64,7 +64,7 @@ impl Case {
         if plan.quick {
             scene.fabric.width = QUICK_WIDTH;
         }
-        Self { series, x, setting: None, scene, runs: if plan.quick { QUICK_RUNS } else { RUNS } }
+        Self { series, x, setting: None, scene, draws: if plan.quick { 1 } else { DRAWS } }
     }
 
     /// Changes the fabric.
@@ -74,12 +74,10 @@ impl Case {
         self
     }
 
-    /// Returns the number of all runs. A scene with a longer window has more flows in a run, so it runs less
-    /// often.
-    pub fn runs(&self, plan: &Plan) -> u32 {
-        let longer = self.scene.workload.window_s / Workload::PAPER.window_s;
-        let runs = (f64::from(self.runs) / longer).round().max(1.0) as u32;
-        plan.repeat.max(1).saturating_mul(runs)
+    /// Runs the case with all draws of a seed, and pools their outcomes.
+    pub fn outcome(&self, seed: u64) -> Outcome {
+        let of_draw = |nth| self.scene.run(seed.wrapping_add(mixed(u64::from(nth) ^ 0x6472_6177)));
+        (0..self.draws.max(1)).map(of_draw).reduce(Outcome::pooled).unwrap_or_default()
     }
 
     /// Changes the workload.
@@ -96,12 +94,8 @@ const TREES: u32 = 8;
 /// Width of a quick run's fabric. It has 128 servers and is simulated within a moment.
 const QUICK_WIDTH: u32 = 4;
 
-/// Runs per point for each of the plan's runs. There are many, because a few jobs of a heavy tail determine a
-/// percentile.
-const RUNS: u32 = 24;
-
-/// Runs per point for each of a quick plan's runs.
-const QUICK_RUNS: u32 = 4;
+/// Draws of traffic for each seed. There are several, because a few jobs of a heavy tail determine a percentile.
+const DRAWS: u32 = 2;
 
 /// Creates the cases of every series at every x, and applies `change` to each.
 pub fn sweep(
@@ -125,14 +119,19 @@ pub fn sweep(
 /// Runs all cases and returns their points, with figures relative to rack at the same x in the same setting,
 /// if it exists.
 pub fn run(plan: &Plan, progress: &dyn Progress, cases: &[Case]) -> Vec<Point> {
-    let points = averaged_over(
-        plan,
-        progress,
-        cases,
-        |case| case.runs(plan),
-        |case, seed| vec![in_setting(summary(case.series, case.x, &case.scene.run(seed)), case.setting)],
-    );
-    beside_rack(&points)
+    run_and(plan, progress, cases, |points| points)
+}
+
+/// Like [`run`]. In addition, `compare` gets the points of each seed, in the order of the cases.
+pub fn run_and(
+    plan: &Plan,
+    progress: &dyn Progress,
+    cases: &[Case],
+    compare: impl Fn(Vec<Point>) -> Vec<Point>,
+) -> Vec<Point> {
+    let one =
+        |case: &Case, seed| vec![in_setting(summary(case.series, case.x, &case.outcome(seed)), case.setting)];
+    runs::compared(plan, progress, cases, one, |points| compare(beside_rack(&points)))
 }
 
 /// Adds the setting to a point, if there is one.
@@ -159,9 +158,10 @@ pub fn summary(series: &str, x: f64, outcome: &Outcome) -> Point {
 }
 
 /// Figures, each with the name of the figure relative to rack's.
-const BESIDE_RACK: [(&str, &str); 5] = [
+const BESIDE_RACK: [(&str, &str); 6] = [
     ("fct_ms_p50", "relative_p50"),
     ("fct_ms_p99", RELATIVE),
+    ("others_fct_ms_p50", "relative_others_p50"),
     ("others_fct_ms_p99", "relative_others_p99"),
     ("hop_ms_p99", HOPS),
     ("link_mb_p50", "relative_link_p50"),
@@ -192,13 +192,6 @@ pub const fn relative_chart(file: &'static str, title: &'static str, x_label: &'
         .labelled("99th percentile of flow completion, rack = 1")
 }
 
-/// Formats a relative figure as a change: `−88 %`.
-pub fn change(relative: f64) -> String {
-    let per_cent = ((relative - 1.0) * 100.0).round();
-    let sign = if per_cent < 0.0 { "−" } else { "+" };
-    format!("{sign}{:.0} %", per_cent.abs())
-}
-
 /// Formats a series' changes against rack at each x of `at`.
 pub fn changes(
     points: &[Point],
@@ -208,10 +201,10 @@ pub fn changes(
     name_x: impl Fn(f64) -> String,
 ) -> String {
     let one = |&x: &f64| {
-        let relative = find(points, series, x, words)?.figure(RELATIVE)?;
-        Some(format!("{} at {}", change(relative), name_x(x)))
+        let point = find(points, series, x, words)?;
+        Some(format!("{} at {}", shown::relative(point, RELATIVE)?, name_x(x)))
     };
-    at.iter().filter_map(one).collect::<Vec<String>>().join(", ")
+    at.iter().filter_map(one).collect::<Vec<String>>().join("; ")
 }
 
 /// Creates a finding, or returns `None` if `ours` is empty.

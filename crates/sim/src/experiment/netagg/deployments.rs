@@ -1,8 +1,8 @@
 //! Places relays beside some of the switches only (NetAgg §4.1, figure 12).
 
-use super::cases::{Case, ON_PATH, RACK, RELATIVE, change, finding, run};
+use super::cases::{Case, ON_PATH, RACK, RELATIVE, finding, run};
 use crate::evaluation::Finding;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, shown};
 use crate::flow::deployment::Deployment;
 
 /// Compares relays beside single tiers, and 64 relays placed in three ways.
@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Measure::More(RELATIVE),
     )
     .labelled("99th percentile of flow completion, rack = 1")],
+    cost_s: 50.0,
     run: points,
     findings,
 };
@@ -47,7 +48,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     let row = |(series, _, paper): (&str, Deployment, &str)| {
         let point = points.iter().find(|point| point.series == series)?;
         let relays = point.figure("relays")?;
-        finding(format!("{relays} relays: {series}"), paper, change(point.figure(RELATIVE)?))
+        finding(format!("{relays} relays: {series}"), paper, shown::relative(point, RELATIVE)?)
     };
     DEPLOYMENTS.into_iter().filter_map(row).collect()
 }

@@ -11,6 +11,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "NetAgg §4.1, figure 8: on-path is 88 % below rack at 10 %, and a little below it at 100 %; chain is worse than rack above 70 %",
     charts: &[relative_chart("netagg-output-ratio", "Flow completion by output ratio", "output ratio α")
         .beside(&[("on-path", &[(0.1, 0.12)])])],
+    cost_s: 200.0,
     run: points,
     findings,
 };

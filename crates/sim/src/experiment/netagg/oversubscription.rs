@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "over-subscription (1:x)",
     )
     .beside(&[("on-path", &[(1.0, 0.10), (4.0, 0.12)])])],
+    cost_s: 140.0,
     run: points,
     findings,
 };

@@ -1,9 +1,9 @@
 //! Varies the rate of a relay (NetAgg §2.4, figure 2).
 
-use super::cases::{Case, ON_PATH, RACK, RELATIVE, SETTING, change, finding, relative_chart, run};
+use super::cases::{Case, ON_PATH, RACK, RELATIVE, SETTING, finding, relative_chart, run_and};
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
-use crate::experiment::{Experiment, Plan, Point, Progress};
+use crate::experiment::{Experiment, Plan, Point, Progress, shown};
 
 /// Varies R from 1 to 10 Gbit/s.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -13,6 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             88 % and 90 %",
     charts: &[relative_chart("netagg-rate", "Flow completion by what a relay can take in", "R (Gbit/s)")
         .beside(&[("1:4", &[(1.0, 0.26), (8.0, 0.12)]), ("1:1", &[(1.0, 0.37), (8.0, 0.10)])])],
+    cost_s: 100.0,
     run: points,
     findings,
 };
@@ -38,12 +39,16 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         let at = |&rate| case(ON_PATH, rate).fabric(|fabric| fabric.relay_rate_gbps = rate);
         cases.extend(RATES_GBPS.iter().step_by(every).map(at));
     }
-    let points = run(plan, progress, &cases);
+    run_and(plan, progress, &cases, |points| beside_single_rack(&points))
+}
+
+/// Names each point after its setting, adds its figure relative to rack's single one in the setting, and leaves rack
+/// out. The chart has a curve for each setting, and rack's would be 1 everywhere.
+fn beside_single_rack(points: &[Point]) -> Vec<Point> {
     let relative = |point: &Point| {
         let setting = point.word(SETTING)?;
-        let rack = find(&points, RACK, ANY_RATE, &[(SETTING, setting)])?.figure("fct_ms_p99")?;
+        let rack = find(points, RACK, ANY_RATE, &[(SETTING, setting)])?.figure("fct_ms_p99")?;
         let relative = point.figure("fct_ms_p99")? / rack;
-        // The chart has a curve for each setting. Rack's curve would be 1 everywhere, so it is left out.
         let point = Point { series: setting.into(), ..point.clone() };
         (point.x > ANY_RATE).then(|| point.with(RELATIVE, relative))
     };
@@ -52,8 +57,9 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let at = |setting: &str, rate: f64| {
-        let relative = find(points, setting, rate, &[]).and_then(|point| point.figure(RELATIVE));
-        relative.map(change).unwrap_or_default()
+        find(points, setting, rate, &[])
+            .and_then(|point| shown::relative(point, RELATIVE))
+            .unwrap_or_default()
     };
     let rows = [("1:4", 1.0, "−74 %"), ("1:1", 1.0, "−63 %"), ("1:4", 8.0, "−88 %"), ("1:1", 8.0, "−90 %")];
     let row = |(setting, rate, paper): (&str, f64, &str)| {

@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Flow completion by the share of stragglers",
         "share of workers that start late",
     )],
+    cost_s: 140.0,
     run: points,
     findings,
 };

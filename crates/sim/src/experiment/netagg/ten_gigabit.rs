@@ -12,6 +12,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             beside each switch: flow completion relative to rack",
     paper: "NetAgg §4.1, figure 13: at low over-subscription one relay per switch is the bottleneck; two reduce it by up to 85 %",
     charts: &[relative_chart("netagg-10g", "Flow completion at 10 Gbit/s", "over-subscription (1:x)")],
+    cost_s: 110.0,
     run: points,
     findings,
 };

@@ -15,14 +15,15 @@ use super::cluster::{Case, Chooser};
 use super::workload::Workload;
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::Duration;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "broadcast",
-    about: "The mean interval between load announcements of 16 servers: response time relative to that under perfect knowledge",
+    about: "The mean interval between load announcements of 16 servers: response time relative to that under perfect \
+            knowledge; runs of 20,000 calls",
     paper: "random polling §2.2, figure 3: at 90 % load and 1 s an order of magnitude slower than ideal for fine-grain \
             services, up to 3 times at 50 %; close to ideal at 31 ms",
     charts: &[
@@ -30,6 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("broadcast-fine-grain", "Fine-grain (22.2 ms), 16 servers", "fine-grain"),
         chart("broadcast-medium-grain", "Medium-grain (208.9 ms), 16 servers", "medium-grain"),
     ],
+    cost_s: 400.0,
     run,
     findings,
 };
@@ -74,8 +76,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
             cases.extend(intervals.iter().map(|&ms| case(series, ms, &workload, load, reading, calls)));
         }
     }
-    let points = runs::averaged(plan, progress, &cases, |case, seed| vec![case.point(seed)]);
-    beside_ideal(points)
+    runs::compared(plan, progress, &cases, |case, seed| vec![case.point(seed)], beside_ideal)
 }
 
 fn case(
@@ -131,10 +132,10 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     ];
     let finding = |&(series, x, workload, paper): &(&str, f64, &str, &str)| {
         let point = find(points, series, x, &[("workload", workload)])?;
-        let normalised = point.figure(NORMALISED)?;
+        let normalised = shown::figure(point, NORMALISED, 2, "")?;
         let what =
             format!("response time relative to ideal, {workload}, {series}, announcements every {x} ms");
-        Some(Finding::new(what, paper, format!("{normalised:.1}")))
+        Some(Finding::new(what, paper, normalised))
     };
     rows.iter().filter_map(finding).collect()
 }

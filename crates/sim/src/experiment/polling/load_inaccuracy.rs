@@ -20,7 +20,7 @@ use crate::evaluation::Finding;
 use crate::experiment::chart::Reference;
 use crate::experiment::point::{find, mean};
 use crate::experiment::trial::still;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use crate::world::ink::Ink;
 use crate::world::place::Spec;
 use crate::world::{Polling, Watch, World};
@@ -32,7 +32,8 @@ use treefold_core::time::{Duration, Instant};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "load-inaccuracy",
-    about: "The age of a load figure, in mean service times: the error of the figure, in requests",
+    about: "The age of a load figure, in mean service times: the error of the figure, in requests; runs of 100,000 mean \
+            service times",
     paper: "random polling §2.1, figure 2: at 50 % the error soon reaches its bound, 1.33 for Poisson/Exp, and does \
             little harm; at 90 % it is about 3 after 10 service times",
     charts: &[
@@ -40,6 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("load-inaccuracy-fine-grain", "Fine-grain, one server", "fine-grain"),
         chart("load-inaccuracy-medium-grain", "Medium-grain, one server", "medium-grain"),
     ],
+    cost_s: 90.0,
     run,
     findings,
 };
@@ -63,7 +65,7 @@ const LOOKS: usize = 4;
 const DELAYS: [usize; 9] = [2, 4, 8, 20, 40, 80, 160, 240, 400];
 /// Length of a run in mean service times. It is many times the longest delay, because the length of a queue
 /// that is 90 % busy stays correlated for hundreds of service times.
-const SPAN: usize = 300_000;
+const SPAN: usize = 100_000;
 const SPAN_QUICK: usize = 10_000;
 
 /// Returns the mean difference for Poisson/Exp after a long delay; see the module's documentation.
@@ -75,7 +77,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let span = if plan.quick { SPAN_QUICK } else { SPAN };
     let jobs: Vec<(Workload, (&str, f64))> =
         Workload::ALL.into_iter().flat_map(|workload| LOADS.map(|load| (workload.clone(), load))).collect();
-    runs::averaged(plan, progress, &jobs, |(workload, load), seed| measure(workload, *load, span, seed))
+    runs::with_intervals(plan, progress, &jobs, |(workload, load), seed| measure(workload, *load, span, seed))
 }
 
 /// Samples the queue length of one server and returns a point for each delay.
@@ -131,17 +133,19 @@ impl Watch for Responses {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    let inaccuracy =
-        |series, x, workload| find(points, series, x, &[("workload", workload)])?.figure("inaccuracy");
+    let inaccuracy = |series, x, workload, decimals| {
+        let point = find(points, series, x, &[("workload", workload)])?;
+        shown::figure(point, "inaccuracy", decimals, "")
+    };
     let mut findings = Vec::new();
-    if let Some(found) = inaccuracy("50%", 100.0, "poisson-exp") {
+    if let Some(found) = inaccuracy("50%", 100.0, "poisson-exp", 2) {
         let what = "error of a load figure 100 service times old, Poisson/Exp, 50 %";
-        findings.push(Finding::new(what, "1.33 at most", format!("{found:.2}")));
+        findings.push(Finding::new(what, "1.33 at most", found));
     }
     for workload in Workload::ALL {
-        if let Some(found) = inaccuracy("90%", 10.0, workload.name) {
+        if let Some(found) = inaccuracy("90%", 10.0, workload.name, 2) {
             let what = format!("error of a load figure 10 service times old, {}, 90 %", workload.name);
-            findings.push(Finding::new(what, "about 3", format!("{found:.1}")));
+            findings.push(Finding::new(what, "about 3", found));
         }
     }
     findings

@@ -59,9 +59,10 @@ impl Scene {
         }
     }
 
-    /// Creates a trial of `calls` calls at `load`, whose fronts choose by `chooser`.
-    pub fn trial(self, chooser: Chooser, load: f64, calls: f64, seed: u64) -> Trial {
-        let setting = self.setting(seed);
+    /// Creates a trial of `calls` calls at `load`, whose fronts choose by `chooser`. The load does not include
+    /// the processor time of polls.
+    pub fn trial(self, chooser: Chooser, load: f64, calls: f64, seed: u64, polling: Polling) -> Trial {
+        let setting = self.setting(seed, polling);
         let mut world = World::new(setting.clone());
         let tuning = still();
         let announces = chooser == Chooser::Policy(ReplicaPolicy::Announced);
@@ -85,8 +86,8 @@ impl Scene {
         trial
     }
 
-    fn setting(self, seed: u64) -> Setting {
-        let even = setting(seed, Workload::POISSON_EXP.service, Polling::FREE);
+    fn setting(self, seed: u64, polling: Polling) -> Setting {
+        let even = setting(seed, Workload::POISSON_EXP.service, polling);
         match self {
             Self::Partitioned => {
                 let operators = Operators { name: "s/access".into(), ..Operators::micro() };

@@ -10,7 +10,7 @@
 use super::node::{Demand, Node};
 use super::policy::Policy;
 use crate::evaluation::Finding;
-use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -27,6 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Measure::More(PART),
     )
     .labelled("part of the processor time")],
+    cost_s: 5.0,
     run,
     findings,
 };
@@ -37,6 +38,14 @@ const PART: &str = "part";
 const DUE: &str = "due";
 /// Name of its part since the last change.
 const SINCE: &str = "part_since_change";
+/// Names of a phase's figures, at the phase's last point: the mean part after the warm-up; its difference from the due
+/// part, and the standard deviation of the intervals' parts from it, both in points of a percentage; 1 if the part
+/// came close to the due part and stayed there, otherwise 0; and the time until then.
+const STEADY: &str = "steady_part";
+const ERROR: &str = "error_points";
+const SPREAD: &str = "spread_points";
+const CONVERGED: &str = "converged";
+const CONVERGED_S: &str = "converged_s";
 
 const PROCESSORS: usize = 8;
 /// Time between two points, in s.
@@ -59,7 +68,7 @@ fn demand(phase: usize) -> Demand {
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let phase_s = if plan.quick { 4.0 } else { PHASE_S };
-    runs::averaged(plan, progress, &Policy::ALL, |&policy, seed| points_of(policy, seed, phase_s))
+    runs::with_intervals(plan, progress, &Policy::ALL, |&policy, seed| points_of(policy, seed, phase_s))
 }
 
 fn points_of(policy: Policy, seed: u64, phase_s: f64) -> Vec<Point> {
@@ -82,6 +91,11 @@ fn points_of(policy: Policy, seed: u64, phase_s: f64) -> Vec<Point> {
             points.push(point.with(DUE, due).with("phase", number as f64));
             before = had;
         }
+        let phase = &points[points.len() - (phase_s / INTERVAL_S) as usize..];
+        if let Some(figures) = Figures::of(phase) {
+            let last = points.pop().expect("invariant: a phase has points");
+            points.push(figures.on(last));
+        }
     }
     points
 }
@@ -95,27 +109,47 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     ];
     for policy in Policy::ALL {
         for (number, title) in titles.into_iter().enumerate() {
-            let in_phase = |point: &&Point| {
-                point.series == policy.name() && point.figure("phase") == Some(number as f64)
-            };
-            let phase: Vec<&Point> = points.iter().filter(in_phase).collect();
-            let Some(figures) = Figures::of(&phase) else { continue };
+            let Some(ours) = last_of(points, policy, number).and_then(described) else { continue };
             let paper = match (policy, number) {
                 (Policy::FixedLottery, 0) => "short tasks starve",
                 (Policy::AdaptiveLottery, 0) => "split fairly",
                 _ => "–",
             };
             let what = format!(
-                "{}, {title}: steady part of the first, and its due part; error; time until within 2 points",
+                "{}, {title}: steady part of the first; error in points; spread of half-seconds in points; time until within 2 points",
                 policy.name()
             );
-            findings.push(Finding::new(what, paper, figures.to_string()));
+            findings.push(Finding::new(what, paper, ours));
         }
     }
     findings
 }
 
-/// The result of one phase.
+/// Returns the last point of a phase, which has the phase's figures.
+fn last_of(points: &[Point], policy: Policy, phase: usize) -> Option<&Point> {
+    let in_phase =
+        |point: &&Point| point.series == policy.name() && point.figure("phase") == Some(phase as f64);
+    points.iter().rfind(in_phase)
+}
+
+/// Formats the figures of a phase.
+fn described(last: &Point) -> Option<String> {
+    let share = last.figure(CONVERGED)?;
+    let converged = match shown::figure(last, CONVERGED_S, 1, " s") {
+        None => "never".to_owned(),
+        Some(time) if share < 1.0 => format!("{time} with {:.0} % of the seeds", 100.0 * share),
+        Some(time) => time,
+    };
+    Some(format!(
+        "{}, due {:.0} %; {}; {}; {converged}",
+        shown::share(last, STEADY, 1)?,
+        100.0 * last.figure(DUE)?,
+        shown::figure(last, ERROR, 2, "")?,
+        shown::figure(last, SPREAD, 1, "")?,
+    ))
+}
+
+/// The result of one phase of one run.
 struct Figures {
     steady: f64,
     due: f64,
@@ -125,31 +159,29 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(phase: &[&Point]) -> Option<Self> {
+    fn of(phase: &[Point]) -> Option<Self> {
         let begins_s = phase.first()?.x - INTERVAL_S;
         let due = phase.first()?.figure(DUE)?;
         let steady_row = phase.iter().filter(|point| point.x > begins_s + WARM_UP_S);
         let parts: Vec<f64> = steady_row.filter_map(|point| point.figure(PART)).collect();
         let steady = parts.iter().sum::<f64>() / parts.len() as f64;
         let squares: f64 = parts.iter().map(|part| (part - due).powi(2)).sum();
-        let is_close = |point: &&&Point| point.figure(SINCE).is_some_and(|part| (part - due).abs() <= CLOSE);
+        let is_close = |point: &&Point| point.figure(SINCE).is_some_and(|part| (part - due).abs() <= CLOSE);
         let converged_s = phase.iter().rev().take_while(is_close).last().map(|point| point.x - begins_s);
         Some(Self { steady, due, spread: (squares / parts.len() as f64).sqrt(), converged_s })
     }
-}
 
-impl std::fmt::Display for Figures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { steady, due, spread, converged_s } = self;
-        let error = 100.0 * (steady - due);
-        let converged = converged_s.map_or("never".to_owned(), |s| format!("within {s} s"));
-        write!(
-            f,
-            "{:.1} %, due {:.0} %; {error:+.2} points, half-seconds spread by {:.1}; {converged}",
-            100.0 * steady,
-            100.0 * due,
-            100.0 * spread
-        )
+    /// Adds the figures to a point.
+    fn on(self, point: Point) -> Point {
+        let point = point
+            .with(STEADY, self.steady)
+            .with(ERROR, 100.0 * (self.steady - self.due))
+            .with(SPREAD, 100.0 * self.spread)
+            .with(CONVERGED, if self.converged_s.is_some() { 1.0 } else { 0.0 });
+        match self.converged_s {
+            Some(s) => point.with(CONVERGED_S, s),
+            None => point,
+        }
     }
 }
 
@@ -162,20 +194,16 @@ mod tests {
     fn fair_queueing_converges_within_a_second_after_changes() {
         let plan = Plan { seed: 1, repeat: 1, threads: 2, quick: false };
         let points = run(&plan, &Unwatched);
-        let figures = |policy: Policy, number: usize| {
-            let in_phase = |point: &&Point| {
-                point.series == policy.name() && point.figure("phase") == Some(number as f64)
-            };
-            Figures::of(&points.iter().filter(in_phase).collect::<Vec<_>>()).expect("it has points")
+        let figure = |policy: Policy, number: usize, name: &str| {
+            last_of(&points, policy, number).and_then(|point| point.figure(name))
         };
         for number in 0..PHASES.len() {
-            let ours = figures(Policy::Fair, number);
-            assert!((ours.steady - ours.due).abs() < 0.005, "{ours}");
-            assert!(ours.converged_s.is_some_and(|s| s <= 1.0), "{ours}");
-            let lottery = figures(Policy::AdaptiveLottery, number);
-            assert!(ours.spread < lottery.spread, "{ours}, and {lottery}");
-            assert_eq!(figures(Policy::FixedLottery, number).converged_s, None);
+            let ours = |name| figure(Policy::Fair, number, name);
+            assert!(ours(ERROR).is_some_and(|points| points.abs() < 0.5), "{:?}", ours(ERROR));
+            assert!(ours(CONVERGED_S).is_some_and(|s| s <= 1.0), "{:?}", ours(CONVERGED_S));
+            assert!(ours(SPREAD) < figure(Policy::AdaptiveLottery, number, SPREAD));
+            assert_eq!(figure(Policy::FixedLottery, number, CONVERGED), Some(0.0));
         }
-        assert!(figures(Policy::FixedLottery, 0).steady > 0.9, "short tasks starve");
+        assert!(figure(Policy::FixedLottery, 0, STEADY) > Some(0.9), "short tasks starve");
     }
 }
