@@ -71,7 +71,7 @@ fn intervals_are_lines_within_the_axes() {
     assert_eq!(whiskers(&draw(&RESPONSE, &points(), &[]).unwrap()), 0);
     assert_eq!(whiskers(&with_ends(40.0, 900.0)), 1);
     assert!(
-        texts(&with_ends(40.0, 9_000.0)).contains(&"8000".to_owned()),
+        texts(&with_ends(40.0, 9_000.0)).contains(&"8,000".to_owned()),
         "the axis has room for the interval"
     );
 }

@@ -34,7 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("event-driven-throughput", Measure::Throughput),
         chart("event-driven-response", Measure::ResponseMean),
     ],
-    cost_s: 240.0,
+    cost_s: 180.0,
     run,
     findings,
 };

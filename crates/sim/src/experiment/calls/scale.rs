@@ -48,7 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Chart::new("scale-small", "30 calls per second at small clusters", "nodes", Measure::ResponseMean)
             .only("view", "small"),
     ],
-    cost_s: 1000.0,
+    cost_s: 800.0,
     run,
     findings,
 };

@@ -50,7 +50,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("staged-stopped", "Partitions lost to stopped nodes (kill -STOP), 24 nodes", Fault::Stopped)
             .beside(&[("staged", &EXACTLY)]),
     ],
-    cost_s: 200.0,
+    cost_s: 150.0,
     run,
     findings,
 };

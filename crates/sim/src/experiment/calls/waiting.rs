@@ -57,7 +57,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         when_a_share_is_enough("waiting-tail", Measure::ResponseP99).log_y(),
         when_a_share_is_enough("waiting-coverage", Measure::Coverage),
     ],
-    cost_s: 300.0,
+    cost_s: 250.0,
     run,
     findings,
 };

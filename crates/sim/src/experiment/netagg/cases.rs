@@ -95,7 +95,7 @@ const TREES: u32 = 8;
 const QUICK_WIDTH: u32 = 4;
 
 /// Draws of traffic for each seed. There are several, because a few jobs of a heavy tail determine a percentile.
-const DRAWS: u32 = 2;
+const DRAWS: u32 = 4;
 
 /// Creates the cases of every series at every x, and applies `change` to each.
 pub fn sweep(

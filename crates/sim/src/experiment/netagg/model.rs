@@ -34,7 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Flow completion by what is assumed",
         "assumption, in the order of the table",
     )],
-    cost_s: 700.0,
+    cost_s: 300.0,
     run: points,
     findings,
 };

@@ -41,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         chart("load-inaccuracy-fine-grain", "Fine-grain, one server", "fine-grain"),
         chart("load-inaccuracy-medium-grain", "Medium-grain, one server", "medium-grain"),
     ],
-    cost_s: 90.0,
+    cost_s: 30.0,
     run,
     findings,
 };
