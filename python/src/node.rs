@@ -2,8 +2,8 @@
 
 use crate::client::Client;
 use crate::detached::Detached;
-use crate::endpoint::Acceptor;
 use crate::ending;
+use crate::endpoint::Acceptor;
 use crate::error;
 use crate::operator::{AggregationSpec, Data};
 use crate::options::Secrets;

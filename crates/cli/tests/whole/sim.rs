@@ -61,9 +61,9 @@ fn pictures_are_drawn_from_points_in_files() {
     let in_directory = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let name = "calls-homogeneous";
     let points = |series: &str| {
-        let at =
-            |x: f64| json!({"series": series, "x": x, "response_ms_mean": 2.0 * x, "throughput_per_s": x});
-        json!([at(10.0), at(20.0)]).to_string()
+        let at = |x: f64, view: &str| json!({"series": series, "x": x, "response_ms_mean": 2.0 * x, "throughput_per_s": x, "view": view});
+        let of = |view: &str| [at(10.0, view), at(20.0, view)];
+        json!([of("one front-end"), of("six front-ends")].concat()).to_string()
     };
     std::fs::write(in_directory(&format!("{name}.json")), points("adaptive")).unwrap();
     std::fs::write(in_directory(&format!("{name}.real.json")), points("adaptive")).unwrap();
