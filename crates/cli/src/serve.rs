@@ -587,5 +587,12 @@ fn split_options<'a>(text: &'a str, keys: &[&str]) -> (&'a str, Vec<(&'a str, &'
     (head, options)
 }
 
+/// Refuses a key that is given twice.
+fn each_once(options: &[(&str, &str)]) -> Result<(), String> {
+    let mut keys = options.iter().enumerate();
+    let twice = keys.find(|&(at, (key, _))| options[..at].iter().any(|(other, _)| other == key));
+    twice.map_or(Ok(()), |(_, (key, _))| Err(format!("each key once; {key} is given twice")))
+}
+
 #[cfg(test)]
 mod tests;

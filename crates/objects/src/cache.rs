@@ -31,11 +31,9 @@ impl LocalCopy {
         &self.files
     }
 
-    /// Holds the copy until the process ends, and returns the directory with its files.
-    pub fn hold_until_exit(self) -> PathBuf {
-        let files = self.files.clone();
+    /// Holds the copy until the process ends.
+    pub fn hold_until_exit(self) {
         std::mem::forget(self);
-        files
     }
 }
 
@@ -67,7 +65,7 @@ impl Cache {
         let copied = objects().and_then(|objects| self.copy(folder, part, objects));
         match copied {
             Err(error) if error.is_unreachable() => {
-                let kept = self.newest(folder.url(), part)?;
+                let kept = self.newest(folder.identity(), part)?;
                 let kept = kept.ok_or(error)?;
                 tracing::warn!(
                     folder = folder.url(),
@@ -89,7 +87,7 @@ impl Cache {
         if objects.len() > OBJECTS_MAX {
             return Err(folder.limit(format!("the number of objects of {part}"), OBJECTS_MAX.to_string()));
         }
-        let plan = Plan { url: folder.url().to_owned(), part: part.to_owned(), objects };
+        let plan = Plan { folder: folder.identity().to_owned(), part: part.to_owned(), objects };
         let place = Place::of(&self.directory, &plan);
         loop {
             match self.seat(&place, &plan)? {
@@ -112,8 +110,14 @@ impl Cache {
             // A process that holds a copy that was complete would wait for itself.
             return if place.was_complete() { Err(place.damaged()) } else { Ok(Seat::Busy) };
         }
-        self.make_room(place, plan.bytes())?;
-        place.reserve(plan)?;
+        let reserved = self.make_room(place, plan.bytes()).and_then(|()| place.reserve(plan));
+        if let Err(error) = reserved {
+            // A directory that reserves nothing is of no use.
+            if place.plan().is_none() {
+                place.remove()?;
+            }
+            return Err(error);
+        }
         Ok(Seat::Writing(lock))
     }
 
@@ -150,11 +154,11 @@ impl Cache {
     }
 
     /// The complete copy of a part that was used last.
-    fn newest(&self, url: &str, part: &str) -> Result<Option<LocalCopy>, ObjectsError> {
+    fn newest(&self, folder: &str, part: &str) -> Result<Option<LocalCopy>, ObjectsError> {
         let _guard = copies::lock(&self.directory)?;
-        let mut found = copies::places(&self.directory, Some((url, part)))?;
+        let mut found = copies::places(&self.directory, Some((folder, part)))?;
         found.retain(|place| {
-            place.is_complete() && place.plan().is_some_and(|plan| plan.url == url && plan.part == part)
+            place.is_complete() && place.plan().is_some_and(|plan| plan.folder == folder && plan.part == part)
         });
         found.sort_by_key(Place::used_at);
         for place in found.iter().rev() {
@@ -166,27 +170,36 @@ impl Cache {
         Ok(None)
     }
 
-    /// Removes copies that nobody holds, the longest unused first, until `bytes` more fit.
+    /// Removes copies that nobody holds, the longest unused first, until `bytes` more fit. If they can't fit, nothing is
+    /// removed.
     fn make_room(&self, besides: &Place, bytes: u64) -> Result<(), ObjectsError> {
-        let mut others = copies::places(&self.directory, None)?;
-        others.retain(|place| place != besides);
-        others.sort_by_key(Place::used_at);
-        let bytes_of = |place: &Place| place.plan().map_or(0, |plan| plan.bytes());
-        let mut in_use: u64 = others.iter().map(bytes_of).fold(0, u64::saturating_add);
-        for place in &others {
-            if in_use.saturating_add(bytes) <= self.bytes_max {
-                return Ok(());
+        let (mut free, mut held_bytes, mut free_bytes) = (Vec::new(), 0_u64, 0_u64);
+        for place in copies::places(&self.directory, None)? {
+            if place == *besides {
+                continue;
             }
+            let size = place.plan().map_or(0, |plan| plan.bytes());
             let lock = place.lock(true)?;
             if taken(lock.try_lock(), &self.directory)? {
-                in_use = in_use.saturating_sub(bytes_of(place));
-                place.remove()?;
+                free_bytes = free_bytes.saturating_add(size);
+                free.push((place, size, lock));
+            } else {
+                held_bytes = held_bytes.saturating_add(size);
             }
         }
-        if in_use.saturating_add(bytes) <= self.bytes_max {
-            return Ok(());
+        if held_bytes.saturating_add(bytes) > self.bytes_max {
+            let (directory, limit) = (self.directory.clone(), self.bytes_max);
+            return Err(ObjectsError::Full { directory, bytes, in_use: held_bytes, limit });
         }
-        Err(ObjectsError::Full { directory: self.directory.clone(), bytes, in_use, limit: self.bytes_max })
+        free.sort_by_key(|(place, ..)| place.used_at());
+        for (place, size, _lock) in &free {
+            if held_bytes.saturating_add(free_bytes).saturating_add(bytes) <= self.bytes_max {
+                break;
+            }
+            place.remove()?;
+            free_bytes = free_bytes.saturating_sub(*size);
+        }
+        Ok(())
     }
 }
 

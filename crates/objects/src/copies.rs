@@ -3,7 +3,7 @@
 //! ```text
 //! cache/
 //!   lock                       taken for every change of the rows below; never held for long
-//!   <part>-<version>/          one copy: 16 hex digits of its folder and part, 16 of its objects
+//!   <part>-<version>/          one copy: 32 hex digits of its folder and part, 32 of its objects
 //!     lock                     shared while the copy is held, alone while it is written
 //!     plan.json                its folder, part and objects; from here on it counts with all its bytes
 //!     complete                 empty; there once all files are; its time is that of the last use
@@ -16,7 +16,9 @@
 use crate::download::has_size;
 use crate::error::ObjectsError;
 use crate::folder::Object;
+use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,8 @@ const FILES: &str = "files";
 /// The contents of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    pub(crate) url: String,
+    /// [`Folder::identity`](crate::Folder::identity).
+    pub(crate) folder: String,
     pub(crate) part: String,
     pub(crate) objects: Vec<Object>,
 }
@@ -42,34 +45,27 @@ impl Plan {
 
     /// The name of the copy's directory.
     fn directory_name(&self) -> String {
-        let mut version = Fnv::default();
-        for Object { name, bytes, tag } in &self.objects {
-            version = version.update(name.as_bytes()).update(&bytes.to_le_bytes()).update(tag.as_bytes());
-        }
-        format!("{}{:016x}", prefix_of(&self.url, &self.part), version.0)
+        let objects = self
+            .objects
+            .iter()
+            .flat_map(|Object { name, bytes, tag }| [Cow::from(name), bytes.to_string().into(), tag.into()]);
+        format!("{}{}", prefix_of(&self.folder, &self.part), digest(objects))
     }
 }
 
 /// The beginning of the names of all copies of a part.
-fn prefix_of(url: &str, part: &str) -> String {
-    format!("{:016x}-", Fnv::default().update(url.as_bytes()).update(part.as_bytes()).0)
+fn prefix_of(folder: &str, part: &str) -> String {
+    format!("{}-", digest([folder.into(), part.into()]))
 }
 
-/// The 64-bit FNV-1a hash. A zero byte follows each field, which no name contains.
-#[derive(Clone, Copy)]
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+/// The first half of a SHA-256 of texts, none of which contains a zero byte, as 32 hex digits.
+fn digest<'a>(texts: impl IntoIterator<Item = Cow<'a, str>>) -> String {
+    let mut context = Context::new(&SHA256);
+    for text in texts {
+        context.update(text.as_bytes());
+        context.update(&[0]);
     }
-}
-
-impl Fnv {
-    fn update(self, field: &[u8]) -> Self {
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        Self(field.iter().chain(&[0]).fold(self.0, step))
-    }
+    context.finish().as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One copy's directory, under the cache's lock.
@@ -173,7 +169,7 @@ pub(crate) fn lock(cache: &Path) -> Result<File, ObjectsError> {
 
 /// All copies of a cache, or those of one part.
 pub(crate) fn places(cache: &Path, of: Option<(&str, &str)>) -> Result<Vec<Place>, ObjectsError> {
-    let prefix = of.map(|(url, part)| prefix_of(url, part)).unwrap_or_default();
+    let prefix = of.map(|(folder, part)| prefix_of(folder, part)).unwrap_or_default();
     let mut found = Vec::new();
     for entry in fs::read_dir(cache).map_err(ObjectsError::disk(cache))? {
         let entry = entry.map_err(ObjectsError::disk(cache))?;

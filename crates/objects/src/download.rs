@@ -106,8 +106,6 @@ pub(crate) fn has_size(path: &Path, bytes: u64) -> bool {
 
 /// Fetches a piece of an object, of the version that was listed.
 async fn get(folder: &Folder, object: &Object, range: Range<u64>) -> Result<Bytes, ObjectsError> {
-    let of = |error| ObjectsError::of_store(folder.url(), &object.name, &error);
-    let changed = || ObjectsError::Changed { url: folder.url().to_owned(), name: object.name.clone() };
     let expected = range.end - range.start;
     // A request for no bytes is not allowed, and for a whole object it needs no range.
     let is_whole = expected == object.bytes;
@@ -116,12 +114,11 @@ async fn get(folder: &Folder, object: &Object, range: Range<u64>) -> Result<Byte
     let got = folder.store.get_opts(&folder.location(&object.name)?, options).await;
     let got = got.map_err(|error| match error {
         // Its listing is older than its removal.
-        object_store::Error::NotFound { .. } => changed(),
-        other => of(other),
+        object_store::Error::NotFound { .. } => folder.changed(&object.name),
+        other => ObjectsError::of_store(folder.url(), &object.name, &other),
     })?;
     if !object.is_version_of(&got.meta) {
-        return Err(changed());
+        return Err(folder.changed(&object.name));
     }
-    let bytes = got.bytes().await.map_err(of)?;
-    if bytes.len() as u64 == expected { Ok(bytes) } else { Err(changed()) }
+    folder.content(got, &object.name, expected).await
 }

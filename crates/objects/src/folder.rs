@@ -2,21 +2,24 @@
 
 use crate::error::ObjectsError;
 use crate::limits::{
-    CONNECT_TIMEOUT, NAME_BYTES_MAX, OBJECTS_MAX, READ_BYTES_MAX, REQUEST_TIMEOUT, RETRIES_MAX, RETRY_TIMEOUT,
+    CONNECT_TIMEOUT, FOLDERS_MAX, NAME_BYTES_MAX, OBJECTS_MAX, READ_BYTES_MAX, REQUEST_TIMEOUT, RETRIES_MAX,
+    RETRY_TIMEOUT,
 };
 use crate::runtime;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::TryStreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::ClientConfigKey;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 const SCHEME: &str = "s3://";
+/// The character behind the slash: a name that ends with it is behind all names in a folder.
+const AFTER_SLASH: char = '0';
 
 /// A folder of a bucket, as in `s3://bucket/docs`.
 ///
@@ -26,6 +29,8 @@ const SCHEME: &str = "s3://";
 #[derive(Clone)]
 pub struct Folder {
     url: String,
+    /// The endpoint and the address.
+    identity: String,
     prefix: Path,
     pub(crate) store: Arc<dyn ObjectStore>,
 }
@@ -126,12 +131,18 @@ impl Folder {
         }
         // An operator who names an endpoint without TLS means it.
         let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-        let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
-        if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
+        let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key)).unwrap_or_default();
+        if endpoint.starts_with("http://") {
             builder = builder.with_config(client(ClientConfigKey::AllowHttp), "true");
         }
         let store = builder.build().map_err(|error| unfit(error.to_string()))?;
-        Ok(Self { url: url.trim_end_matches('/').to_owned(), prefix, store: Arc::new(store) })
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { identity: format!("{endpoint} {url}"), url, prefix, store: Arc::new(store) })
+    }
+
+    /// Distinguishes folders of the same address in different stores.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// Its address, as it was given.
@@ -150,18 +161,31 @@ impl Folder {
         self.run(self.listed(below))
     }
 
-    /// Lists the folders directly in this one.
+    /// Lists the folders directly in this one, the first [`FOLDERS_MAX`] by name.
     ///
     /// # Errors
-    /// As [`Folder::list`]. Blocks.
+    /// [`ObjectsError::Unreachable`], [`ObjectsError::Refused`]. Blocks.
     pub fn folders(&self) -> Result<Vec<String>, ObjectsError> {
         self.run(async {
             let of = |error| ObjectsError::of_store(&self.url, "", &error);
-            let listed = self.store.list_with_delimiter(Some(&self.prefix)).await.map_err(of)?;
-            if listed.common_prefixes.len() > OBJECTS_MAX {
-                return Err(self.limit("the number of folders".to_owned(), OBJECTS_MAX.to_string()));
+            let (mut found, mut after) = (Vec::new(), String::new());
+            while found.len() < FOLDERS_MAX {
+                let mut listing = match after.as_str() {
+                    "" => self.store.list(Some(&self.prefix)),
+                    after => self.store.list_with_offset(Some(&self.prefix), &self.location(after)?),
+                };
+                // The first object in a folder is enough, and the next folder begins behind the last one.
+                let next = loop {
+                    let Some(meta) = listing.try_next().await.map_err(of)? else { return Ok(found) };
+                    let name = self.name_of(&meta.location).unwrap_or_default();
+                    if let Some((folder, _)) = name.split_once('/') {
+                        break folder.to_owned();
+                    }
+                };
+                after = format!("{next}{AFTER_SLASH}");
+                found.push(next);
             }
-            Ok(listed.common_prefixes.iter().filter_map(|folder| self.name_of(folder)).collect())
+            Ok(found)
         })
     }
 
@@ -178,9 +202,32 @@ impl Folder {
                 let what = format!("{name} with {} bytes", object.bytes);
                 return Err(self.limit(what, format!("{READ_BYTES_MAX} bytes")));
             }
-            let of = |error| ObjectsError::of_store(&self.url, name, &error);
-            Ok((object, got.bytes().await.map_err(of)?))
+            let content = self.content(got, name, object.bytes).await?;
+            Ok((object, content))
         })
+    }
+
+    /// Reads an answer of exactly `bytes` bytes. A store that sends more is not read to its end.
+    pub(crate) async fn content(
+        &self,
+        got: GetResult,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Bytes, ObjectsError> {
+        let of = |error| ObjectsError::of_store(&self.url, name, &error);
+        let mut content = BytesMut::with_capacity(usize::try_from(bytes).unwrap_or(0));
+        let mut pieces = got.into_stream();
+        while let Some(piece) = pieces.try_next().await.map_err(of)? {
+            if (content.len() + piece.len()) as u64 > bytes {
+                return Err(self.changed(name));
+            }
+            content.extend_from_slice(&piece);
+        }
+        if content.len() as u64 == bytes { Ok(content.freeze()) } else { Err(self.changed(name)) }
+    }
+
+    pub(crate) fn changed(&self, name: &str) -> ObjectsError {
+        ObjectsError::Changed { url: self.url.clone(), name: name.to_owned() }
     }
 
     pub(crate) async fn listed(&self, below: &str) -> Result<Vec<Object>, ObjectsError> {

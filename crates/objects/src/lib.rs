@@ -29,5 +29,5 @@ mod upload;
 pub use cache::{Cache, LocalCopy};
 pub use error::ObjectsError;
 pub use folder::{Folder, Object};
-pub use limits::{CACHE_BYTES_DEFAULT, OBJECTS_MAX};
+pub use limits::{CACHE_BYTES_DEFAULT, FOLDERS_MAX, OBJECTS_MAX};
 pub use upload::Uploaded;

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Most objects that are listed below a folder, or in one of its parts.
 pub const OBJECTS_MAX: usize = 100_000;
 
+/// Most folders that are listed in a folder.
+pub const FOLDERS_MAX: usize = 64;
+
 /// Most bytes of all copies of a cache, if none are given.
 pub const CACHE_BYTES_DEFAULT: u64 = 16 << 30;
 

@@ -1,15 +1,13 @@
 //! `treefold index`: makes the index of a folder ahead of its nodes, and uploads it to an object store.
 
 use crate::exit::{Failure, Verdict};
-#[cfg(feature = "objects")]
-use crate::output::short;
-use crate::output::{Format, print, print_json};
+use crate::output::{Format, print, print_json, short};
 use crate::serve::Corpus;
 use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 use treefold_search::Bar;
-#[cfg(feature = "objects")]
 use treefold_search::limits::PARTITIONS_MAX;
 
 /// Index a folder for `--serve search=…`, and upload the index to an object store
@@ -25,7 +23,7 @@ pub(crate) struct IndexArgs {
     folder: PathBuf,
 
     /// Number of partitions
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(treefold_search::limits::PARTITIONS_MAX)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PARTITIONS_MAX)))]
     partitions: u32,
 
     /// Directory of the index (default: a directory in the user's data home)
@@ -120,10 +118,7 @@ impl Indexed {
             self.skipped
         ));
         if let Some(Sent { url, files, bytes, kept, seconds }) = &self.uploaded {
-            #[cfg(feature = "objects")]
-            let took = short(std::time::Duration::from_secs_f64(*seconds));
-            #[cfg(not(feature = "objects"))]
-            let took = seconds;
+            let took = short(Duration::from_secs_f64(*seconds));
             print(format_args!("{url}: {files} files with {bytes} bytes sent in {took}, {kept} were there"));
         }
     }
@@ -135,15 +130,12 @@ mod upload {
     //!
     //! The generation before stays, because nodes may be copying it.
 
-    use super::{PARTITIONS_MAX, Sent};
+    use super::Sent;
     use crate::exit::Failure;
     use indicatif::{ProgressBar, ProgressStyle};
     use std::time::Instant;
     use treefold_objects::{Folder, ObjectsError, Uploaded};
     use treefold_search::{Published, Report};
-
-    /// Most generations of a bucket that are looked through. Each upload leaves two.
-    const GENERATIONS_MAX: usize = 64;
 
     pub(super) fn upload(url: &str, report: &Report) -> Result<Sent, Failure> {
         let failed = |error: ObjectsError| match error.is_unreachable() {
@@ -185,7 +177,7 @@ mod upload {
 
     fn partitions(folder: &Folder, index: &Published, report: &Report) -> Result<Uploaded, ObjectsError> {
         let style = ProgressStyle::with_template("uploading {pos}/{len} partitions {wide_bar} {eta}");
-        let bar = ProgressBar::new(u64::from(index.partitions().min(PARTITIONS_MAX)))
+        let bar = ProgressBar::new(u64::from(index.partitions()))
             .with_style(style.expect("invariant: the template is well-formed"));
         let mut all = Uploaded::default();
         for partition in 0..index.partitions() {
@@ -207,9 +199,9 @@ mod upload {
         before: Option<&Published>,
     ) -> Result<(), ObjectsError> {
         let kept = [Some(index.generation()), before.map(Published::generation)];
-        let old = folder.folders()?.into_iter().filter(|name| {
+        let mut old = folder.folders()?.into_iter().filter(|name| {
             name.starts_with(Published::GENERATION) && !kept.iter().flatten().any(|kept| kept == name)
         });
-        old.take(GENERATIONS_MAX).try_for_each(|name| folder.remove(&name))
+        old.try_for_each(|name| folder.remove(&name))
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! A command may contain colons: only a colon before one of the keys ends it.
 
-use super::{Serve, What, chain, is_service_name, split_options, total_of};
+use super::{Serve, What, chain, each_once, is_service_name, split_options, total_of};
 use crate::parse::{self, partitions_of_total};
 use treefold::{CallError, PartitionSet, Service};
 use treefold_exec::template::Template;
@@ -61,14 +61,7 @@ pub(super) fn parse(text: &str, tool: &str) -> Result<Serve, CallError> {
     if !is_service_name(name) {
         return Err(refuse("a name of letters, digits and -_. before the keys, as in exec=errors:command=…"));
     }
-    if let Some((twice, _)) = given
-        .0
-        .iter()
-        .enumerate()
-        .find_map(|(at, option)| given.0[..at].iter().any(|(key, _)| *key == option.0).then_some(option))
-    {
-        return Err(refuse(&format!("each key once; {twice} is given twice")));
-    }
+    each_once(&given.0).map_err(|limit| refuse(&limit))?;
     let partitions = given.of("partitions").ok_or_else(|| refuse("partitions, as in partitions=0-3/12"))?;
     let (partitions, total) = partitions_of_total(partitions)?;
     let command =

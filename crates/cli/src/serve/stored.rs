@@ -9,7 +9,9 @@
 //! A node copies the objects of a partition into a directory on its disk, and opens the copy. See [`treefold_objects`].
 
 use super::exec::bytes_of;
-use super::{Serve, What, is_service_name, processors, search, split_options, total_of, with_stretched};
+use super::{
+    Serve, What, each_once, is_service_name, processors, search, split_options, total_of, with_stretched,
+};
 use crate::parse::{self, partitions_of_total};
 use crate::sql::{self, Tables};
 use std::collections::BTreeMap;
@@ -95,9 +97,10 @@ impl Stored {
     fn loader(&self, total: u32) -> Result<Loader, String> {
         let cache = Cache::in_directory(&self.directory()?, self.bytes_max);
         let cache = cache.map_err(|error| self.said(&error.to_string()))?;
-        // The address of a folder for each partition is complete only with the partition.
-        Folder::at(&self.url.replace(PARTITION, "0")).map_err(|error| self.said(&error.to_string()))?;
-        Ok(Loader { stored: self.clone(), cache, total, held: Mutex::default() })
+        // The address of a folder for each partition is complete only with the partition, but its settings are known.
+        let folder = Folder::at(&self.url.replace(PARTITION, "0"));
+        let folder = folder.map_err(|error| self.said(&error.to_string()))?;
+        Ok(Loader { stored: self.clone(), folder, cache, total, held: Mutex::default() })
     }
 
     /// The service without partitions.
@@ -124,6 +127,7 @@ pub(super) fn parse(text: &str) -> Result<Serve, CallError> {
     let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
     let (head, options) = split_options(text, &KEYS);
     let (name, url) = head.split_once('=').ok_or_else(|| refuse(EXAMPLES))?;
+    each_once(&options).map_err(|limit| refuse(&limit))?;
     let of = |key: &str| options.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
     let foreign: &[&str] = match name {
         "search" => &["name", "memory", "threads"],
@@ -168,6 +172,8 @@ pub(super) fn parse(text: &str) -> Result<Serve, CallError> {
 /// Copies and opens partitions.
 struct Loader {
     stored: Stored,
+    /// The folder of all partitions; with a folder for each, that of partition 0.
+    folder: Folder,
     cache: Cache,
     total: u32,
     /// The copies of loaded partitions, with the data that reads them.
@@ -194,7 +200,7 @@ impl Loader {
                 Arc::new(shard.map_err(|error| super::chain(&error))?)
             }
             Kind::Sql(tables) => {
-                let tables = Tables { folder: copy.files().to_owned(), is_dealt: true, ..tables.clone() };
+                let tables = Tables { folder: copy.files().to_owned(), ..tables.clone() };
                 let one = [partition].into_iter().collect();
                 let data = tables.service(&one, self.total)?.into_partition(partition);
                 data.ok_or_else(|| format!("partition {partition} was opened without data"))?
@@ -204,11 +210,15 @@ impl Loader {
     }
 
     fn copied(&self, partition: u32) -> Result<LocalCopy, ObjectsError> {
-        let folder = Folder::at(&self.stored.url.replace(PARTITION, &partition.to_string()))?;
+        let has_own = self.stored.url.contains(PARTITION);
+        let folder = match has_own {
+            true => Folder::at(&self.stored.url.replace(PARTITION, &partition.to_string()))?,
+            false => self.folder.clone(),
+        };
         let part = format!("partition {partition} of {}", self.total);
         let objects = || match &self.stored.kind {
             Kind::Search(_) => indexed(&folder, partition, self.total),
-            Kind::Sql(_) if self.stored.url.contains(PARTITION) => folder.list(""),
+            Kind::Sql(_) if has_own => folder.list(""),
             Kind::Sql(_) => Ok(dealt(folder.list("")?, partition, self.total)),
         };
         self.cache.open(&folder, &part, objects)
@@ -297,6 +307,7 @@ mod tests {
             ("search=s3://docs/a:partitions=0/1:cache=1K", "from 1M on"),
             ("search=s3://docs/a:partitions=0/1:memory=1G", "memory not with search"),
             ("search=s3://docs/a", "partitions=auto/64"),
+            ("search=s3://docs/a:partitions=0/1:cache=1G:cache=2G", "cache is given twice"),
             ("vectors=s3://docs/a:partitions=0/1", "vectors with a file"),
             ("hosts=s3://docs/a:partitions=0/1", "search or sql"),
         ] {

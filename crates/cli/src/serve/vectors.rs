@@ -10,7 +10,7 @@
 //! faces=people:model=people.model:partitions=0-3/16
 //! ```
 
-use super::{Serve, What, chain, is_service_name, split_options, total_of, with_operators};
+use super::{Serve, What, chain, each_once, is_service_name, split_options, total_of, with_operators};
 use crate::parse::partitions_of_total;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
@@ -137,13 +137,7 @@ pub(super) fn parse(text: &str) -> Result<Serve, CallError> {
     };
     let path = head.split_once('=').map(|(_, path)| path).filter(|path| !path.is_empty());
     let path = path.ok_or_else(|| refuse(example))?;
-    if let Some((twice, _)) = options
-        .iter()
-        .enumerate()
-        .find_map(|(at, option)| options[..at].iter().any(|(key, _)| *key == option.0).then_some(option))
-    {
-        return Err(refuse(&format!("each key once; {twice} is given twice")));
-    }
+    each_once(&options).map_err(|limit| refuse(&limit))?;
     let of = |key: &str| options.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
     let (partitions, total) = partitions_of_total(of("partitions").ok_or_else(|| refuse(example))?)?;
     let name = of("name").map(str::to_owned);

@@ -136,6 +136,9 @@ fn a_share_of_an_absent_service_changes_nothing() {
 
 #[test]
 fn a_node_without_a_file_ends_on_a_hangup() {
+    // A program that nohup started ignores hangups, and so would the node.
+    // SAFETY: the default action is a valid handler of the signal.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let mut node = NodeProcess::start(&[]);
     node.signal(libc::SIGHUP);
     assert_eq!(node.wait(), None, "the signal has ended it");

@@ -128,11 +128,14 @@ fn unheld_copies_make_room_and_held_ones_do_not() {
     let ObjectsError::Full { bytes: needed, in_use, limit, .. } = full else { panic!("{full}") };
     assert_eq!((needed, in_use, limit), (100_000, 200_000, 250_000));
     drop(zero);
-    open(&cache, &folder, "3").unwrap();
-    // A part that exceeds the cache alone is refused, and nothing is removed for it.
+    drop(open(&cache, &folder, "3").unwrap());
+    // A part that exceeds the cache alone is refused, and nothing is removed for it: neither what is held, nor what is not.
     store.put("big/data", &bytes(9, 300_000));
+    let copies = || content(directory.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let before = copies();
     assert!(matches!(open(&cache, &folder, "big").unwrap_err(), ObjectsError::Full { .. }));
-    assert!(two.files().join("2/data").exists());
+    assert_eq!(copies(), before);
+    drop(two);
 }
 
 fn is_below(directory: &Path, limit: usize) -> bool {
@@ -142,6 +145,17 @@ fn is_below(directory: &Path, limit: usize) -> bool {
         .map(|(_, data)| data.len())
         .sum::<usize>()
         <= limit
+}
+
+#[test]
+fn the_same_address_in_another_store_is_another_folder() {
+    let (one, other) = (Store::start(), Store::start());
+    one.put("0/a", b"of one");
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::in_directory(directory.path(), PLENTY).unwrap();
+    drop(open(&cache, &one.folder("s3://docs"), "0").unwrap());
+    other.cut_off();
+    assert!(open(&cache, &other.folder("s3://docs"), "0").unwrap_err().is_unreachable());
 }
 
 #[test]
@@ -198,7 +212,10 @@ fn a_directory_is_uploaded_once_and_replaced_objects_are_read() {
     let cache = Cache::in_directory(directory.path(), PLENTY).unwrap();
     let copy = open(&cache, &folder, "gen-1").unwrap();
     assert!(fs::read(copy.files().join("gen-1/sub/large")).unwrap() == large);
-    assert_eq!(folder.folders().unwrap(), ["gen-1"]);
+    for name in ["gen-1x/a", "gen-10/a", "gen-2/a/b", "gen-2/c", "zz"] {
+        store.put(&format!("up/{name}"), b"a");
+    }
+    assert_eq!(folder.folders().unwrap(), ["gen-1", "gen-10", "gen-1x", "gen-2"]);
     folder.remove("gen-1").unwrap();
     assert!(folder.list("gen-1").unwrap().is_empty());
 }
