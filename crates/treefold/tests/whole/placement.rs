@@ -56,6 +56,14 @@ async fn settled(nodes: &[&Node], replicas: usize) {
     }
 }
 
+/// Waits until the node has heard of all partitions: each node hears of the others' by itself.
+async fn until_full(node: &Node) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while sum(&node.client()).await.status != Status::Full {
+        assert!(tokio::time::Instant::now() < until);
+    }
+}
+
 /// Calls until it is stopped. Returns the number of calls, and those without all partitions.
 fn calling(client: Client) -> (Arc<AtomicBool>, tokio::task::JoinHandle<(u32, Vec<String>)>) {
     let stop = Arc::new(AtomicBool::new(false));
@@ -82,11 +90,10 @@ async fn partitions_are_added_and_dropped_by_hand() {
         let node = if id % 2 == 0 { &first } else { &second };
         node.add_partition("figures", id, id).await.unwrap();
     }
-    let until = tokio::time::Instant::now() + PATIENCE;
-    while sum(&second.client()).await.status != Status::Full {
-        assert!(tokio::time::Instant::now() < until);
+    for node in [&second, &first] {
+        until_full(node).await;
+        assert_eq!(sum(&node.client()).await.value, Some(Sum(WHOLE)));
     }
-    assert_eq!(sum(&first.client()).await.value, Some(Sum(WHOLE)));
     // New data replaces the old.
     first.add_partition("figures", 0, 100_u32).await.unwrap();
     assert_eq!(sum(&first.client()).await.value, Some(Sum(WHOLE + 100)));
