@@ -7,6 +7,12 @@ program=$(realpath "$1") target=$2 folder=$3
 cd "$(dirname "$0")/.."
 mkdir -p "$folder/completions"
 install -m 755 "$program" "$folder/treefold"
+# the tables of lines, for profiles, are four fifths of the file; the names stay, so backtraces name functions
+if command -v strip >/dev/null; then
+    strip --strip-debug "$folder/treefold"
+else
+    echo "skipped: strip is missing (apt-get install binutils), so the program keeps its tables of lines" >&2
+fi
 "$folder/treefold" man "$folder/man/man1"
 "$folder/treefold" completions bash >"$folder/completions/treefold.bash"
 "$folder/treefold" completions zsh >"$folder/completions/_treefold"

@@ -104,7 +104,8 @@ impl Bed {
                 let (data, files) = (data.display(), settings.files);
                 let serve =
                     format!("{SERVICE}={folder}:partitions={partition}/{total}:data={data}:files={files}");
-                let one = ["--processors", "1", "--workers", "1", "--serve"];
+                let micro = format!("{}:partitions={partition}/{total}", treefold_micro::SERVICE);
+                let one = ["--processors", "1", "--workers", "1", "--serve", &micro, "--serve"];
                 arguments.extend(one.map(str::to_owned).into_iter().chain([serve]));
             }
             let node = Spawned::new(&settings.treefold, host, &self.cluster, &arguments)?;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 use treefold::{Client, PartitionSet, Shape, Status};
+use treefold_micro::{Folded, Work as MicroWork};
 use treefold_search::{Categorise, CategoriseParams, Sample, SampleParams};
 
 /// Long enough to wait behind all other partials at a slow link.
@@ -52,6 +53,10 @@ pub(crate) enum Work {
     Sample { ratio: f64 },
     /// Whole texts, which the folds read.
     Categorise,
+    /// Partials of a size, which a fold keeps, and which cost almost nothing to compute and to fold.
+    Bulky { bytes: u64 },
+    /// Small partials, each fold of which takes a time of its node's one processor.
+    Dear { reduce_ms: f64 },
 }
 
 /// The clients of one front.
@@ -215,6 +220,20 @@ impl Load {
                 let reply = call.await.map_err(|error| error.to_string())?;
                 (reply.status, reply.value.map(|value| value.given_bytes))
             }
+            Work::Bulky { bytes } => {
+                let work = MicroWork {
+                    local_ms: 0.0,
+                    reduce_ms: 0.0,
+                    payload_bytes: bytes,
+                    seed,
+                    ..MicroWork::default()
+                };
+                self.micro(client, "micro/spin", partitions, &work).await?
+            }
+            Work::Dear { reduce_ms } => {
+                let work = MicroWork { local_ms: reduce_ms, reduce_ms, seed, ..MicroWork::default() };
+                self.micro(client, "micro/hold", partitions, &work).await?
+            }
             Work::Categorise => {
                 let params =
                     CategoriseParams { k: DOCUMENTS, text_bytes: TEXT_BYTES, ..CategoriseParams::new(query) };
@@ -230,6 +249,31 @@ impl Load {
             }
             (status, _) => Err(format!("expected a full answer, found {}", status.name())),
         }
+    }
+}
+
+impl Load {
+    /// Calls an aggregation of MICRO. The bytes are those of all partitions' partials.
+    async fn micro(
+        &self,
+        client: &Client,
+        name: &str,
+        partitions: &PartitionSet,
+        work: &MicroWork,
+    ) -> Result<(Status, Option<u64>), String> {
+        let call = client.call::<Folded>(name, work).shape(self.shape).partitions(partitions.clone());
+        let reply = call.deadline(DEADLINE).await.map_err(|error| error.to_string())?;
+        if reply.status != Status::Full {
+            let first = reply.missing.first();
+            let why = first.map(|missing| format!("; {}: {}", missing.partitions, missing.reason));
+            return Err(format!(
+                "expected a full answer, found {}{}",
+                reply.status.name(),
+                why.unwrap_or_default()
+            ));
+        }
+        let given = work.payload_bytes * partitions.len() as u64;
+        Ok((reply.status, reply.value.map(|_| given)))
     }
 }
 

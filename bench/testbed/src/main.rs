@@ -28,7 +28,7 @@ mod usage;
 
 use bed::{Bed, Plan, Shown};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use experiment::{batch, search};
+use experiment::{batch, search, trees};
 use network::{HostPlan, Network};
 use serde::Serialize;
 use settings::{Settings, folder_default, treefold_beside};
@@ -119,6 +119,10 @@ enum What {
     Words,
     /// Measure the same against the amount of data (figure 24).
     WordsSize,
+    /// Compare shapes of trees without relays by the size of partials.
+    TreeSize,
+    /// Compare shapes of trees without relays by the time of a fold.
+    TreeFold,
     /// Set up two racks, describe them in one line of JSON, and keep them until this process ends.
     Up,
 }
@@ -206,6 +210,8 @@ fn run(what: What, settings: &Settings, output: Output) -> Result<(), String> {
         What::ScaleOut => show("scale-out", "back-ends", search::scale_out(settings)?),
         What::Words => show_jobs("words", batch::ratio(settings)?),
         What::WordsSize => show_jobs("words-size", batch::size(settings)?),
+        What::TreeSize => show("tree-size", "KB", trees::size(settings)?),
+        What::TreeFold => show("tree-fold", "fold ms", trees::fold(settings)?),
         What::Up => up(settings)?,
     }
     Ok(())

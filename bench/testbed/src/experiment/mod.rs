@@ -6,9 +6,11 @@
 //!
 //! - [`search`]: search with bulky partial results, on one rack and on two, with one relay and with two.
 //! - [`batch`]: a word count of sorted runs.
+//! - [`trees`]: shapes without relays, against the size of partials and the time of a fold.
 
 pub(crate) mod batch;
 pub(crate) mod search;
+pub(crate) mod trees;
 
 use crate::bed::{Bed, progress};
 use crate::load::Load;
