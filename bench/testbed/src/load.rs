@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
-use treefold::{Client, PartitionSet, Shape, Status};
+use treefold::{Client, PartitionSet, Reply, Shape, Status};
 use treefold_micro::{Folded, Work as MicroWork};
 use treefold_search::{Categorise, CategoriseParams, Sample, SampleParams};
 
@@ -55,8 +55,8 @@ pub(crate) enum Work {
     Categorise,
     /// Partials of a size, which a fold keeps, and which cost almost nothing to compute and to fold.
     Bulky { bytes: u64 },
-    /// Small partials, each fold of which takes a time of its node's one processor.
-    Dear { reduce_ms: f64 },
+    /// Small partials. Each local and each fold takes this time of its node's one processor.
+    Dear { ms: f64 },
 }
 
 /// The clients of one front.
@@ -206,7 +206,7 @@ impl Load {
     ) -> Result<Answer, String> {
         let query: Vec<&str> = (0..QUERY_WORDS).map(|_| draw.of(words)).collect();
         let (query, seed, began) = (query.join(" "), draw.next(), Instant::now());
-        let (status, given_bytes) = match self.work {
+        let given_bytes = match self.work {
             Work::Sample { ratio } => {
                 let params = SampleParams {
                     k: DOCUMENTS,
@@ -217,64 +217,50 @@ impl Load {
                 };
                 let call = client.aggregate("search/sample", &Sample, &params);
                 let call = call.shape(self.shape).partitions(partitions.clone()).deadline(DEADLINE);
-                let reply = call.await.map_err(|error| error.to_string())?;
-                (reply.status, reply.value.map(|value| value.given_bytes))
-            }
-            Work::Bulky { bytes } => {
-                let work = MicroWork {
-                    local_ms: 0.0,
-                    reduce_ms: 0.0,
-                    payload_bytes: bytes,
-                    seed,
-                    ..MicroWork::default()
-                };
-                self.micro(client, "micro/spin", partitions, &work).await?
-            }
-            Work::Dear { reduce_ms } => {
-                let work = MicroWork { local_ms: reduce_ms, reduce_ms, seed, ..MicroWork::default() };
-                self.micro(client, "micro/hold", partitions, &work).await?
+                full(call.await.map_err(|error| error.to_string())?)?.given_bytes
             }
             Work::Categorise => {
                 let params =
                     CategoriseParams { k: DOCUMENTS, text_bytes: TEXT_BYTES, ..CategoriseParams::new(query) };
                 let call = client.aggregate("search/categorise", &Categorise, &params);
                 let call = call.shape(self.shape).partitions(partitions.clone()).deadline(DEADLINE);
-                let reply = call.await.map_err(|error| error.to_string())?;
-                (reply.status, reply.value.map(|value| value.given_bytes))
+                full(call.await.map_err(|error| error.to_string())?)?.given_bytes
+            }
+            Work::Bulky { bytes } => {
+                let payload_bytes = bytes;
+                let work =
+                    MicroWork { local_ms: 0.0, reduce_ms: 0.0, payload_bytes, seed, ..MicroWork::default() };
+                self.micro(client, "micro/spin", partitions, &work).await?
+            }
+            Work::Dear { ms } => {
+                let work = MicroWork { local_ms: ms, reduce_ms: ms, seed, ..MicroWork::default() };
+                self.micro(client, "micro/hold", partitions, &work).await?
             }
         };
-        match (status, given_bytes) {
-            (Status::Full, Some(given_bytes)) => {
-                Ok(Answer { at: Instant::now(), took: began.elapsed(), given_bytes })
-            }
-            (status, _) => Err(format!("expected a full answer, found {}", status.name())),
-        }
+        Ok(Answer { at: Instant::now(), took: began.elapsed(), given_bytes })
     }
-}
 
-impl Load {
-    /// Calls an aggregation of MICRO. The bytes are those of all partitions' partials.
+    /// Calls an aggregation of MICRO. Returns the bytes of all partitions' partials.
     async fn micro(
         &self,
         client: &Client,
         name: &str,
         partitions: &PartitionSet,
         work: &MicroWork,
-    ) -> Result<(Status, Option<u64>), String> {
+    ) -> Result<u64, String> {
         let call = client.call::<Folded>(name, work).shape(self.shape).partitions(partitions.clone());
-        let reply = call.deadline(DEADLINE).await.map_err(|error| error.to_string())?;
-        if reply.status != Status::Full {
-            let first = reply.missing.first();
-            let why = first.map(|missing| format!("; {}: {}", missing.partitions, missing.reason));
-            return Err(format!(
-                "expected a full answer, found {}{}",
-                reply.status.name(),
-                why.unwrap_or_default()
-            ));
-        }
-        let given = work.payload_bytes * partitions.len() as u64;
-        Ok((reply.status, reply.value.map(|_| given)))
+        full(call.deadline(DEADLINE).await.map_err(|error| error.to_string())?)?;
+        Ok(work.payload_bytes * partitions.len() as u64)
     }
+}
+
+/// The value of an answer that must be full.
+fn full<T>(reply: Reply<T>) -> Result<T, String> {
+    let first = reply.missing.first();
+    let why = first.map(|missing| format!("; {}: {}", missing.partitions, missing.reason));
+    let found =
+        || format!("expected a full answer, found {}{}", reply.status.name(), why.unwrap_or_default());
+    reply.value.filter(|_| reply.status == Status::Full).ok_or_else(found)
 }
 
 /// Waits for the warm-up, takes the first moment, waits for the measurement, takes the second. Ends early if

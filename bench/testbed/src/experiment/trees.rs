@@ -11,7 +11,8 @@ use crate::report::Point;
 use crate::settings::Settings;
 use treefold::{PartitionSet, Shape};
 
-/// Back-ends of the tree. The kernel keeps at most 1,024 neighbours for all namespaces together, so more would lose connections.
+/// Back-ends of the tree. The kernel keeps at most 1,024 neighbours for all namespaces together: with 32, which all know all,
+/// connections fail.
 const BACK_ENDS: u32 = 24;
 
 /// Clients: one shows the time of an answer, many show the throughput.
@@ -33,10 +34,10 @@ pub(crate) fn size(settings: &Settings) -> Result<Vec<Point>, String> {
     run(settings, sizes, |kb| Work::Bulky { bytes: u64::from(kb) << 10 })
 }
 
-/// Against the time of a fold, in ms: each back-end has one processor, which a fold holds and does not use.
+/// Against the time of a fold, in ms: each back-end has one processor, which a local or a fold holds and does not use.
 pub(crate) fn fold(settings: &Settings) -> Result<Vec<Point>, String> {
     let times: &[u32] = if settings.quick { &[2, 10] } else { &[1, 2, 5, 10, 20] };
-    run(settings, times, |ms| Work::Dear { reduce_ms: f64::from(ms) })
+    run(settings, times, |ms| Work::Dear { ms: f64::from(ms) })
 }
 
 fn run(settings: &Settings, values: &[u32], work: impl Fn(u32) -> Work) -> Result<Vec<Point>, String> {
