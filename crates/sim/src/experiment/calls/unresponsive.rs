@@ -108,7 +108,7 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
 /// The seconds in which a scheme has adapted to one slow node, and to two.
 const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow nodes", 24.0, 30.0)];
 
-/// Name of the mean of [`QUALITY_PER_S`] over the windows of a spell, at the spell's last window.
+/// Name of the mean of quality per second over the windows of a spell, at the spell's last window.
 pub const SPELL_QUALITY: &str = "spell_quality_throughput_per_s";
 /// Name of the mean coverage over the windows of a spell, at the spell's last window.
 pub const SPELL_COVERAGE: &str = "spell_coverage";
