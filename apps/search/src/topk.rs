@@ -9,9 +9,11 @@ use crate::query;
 use crate::shard::Shard;
 use crate::snippet::Snippets;
 use crate::statistics::{Figures, Statistics};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use tantivy::collector::{Count, TopDocs};
+use treefold_operators::fold::merge_counted;
 use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Result};
 
 /// The parameters of `topk`. Only the query must be given.
@@ -165,6 +167,10 @@ impl Aggregation for TopK {
         Ok(Hits { hits, matched })
     }
 
+    fn reduce_encoded(&self, parts: &[Bytes], params: &TopKParams) -> Option<Bytes> {
+        merge_counted(parts, ["hits", "matched"], params.k, Hit::rank)
+    }
+
     fn placement(&self) -> Placement {
         Placement::Measured
     }
@@ -174,6 +180,7 @@ impl Aggregation for TopK {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use treefold_operators::Body;
 
     /// Scores from a few values, so that ties are frequent and only the rest of the order can break them.
     fn hit(partition: u32, document: u32) -> Hit {
@@ -238,7 +245,10 @@ mod tests {
             let reduce = |a: &Hits, b: &Hits| TopK.reduce(a.clone(), b.clone(), &params).unwrap();
             prop_assert_eq!(reduce(&a, &b), reduce(&b, &a));
             prop_assert_eq!(reduce(&reduce(&a, &b), &c), reduce(&a, &reduce(&b, &c)));
-            prop_assert_eq!(reduce(&a, &Hits::default()), a);
+            prop_assert_eq!(reduce(&a, &Hits::default()), a.clone());
+            let encoded = [&a, &b, &c].map(|partial| partial.encode().unwrap());
+            let whole = TopK.reduce_all(vec![a, b, c], &params).unwrap().encode().unwrap();
+            prop_assert_eq!(TopK.reduce_encoded(&encoded, &params), Some(whole));
         }
     }
 

@@ -8,9 +8,11 @@ use crate::filter::{Filter, FilterError, unknown};
 use crate::limits::{ATTRIBUTES_MAX, EF_DEFAULT, EF_MAX, K_DEFAULT, K_MAX};
 use crate::metric::Metric;
 use crate::shard::{Search, Shard};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use treefold_operators::fold::merge_counted;
 use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Result};
 
 /// The parameters of `nearest`. Only the vector must be given.
@@ -180,6 +182,10 @@ impl Aggregation for NearestOf {
         neighbours.sort_by(Neighbour::order);
         neighbours.truncate(params.k as usize);
         Ok(Nearest { neighbours, compared })
+    }
+
+    fn reduce_encoded(&self, parts: &[Bytes], params: &NearestParams) -> Option<Bytes> {
+        merge_counted(parts, ["neighbours", "compared"], params.k, Neighbour::order)
     }
 
     fn placement(&self) -> Placement {

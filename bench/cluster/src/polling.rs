@@ -13,11 +13,13 @@
 //!
 //! - [`args`]: the parameters.
 //! - [`series`]: the compared ways to choose a server.
+//! - [`balancer`]: one of them, tower's balancer.
 //! - [`caller`]: makes the calls, checks the answers.
 //! - [`point`]: from calls to figures, and how these are printed.
 //! - [`simulated`]: the same points in the simulator.
 
 mod args;
+mod balancer;
 mod caller;
 mod point;
 mod series;
@@ -165,6 +167,7 @@ impl BenchPolling {
             workload,
             deadline: self.deadline,
             index: LoadIndex::new(self.servers),
+            balancers: cell.series.balancers(self.servers, fronts.len()),
             until_s: self.seconds,
             choosing: Rc::clone(&choosing),
         };

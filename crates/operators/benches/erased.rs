@@ -8,9 +8,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 use treefold_operators::filter::top_k::TopRows;
-use treefold_operators::merge::{Average, Concatenate, Sum, TopK, TotalF64, VectorSum};
+use treefold_operators::merge::{Average, Concatenate, GroupCount, Merge, Sum, TopK, TotalF64, VectorSum};
 use treefold_operators::packet::Row;
-use treefold_operators::{Body, Operator, Partition, erase, merging, ready};
+use treefold_operators::{Body, Operator, OperatorError, Partition, erase, folding, merging, ready};
 
 const ROUNDS: usize = 9;
 const PER_ROUND: u32 = 100_000;
@@ -44,6 +44,43 @@ fn report_large(what: &str, operator: &Arc<dyn Operator>, a: &Bytes, b: &Bytes, 
     report_times(what, TIMES, || {
         let folded = operator.reduce(a.clone(), b.clone(), params).now().expect("these reduces never wait");
         black_box(folded.expect("these partials fold"));
+    });
+}
+
+/// Reports a reduce of eight partials that are read in place, and of the same partials decoded whole, as pushes do.
+fn report_eight<M: Body + Merge>(what: &str, partial: impl Fn(u64) -> M) {
+    const TIMES: u32 = 50;
+    let encoded = |seed| partial(seed).encode().expect("a partial can be written");
+    let parts: Vec<Bytes> = (0..8).map(encoded).collect();
+    let none = Bytes::new();
+    let no_local = |_: &Partition, (): &()| Err::<M, _>(OperatorError::new("the partials are given"));
+    let in_place = erase(merging("in place", no_local));
+    let whole: Arc<dyn Operator> = Arc::new(folding::<M>("whole"));
+    for (how, operator) in [("in place", &in_place), ("whole", &whole)] {
+        report_times(&format!("{what}, {how}"), TIMES, || {
+            let folded = operator.reduce_all(parts.clone(), &none).now().expect("these reduces never wait");
+            black_box(folded.expect("these partials fold"));
+        });
+    }
+}
+
+fn report_in_place() {
+    let scrambled = |at: u64, seed: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 ^ seed;
+    let scores = |seed| (0..10_000).map(move |at| (TotalF64(scrambled(at, seed) as f64), at));
+    report_eight("top 10,000 of eight", |seed| TopK::of(10_000, scores(seed)));
+    let name = |at: u64| format!("document {at:020}");
+    let hits = |seed| (0..1000).map(move |at| (TotalF64(scrambled(at, seed) as f64), name(at)));
+    report_eight("top 1000 with names of eight", |seed| TopK::of(1000, hits(seed)));
+    report_eight("groups of words, eight of 10,000", |seed| {
+        let mut groups = GroupCount::new(1 << 20);
+        for at in (0..12_500).filter(|at| at % 5 != seed % 5) {
+            groups.add(name(at), at).expect("these are few");
+        }
+        groups
+    });
+    report_eight("concatenate eight of 1000", |seed| {
+        let entries = (0..1000).map(|at| (8 * at + seed, name(at)));
+        Concatenate::of(1 << 20, entries).expect("these are few")
     });
 }
 
@@ -138,5 +175,6 @@ fn main() {
     let ten = |from: u64| TopK::of(10, (0u32..10).map(|doc| (from + u64::from(doc) * 7, doc)));
     report_fold("fold of two top tens", &top, &ten(100), &ten(120));
     report_bodies();
+    report_in_place();
     report_ready();
 }

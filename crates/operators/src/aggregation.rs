@@ -12,6 +12,7 @@
 
 use crate::codec::Body;
 use crate::error::{OperatorError, Result};
+use bytes::Bytes;
 use std::any::{Any, type_name};
 use std::fmt;
 use std::future::Future;
@@ -144,6 +145,17 @@ pub trait Aggregation: Send + Sync + 'static {
     fn reduce_all(&self, parts: Vec<Self::Partial>, params: &Self::Params) -> Result<Self::Partial> {
         let reduced = parts.into_iter().map(Ok).reduce(|a, b| self.reduce(a?, b?, params));
         reduced.unwrap_or_else(|| Err(OperatorError::new("there is no partial to merge")))
+    }
+
+    /// Merges encoded partials into one that is encoded, without decoding them whole. Returns `None` if it can't, which is the
+    /// default; the node then decodes the partials and reduces them.
+    ///
+    /// The result must be that of [`reduce_all`](Self::reduce_all), encoded. It may leave unread what the result does not need:
+    /// of eight lists of the best k entries, seven eighths.
+    /// [`codec::in_place`](crate::codec::in_place) reads MessagePack in this way.
+    fn reduce_encoded(&self, parts: &[Bytes], params: &Self::Params) -> Option<Bytes> {
+        let _ = (parts, params);
+        None
     }
 
     /// Turns the last partial into the result. The caller runs it once; the default returns the partial

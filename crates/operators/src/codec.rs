@@ -19,6 +19,7 @@ use std::io;
 
 #[cfg(feature = "arrow")]
 mod batch;
+pub mod in_place;
 pub mod short;
 #[cfg(feature = "arrow")]
 pub use batch::{BATCH_COLUMNS_MAX, BATCH_ROWS_MAX, Batch, concatenated};

@@ -176,8 +176,13 @@ impl<A: Aggregation> Operator for Erased<A> {
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
         let run = move || {
+            let (params, parts) = (params_of(params)?, [a, b]);
+            if let Some(merged) = self.0.reduce_encoded(&parts, &params) {
+                return Ok(merged);
+            }
+            let [a, b] = parts;
             let (a, b) = (partial_from(a).map_err(in_a)?, partial_from(b).map_err(in_b)?);
-            Ok(self.0.reduce(a, b, &params_of(params)?)?.encode()?)
+            Ok(self.0.reduce(a, b, &params)?.encode()?)
         };
         Outcome::Now(run())
     }
@@ -185,6 +190,9 @@ impl<A: Aggregation> Operator for Erased<A> {
     fn reduce_all(&self, parts: Vec<Bytes>, params: &Bytes) -> Outcome {
         let run = || {
             let params = params_of(params)?;
+            if let Some(merged) = self.0.reduce_encoded(&parts, &params) {
+                return Ok(merged);
+            }
             let parts = parts.into_iter().map(partial_from).collect::<Result<Vec<_>>>()?;
             Ok(self.0.reduce_all(parts, &params)?.encode()?)
         };

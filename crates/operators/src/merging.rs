@@ -19,6 +19,7 @@ use crate::aggregation::{Aggregation, Partition, Placement};
 use crate::codec::Body;
 use crate::error::{OperatorError, Result};
 use crate::fold::Merge;
+use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -82,6 +83,10 @@ where
         Ok(total)
     }
 
+    fn reduce_encoded(&self, parts: &[Bytes], _: &P) -> Option<Bytes> {
+        M::merge_encoded(parts)
+    }
+
     fn placement(&self) -> Placement {
         self.placement
     }
@@ -110,7 +115,6 @@ mod tests {
     use super::*;
     use crate::erased::erase;
     use crate::fold::Sum;
-    use bytes::Bytes;
     use std::sync::Arc;
 
     fn partition(figure: i64) -> Partition {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-use treefold_operators::{Aggregation, Partition};
+use treefold_operators::{Aggregation, Body, Partition};
 use treefold_vectors::filter::{Condition, Value};
 use treefold_vectors::generate::Generated;
 use treefold_vectors::rows::npy;
@@ -311,6 +311,9 @@ proptest! {
         let reduce = |a: &Nearest, b: &Nearest| NearestOf.reduce(a.clone(), b.clone(), &params).unwrap();
         prop_assert_eq!(reduce(&a, &b), reduce(&b, &a));
         prop_assert_eq!(reduce(&reduce(&a, &b), &c), reduce(&a, &reduce(&b, &c)));
-        prop_assert_eq!(reduce(&a, &Nearest::default()), a);
+        prop_assert_eq!(reduce(&a, &Nearest::default()), a.clone());
+        let encoded = [&a, &b, &c].map(|partial| partial.encode().unwrap());
+        let whole = NearestOf.reduce_all(vec![a, b, c], &params).unwrap().encode().unwrap();
+        prop_assert_eq!(NearestOf.reduce_encoded(&encoded, &params), Some(whole));
     }
 }

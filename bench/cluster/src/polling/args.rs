@@ -1,5 +1,6 @@
 //! Parameters of a run, and which values are valid.
 
+use super::balancer::TowerLoad;
 use super::series::{Chooser, Series};
 use super::simulated;
 use clap::Args;
@@ -25,8 +26,8 @@ pub(crate) struct BenchPolling {
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "medium-grain,poisson-exp,fine-grain", value_parser = workload)]
     pub(super) workload: Vec<Workload>,
 
-    /// Policies, separated by commas: those of `treefold call --policy`, and ideal (the server with the fewest open
-    /// calls)
+    /// Policies, separated by commas: those of `treefold call --policy`, ideal (the server with the fewest open calls),
+    /// and tower:pending and tower:peak_ewma (tower's balancer in each client)
     #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "random,polled:2,polled:3,polled:4,polled:8,ideal", value_parser = chooser)]
     policy: Vec<Chooser>,
 
@@ -86,7 +87,8 @@ Examples:
   bench-cluster polling
   bench-cluster polling --workload fine-grain --load 0.9 --rounds 5 --simulate -o json
   bench-cluster polling --policy polled:3,ideal --poll-timeout 60s,10ms --load 0.9
-  bench-cluster polling --policy random,round_robin,announced,peak_ewma,prequal,polled:3,ideal --load 0.7,0.9";
+  bench-cluster polling --policy random,round_robin,announced,peak_ewma,prequal,polled:3,ideal --load 0.7,0.9
+  bench-cluster polling --policy tower:pending,tower:peak_ewma,peak_ewma,prequal,polled:3,ideal --load 0.7,0.9";
 
 /// Largest number of servers.
 const SERVERS_MAX: i64 = 64;
@@ -145,7 +147,12 @@ fn workload(text: &str) -> Result<Workload, CallError> {
 }
 
 fn chooser(text: &str) -> Result<Chooser, CallError> {
-    if text == "ideal" { Ok(Chooser::Ideal) } else { parse::policy(text).map(Chooser::Policy) }
+    let tower = TowerLoad::ALL.into_iter().find(|load| load.name() == text).map(Chooser::Tower);
+    match tower {
+        Some(chooser) => Ok(chooser),
+        None if text == "ideal" => Ok(Chooser::Ideal),
+        None => parse::policy(text).map(Chooser::Policy),
+    }
 }
 
 fn poll_timeout(text: &str) -> Result<Duration, CallError> {
@@ -197,11 +204,19 @@ mod tests {
     }
 
     #[test]
+    fn towers_balancer_is_a_policy_with_each_of_its_loads() {
+        let peers = parsed("--policy tower:pending,tower:peak_ewma,peak_ewma").unwrap();
+        let names: Vec<String> = peers.series().iter().map(|series| series.chooser.to_string()).collect();
+        assert_eq!(names, ["tower:pending", "tower:peak_ewma", "peak_ewma"]);
+    }
+
+    #[test]
     fn invalid_arguments_are_refused_with_the_valid_range() {
         for (line, complaint) in [
             ("--servers 1", "1 is not in 2..="),
             ("--workload coarse", "allowed: medium-grain, poisson-exp, fine-grain"),
             ("--policy best", "policy is best"),
+            ("--policy tower:p2c", "policy is tower:p2c"),
             ("--policy polled:17", "D from 1 to 16"),
             ("--poll-timeout 5", "duration is 5"),
             ("--poll-timeout 2h", "poll_timeout is 2h"),

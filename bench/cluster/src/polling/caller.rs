@@ -1,10 +1,12 @@
 //! Makes the calls, and checks the answers.
 
+use super::balancer::Balancer;
 use super::series::{Chooser, LoadIndex};
 use crate::load::pace::Arrival;
 use crate::load::trial::{Calls, Ended};
 use crate::micro::caller::{KIND, fault_of, times_of};
 use std::cell::RefCell;
+use std::future::IntoFuture;
 use std::iter::once;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub(super) struct PollingCalls<'a> {
     pub(super) workload: &'a Workload,
     pub(super) deadline: Duration,
     pub(super) index: Rc<LoadIndex>,
+    /// Tower's balancer of each front, if it is the chooser.
+    pub(super) balancers: Vec<Rc<Balancer>>,
     /// Calls that are planned before this second of the measurement and after its beginning are measured.
     pub(super) until_s: f64,
     /// Time of each measured call outside of its server.
@@ -45,20 +49,26 @@ impl Calls for PollingCalls<'_> {
         shape: Shape,
         planned_s: f64,
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
-        let front = self.fronts[(arrival.number % self.fronts.len() as u64) as usize].clone();
+        let turn = (arrival.number % self.fronts.len() as u64) as usize;
+        let (front, balancer) = (self.fronts[turn].clone(), self.balancers.get(turn).cloned());
         let work = work(self.workload.service.draw_for_ms(arrival.seed, SERVICE));
         let (chooser, deadline) = (self.chooser, self.deadline);
         let placed = (chooser == Chooser::Ideal).then(|| self.index.place(arrival.seed));
         let is_measured = (0.0..self.until_s).contains(&planned_s);
         let choosing = is_measured.then(|| Rc::clone(&self.choosing));
         async move {
-            let partition = placed.as_ref().map_or(SHARED, |placed| own_of(placed.server()));
-            let mut call = front.call::<Timed>(KIND, &work).shape(shape).deadline(deadline).explain(true);
-            call = call.partitions(once(partition).collect());
-            if let Chooser::Policy(policy) = chooser {
-                call = call.policy(policy);
-            }
-            let result = call.await;
+            let ask = move |partition: PartitionId| {
+                let mut call = front.call::<Timed>(KIND, &work).shape(shape).deadline(deadline).explain(true);
+                call = call.partitions(once(partition).collect());
+                if let Chooser::Policy(policy) = chooser {
+                    call = call.policy(policy);
+                }
+                call.into_future()
+            };
+            let result = match balancer {
+                Some(balancer) => balancer.call(Box::new(ask)).await,
+                None => ask(placed.as_ref().map_or(SHARED, |placed| own_of(placed.server()))).await,
+            };
             drop(placed);
             if let (Some(choosing), Ok(reply)) = (choosing, &result) {
                 choosing.borrow_mut().extend(outside_of_server(reply));

@@ -1,5 +1,6 @@
 //! The compared ways to choose a server.
 
+use super::balancer::{Balancer, TowerLoad};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -10,6 +11,8 @@ use treefold::ReplicaPolicy;
 pub(super) enum Chooser {
     /// By a policy of production.
     Policy(ReplicaPolicy),
+    /// By tower's balancer.
+    Tower(TowerLoad),
     /// By the numbers of open calls, which the caller knows.
     Ideal,
 }
@@ -25,6 +28,7 @@ impl fmt::Display for Chooser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Policy(policy) => fmt::Display::fmt(policy, f),
+            Self::Tower(load) => f.pad(load.name()),
             Self::Ideal => f.pad("ideal"),
         }
     }
@@ -36,6 +40,14 @@ pub(super) struct Series {
     pub(super) chooser: Chooser,
     /// Index of the poll timeout that these fronts have.
     pub(super) crew: usize,
+}
+
+impl Series {
+    /// Returns tower's balancers, one for each front, if they choose the servers.
+    pub(super) fn balancers(self, servers: u32, fronts: usize) -> Vec<Rc<Balancer>> {
+        let Chooser::Tower(load) = self.chooser else { return Vec::new() };
+        (0..fronts).map(|_| Rc::new(Balancer::new(load, servers))).collect()
+    }
 }
 
 /// The number of open calls of each server: the load index manager of the paper's ideal scenario (§4).

@@ -1,13 +1,22 @@
 //! Counts by key.
 
+use super::limited::Limited;
 use super::slicing::slice_of;
-use super::{Merge, MergeError};
+use super::{Merge, MergeError, merge_runs};
+use bytes::Bytes;
+use rmp::encode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::Hash;
+use std::io::Write;
 
 /// Most groups of a count by group; a larger `groups_max` is reduced to it.
 pub const GROUPS_MAX: u32 = 1 << 20;
+
+/// The fields of an encoded count by group.
+const FIELDS: Limited = Limited { limit: "groups_max", list: "groups" };
 
 /// Counts by key, with at most `groups_max` keys. If two limits meet, the lesser one applies.
 ///
@@ -87,7 +96,17 @@ impl<K> Default for GroupCount<K> {
     }
 }
 
-impl<K: Ord + Hash> Merge for GroupCount<K> {
+/// A group that is read in place.
+struct Encoded<'a, K> {
+    key: K,
+    /// The key's bytes.
+    octets: &'a [u8],
+    count: u64,
+    /// The partial that it is of.
+    part: usize,
+}
+
+impl<K: Ord + Hash + DeserializeOwned> Merge for GroupCount<K> {
     const IS_SLICEABLE: bool = true;
 
     fn merge(&mut self, mut other: Self) -> Result<(), MergeError> {
@@ -100,6 +119,44 @@ impl<K: Ord + Hash> Merge for GroupCount<K> {
             return Err(MergeError::TooManyGroups { groups_max });
         }
         other.groups.into_iter().try_for_each(|(key, count)| self.add(key, count))
+    }
+
+    /// Walks the partials side by side, as their keys ascend, and copies the keys' bytes.
+    fn merge_encoded(parts: &[Bytes]) -> Option<Bytes> {
+        let (mut groups_max, mut unread, mut bytes) = (u64::from(GROUPS_MAX), 0, 0);
+        let mut runs = Vec::with_capacity(parts.len());
+        for (part, body) in parts.iter().enumerate() {
+            let (its_max, mut reader) = FIELDS.read(body)?;
+            let its_groups = reader.map()?;
+            (groups_max, unread) = (groups_max.min(its_max), unread + u64::from(its_groups));
+            bytes = bytes.max(body.len());
+            runs.push(reader.entries(its_groups, move |reader| {
+                let (key, octets) = reader.value::<K>()?;
+                Some(Encoded { key, octets, count: reader.whole()?, part })
+            }));
+        }
+        let mut groups: Vec<(&[u8], u64)> = Vec::new();
+        let mut last: Option<Encoded<'_, K>> = None;
+        for group in merge_runs(runs, |ours, theirs| ours.key.cmp(&theirs.key)) {
+            unread -= 1;
+            match (last.as_mut().map(|last| (last.key.cmp(&group.key), last.part)), groups.last_mut()) {
+                (Some((Ordering::Greater, _)), _) => return None,
+                (Some((Ordering::Equal, part)), _) if part == group.part => return None,
+                (Some((Ordering::Equal, _)), Some((_, count))) => *count = count.checked_add(group.count)?,
+                _ => groups.push((group.octets, group.count)),
+            }
+            last = Some(group);
+        }
+        if unread > 0 || groups.len() as u64 > groups_max {
+            return None;
+        }
+        let mut merged = FIELDS.begin(groups_max, bytes)?;
+        encode::write_map_len(&mut merged, u32::try_from(groups.len()).ok()?).ok()?;
+        for (octets, count) in groups {
+            merged.write_all(octets).ok()?;
+            encode::write_uint(&mut merged, count).ok()?;
+        }
+        Some(merged.into_bytes())
     }
 
     /// Splits by the keys' hashes.
@@ -152,6 +209,32 @@ mod tests {
         assert!(refused.to_string().contains("`groups_max`"), "{refused}");
         let sent = GroupCount { groups_max: 1, groups: [(1, 1), (2, 1)].into() }.encode().unwrap();
         assert!(GroupCount::<u32>::decode(&sent).unwrap_err().to_string().contains("`groups_max` of 1"));
+    }
+
+    #[test]
+    fn encoded_partials_that_are_invalid_are_not_merged() {
+        let groups = |groups_max, groups: &[(u32, u64)]| {
+            let mut body = Vec::from([0x82]);
+            encode::write_str(&mut body, "groups_max").unwrap();
+            encode::write_uint(&mut body, groups_max).unwrap();
+            encode::write_str(&mut body, "groups").unwrap();
+            encode::write_map_len(&mut body, groups.len() as u32).unwrap();
+            for &(key, count) in groups {
+                encode::write_uint(&mut body, key.into()).unwrap();
+                encode::write_uint(&mut body, count).unwrap();
+            }
+            Bytes::from(body)
+        };
+        let merged = |a: Bytes, b: Bytes| GroupCount::<u32>::merge_encoded(&[a, b]);
+        let one = || groups(3, &[(5, 1)]);
+        assert_eq!(merged(groups(9, &[(1, 2), (5, 3)]), one()), Some(groups(3, &[(1, 2), (5, 4)])));
+        assert_eq!(merged(groups(9, &[(5, 3), (1, 2)]), one()), None, "the keys don't ascend");
+        assert_eq!(merged(groups(9, &[(1, 3), (1, 2)]), one()), None, "a key comes twice");
+        assert_eq!(merged(groups(1, &[(1, 3), (2, 2)]), one()), None, "more groups than its limit");
+        assert_eq!(merged(groups(3, &[(1, 3), (2, 2), (3, 2)]), one()), None, "more groups than allowed");
+        assert_eq!(merged(groups(9, &[(5, u64::MAX)]), one()), None, "a count overflows");
+        let whole = groups(9, &[(1, 2), (5, 3)]);
+        assert_eq!(merged(whole.slice(..whole.len() - 1), one()), None, "an entry is missing");
     }
 
     #[test]

@@ -33,6 +33,16 @@ pub trait Merge: Sized {
         others.into_iter().try_for_each(|other| self.merge(other))
     }
 
+    /// Merges encoded partials into one that is encoded, without decoding them whole. Returns `None` if it can't, which is the
+    /// default; the partials are then decoded and merged, and that finds any error.
+    ///
+    /// The result must have the bytes of the other way. It may leave unread what the result does not need, so it finds no
+    /// mistakes there. It is therefore used for partials of nodes only, not for samples that endpoints send.
+    fn merge_encoded(parts: &[Bytes]) -> Option<Bytes> {
+        let _ = parts;
+        None
+    }
+
     /// True if it can be cut by key into slices that are folded separately: see [`Aggregation::split`].
     ///
     /// [`Aggregation::split`]: crate::Aggregation::split

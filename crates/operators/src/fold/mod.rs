@@ -44,6 +44,7 @@ pub mod concatenate;
 pub mod count;
 pub mod distinct;
 mod elementwise;
+mod encoded_lists;
 mod error;
 #[cfg(any(test, feature = "laws"))]
 pub mod examples;
@@ -56,6 +57,7 @@ mod group_count;
 pub mod histogram;
 #[cfg(any(test, feature = "laws"))]
 pub mod laws;
+mod limited;
 pub(crate) mod lines;
 mod merge;
 mod merge_runs;
@@ -72,6 +74,7 @@ mod vector_sum;
 pub use average::Average;
 pub use concatenate::{CONCATENATE_BYTES_MAX, Concatenate};
 pub use count::Count;
+pub use encoded_lists::merge_counted;
 pub use error::FilterError;
 pub use extremes::{Extremes, Max, Min};
 pub use group_count::{GROUPS_MAX, GroupCount};

@@ -11,12 +11,22 @@
 
 pub mod fields;
 
+use super::encoded_lists::append_first;
+use super::limited::Limited;
 use super::{Merge, MergeError};
 use crate::codec::encoded_bytes;
+use crate::codec::in_place::Reader;
+use bytes::Bytes;
+use rmp::encode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 /// Most bytes of entries that a concatenation holds; a larger `bytes_max` is reduced to it.
 pub const CONCATENATE_BYTES_MAX: u64 = 64 << 20;
+
+/// The fields of an encoded concatenation.
+const FIELDS: Limited = Limited { limit: "bytes_max", list: "entries" };
 
 /// Entries by ascending key, up to a limit of encoded bytes. If two limits meet, the lesser one applies.
 ///
@@ -108,7 +118,7 @@ impl<K, V> Default for Concatenate<K, V> {
     }
 }
 
-impl<K: Ord, V> Merge for Concatenate<K, V> {
+impl<K: Ord + DeserializeOwned, V> Merge for Concatenate<K, V> {
     fn merge(&mut self, mut other: Self) -> Result<(), MergeError> {
         self.bytes_max = self.bytes_max.min(other.bytes_max);
         self.bytes += other.bytes; // neither is above CONCATENATE_BYTES_MAX
@@ -144,6 +154,30 @@ impl<K: Ord, V> Merge for Concatenate<K, V> {
             return Err(MergeError::DuplicateKey);
         }
         Ok(())
+    }
+
+    /// Reads the keys only, and copies the entries' bytes.
+    fn merge_encoded(parts: &[Bytes]) -> Option<Bytes> {
+        let (mut bytes_max, mut count) = (CONCATENATE_BYTES_MAX, 0);
+        let mut runs = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (its_max, mut reader) = FIELDS.read(part)?;
+            let its_entries = reader.array()?;
+            bytes_max = bytes_max.min(its_max);
+            count += u64::from(its_entries);
+            runs.push(reader.entries(its_entries, |reader| {
+                let octets = reader.octets()?;
+                let mut pair = Reader::of_pair(octets)?;
+                Some((pair.value::<K>()?.0, octets))
+            }));
+        }
+        let count = u32::try_from(count).ok()?;
+        let mut merged = FIELDS.begin(bytes_max, parts.iter().map(Bytes::len).sum())?;
+        encode::write_array_len(&mut merged, count).ok()?;
+        let header_bytes = merged.as_mut().len();
+        append_first(&mut merged, count.into(), runs, K::cmp, Ordering::is_lt)?;
+        let merged = merged.into_bytes();
+        ((merged.len() - header_bytes) as u64 <= bytes_max).then_some(merged)
     }
 }
 

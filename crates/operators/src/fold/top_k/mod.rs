@@ -8,11 +8,21 @@
 
 pub mod rows;
 
+use super::encoded_lists::append_first;
+use super::limited::Limited;
 use super::{Merge, MergeError, Side, merge_runs, side_by_side};
+use crate::codec::in_place::Reader;
+use bytes::Bytes;
+use rmp::encode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 /// Least number of values gathered before the smaller ones are dropped. It is used if twice `k` is less.
 const GATHER_MIN: usize = 64;
+
+/// The fields of an encoded top-k.
+const FIELDS: Limited = Limited { limit: "k", list: "items" };
 
 /// The `k` greatest of some values, greatest first. If two `k` meet, the lesser one applies.
 ///
@@ -112,7 +122,7 @@ impl<T> Default for TopK<T> {
     }
 }
 
-impl<T: Ord> Merge for TopK<T> {
+impl<T: Ord + DeserializeOwned> Merge for TopK<T> {
     fn merge(&mut self, other: Self) -> Result<(), MergeError> {
         self.k = self.k.min(other.k);
         let keep = self.k as usize;
@@ -142,6 +152,26 @@ impl<T: Ord> Merge for TopK<T> {
         self.items.reserve_exact(items.min(keep));
         self.items.extend(merge_runs(runs, |our, their| their.cmp(our)).take(keep));
         Ok(())
+    }
+
+    /// Reads each list only as far as its items are among the greatest, and copies their bytes.
+    fn merge_encoded(parts: &[Bytes]) -> Option<Bytes> {
+        let (mut k, mut items, mut bytes) = (u64::from(u32::MAX), 0, 0);
+        let mut runs = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (its_k, mut reader) = FIELDS.read(part)?;
+            let its_items = reader.array()?;
+            if u64::from(its_items) > its_k {
+                return None;
+            }
+            (k, items, bytes) = (k.min(its_k), items + u64::from(its_items), bytes + part.len() as u64);
+            runs.push(reader.entries(its_items, Reader::value::<T>));
+        }
+        let kept = items.min(k);
+        let mut merged = FIELDS.begin(k, (bytes * kept).checked_div(items).unwrap_or(0) as usize)?;
+        encode::write_array_len(&mut merged, u32::try_from(kept).ok()?).ok()?;
+        append_first(&mut merged, kept, runs, |ours: &T, theirs| theirs.cmp(ours), Ordering::is_le)?;
+        Some(merged.into_bytes())
     }
 }
 
@@ -181,13 +211,34 @@ mod tests {
         assert_eq!(TopK::of(2, [1, 2, 3]).threshold(), Some(&2));
     }
 
+    #[derive(Serialize, Deserialize)]
+    struct Sent {
+        k: u32,
+        items: Vec<u32>,
+    }
+
+    #[test]
+    fn only_the_items_that_are_kept_are_read() {
+        let list = |k, items: &[u32]| Sent { k, items: items.to_vec() }.encode().unwrap();
+        let mut cut = list(3, &[9, 7, 1]).to_vec();
+        *cut.last_mut().unwrap() = 0xc1; // no value begins with it
+        let merged = |parts: &[Bytes]| TopK::<u32>::merge_encoded(parts).map(|merged| merged.to_vec());
+        assert_eq!(merged(&[cut.clone().into(), list(3, &[8, 2])]), Some(list(3, &[9, 8, 7]).to_vec()));
+        assert_eq!(merged(&[cut.into(), list(3, &[])]), None, "the last item is needed");
+    }
+
+    #[test]
+    fn encoded_partials_that_are_invalid_are_not_merged() {
+        let list = |k, items: &[u32]| Sent { k, items: items.to_vec() }.encode().unwrap();
+        let merged = |parts: &[Bytes]| TopK::<u32>::merge_encoded(parts);
+        assert_eq!(merged(&[list(1, &[2, 1]), list(2, &[])]), None, "more than k items");
+        assert_eq!(merged(&[list(2, &[1, 2]), list(2, &[])]), None, "they don't descend");
+        assert_eq!(merged(&[list(2, &[1]), Bytes::new()]), None);
+        assert_eq!(merged(&[list(2, &[1]), "text".to_string().encode().unwrap()]), None);
+    }
+
     #[test]
     fn a_partial_that_breaks_the_invariant_is_refused() {
-        #[derive(Serialize, Deserialize)]
-        struct Sent {
-            k: u32,
-            items: Vec<u32>,
-        }
         let refused = |k, items| {
             let sent = Sent { k, items }.encode().unwrap();
             TopK::<u32>::decode(&sent).unwrap_err().to_string()
