@@ -72,8 +72,10 @@ pub fn merge_counted<T: DeserializeOwned>(
 mod tests {
     use super::*;
     use crate::codec::Body;
+    use crate::fold::{Concatenate, GroupCount, Merge, TopK};
     use proptest::prelude::*;
     use serde::{Deserialize, Serialize};
+    use std::collections::BTreeMap;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     struct Found {
@@ -102,6 +104,47 @@ mod tests {
             let seen = lists.iter().map(|list| list.len() as u64).sum();
             let parts: Vec<Found> = lists.into_iter().map(sorted).collect();
             prop_assert_eq!(merged(&parts, k), Some(Found { names: all, seen }));
+        }
+    }
+
+    /// Tests that what was merged in place is what the decoded partials give, if they can be decoded.
+    fn agrees<M: Merge + Body>(parts: &[Bytes]) {
+        let Some(in_place) = M::merge_encoded(parts) else { return };
+        let decoded: Result<Vec<M>, _> = parts.iter().map(M::decode).collect();
+        let Ok(mut decoded) = decoded else { return };
+        let mut total = decoded.remove(0);
+        total.merge_all(decoded).expect("partials that merge in place merge");
+        assert_eq!(M::decode(&in_place).unwrap().encode(), total.encode());
+    }
+
+    fn mutated<M: Body>(partials: &[M], changes: &[(usize, usize, u8)]) -> Vec<Bytes> {
+        let mut parts: Vec<Vec<u8>> = partials.iter().map(|part| part.encode().unwrap().to_vec()).collect();
+        for (part, at, octet) in changes {
+            let count = parts.len();
+            let part = &mut parts[part % count];
+            let at = at % part.len();
+            part[at] = *octet;
+        }
+        parts.into_iter().map(Bytes::from).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn changed_bytes_give_what_the_decoded_partials_give(
+            lists in proptest::collection::vec(proptest::collection::btree_map(any::<u16>(), "[ab]{0,3}", 0..6), 1..5),
+            changes in proptest::collection::vec((any::<usize>(), any::<usize>(), any::<u8>()), 0..3),
+        ) {
+            let top = |list: &BTreeMap<u16, String>| TopK::of(4, list.iter().map(|(at, word)| (word.clone(), *at)));
+            agrees::<TopK<(String, u16)>>(&mutated(&lists.iter().map(top).collect::<Vec<_>>(), &changes));
+            let counts = |list: &BTreeMap<u16, String>| {
+                let mut counts = GroupCount::new(1000);
+                list.iter().for_each(|(at, word)| counts.add(word.clone(), (*at).into()).unwrap());
+                counts
+            };
+            agrees::<GroupCount<String>>(&mutated(&lists.iter().map(counts).collect::<Vec<_>>(), &changes));
+            let all = |list: &BTreeMap<u16, String>| Concatenate::of(1000, list.clone()).unwrap();
+            agrees::<Concatenate<u16, String>>(&mutated(&lists.iter().map(all).collect::<Vec<_>>(), &changes));
         }
     }
 
