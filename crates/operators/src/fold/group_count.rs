@@ -139,11 +139,13 @@ impl<K: Ord + Hash + DeserializeOwned> Merge for GroupCount<K> {
         let mut last: Option<Encoded<'_, K>> = None;
         for group in merge_runs(runs, |ours, theirs| ours.key.cmp(&theirs.key)) {
             unread -= 1;
-            match (last.as_mut().map(|last| (last.key.cmp(&group.key), last.part)), groups.last_mut()) {
-                (Some((Ordering::Greater, _)), _) => return None,
-                (Some((Ordering::Equal, part)), _) if part == group.part => return None,
-                (Some((Ordering::Equal, _)), Some((_, count))) => *count = count.checked_add(group.count)?,
-                _ => groups.push((group.octets, group.count)),
+            match last.as_ref().map(|last| (last.key.cmp(&group.key), last.part)) {
+                None | Some((Ordering::Less, _)) => groups.push((group.octets, group.count)),
+                Some((Ordering::Equal, part)) if part != group.part => {
+                    let (_, count) = groups.last_mut()?;
+                    *count = count.checked_add(group.count)?;
+                }
+                Some(_) => return None, // the keys of a partial don't ascend
             }
             last = Some(group);
         }
