@@ -17,13 +17,11 @@ use tower::util::BoxService;
 use tower::{BoxError, Service};
 use treefold::{Error, Reply};
 use treefold_core::id::PartitionId;
+use treefold_core::replica::peak_ewma::DECAY;
 use treefold_micro::Timed;
 
-/// Response time that `peak_ewma` assumes of a server that has not answered yet, as in tower's documentation.
+/// Response time that peak EWMA assumes of a server that has not answered yet: tower's documentation gives it.
 const DEFAULT_RESPONSE: Duration = Duration::from_secs(1);
-
-/// Time in which a measured response time loses most of its weight, as in tower's documentation.
-const DECAY: Duration = Duration::from_secs(10);
 
 /// The load of a server, as tower measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +80,7 @@ impl Balancer {
                 BoxService::new(Balance::new(ServiceList::new(servers.collect::<Vec<_>>())))
             }
             TowerLoad::PeakEwma => {
+                // Tower has no default, so its averages forget as fast as ours.
                 let decay_ns = DECAY.as_nanos() as f64;
                 let servers = servers.map(|server| PeakEwma::new(server, DEFAULT_RESPONSE, decay_ns, done()));
                 BoxService::new(Balance::new(ServiceList::new(servers.collect::<Vec<_>>())))

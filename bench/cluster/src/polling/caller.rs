@@ -6,7 +6,6 @@ use crate::load::pace::Arrival;
 use crate::load::trial::{Calls, Ended};
 use crate::micro::caller::{KIND, fault_of, times_of};
 use std::cell::RefCell;
-use std::future::IntoFuture;
 use std::iter::once;
 use std::rc::Rc;
 use std::time::Duration;

@@ -11,19 +11,19 @@ use std::io::Write;
 
 /// Appends the first `kept` entries of lists that are sorted by `order`. An entry is what is compared, and its bytes.
 ///
-/// Returns `None` if the entries that are needed are not sorted, or some are missing. `may_follow` says what may come behind
-/// an equal entry or a lesser one.
+/// Returns `None` if some of these entries are missing, or not sorted: each must be related to the next one as `is_sorted`
+/// says, by [`Ordering::is_le`], or by [`Ordering::is_lt`] if no two may be equal.
 pub(super) fn append_first<'a, T>(
     to: &mut Gathered,
     kept: u64,
     lists: Vec<impl Iterator<Item = (T, &'a [u8])>>,
     order: impl Fn(&T, &T) -> Ordering,
-    may_follow: impl Fn(Ordering) -> bool,
+    is_sorted: impl Fn(Ordering) -> bool,
 ) -> Option<()> {
     let (mut before, mut left) = (None, kept);
     let merged = merge_runs(lists, |ours: &(T, &[u8]), theirs| order(&ours.0, &theirs.0));
     for (entry, octets) in merged.take(usize::try_from(kept).ok()?) {
-        if before.is_some_and(|before| !may_follow(order(&before, &entry))) {
+        if before.is_some_and(|before| !is_sorted(order(&before, &entry))) {
             return None;
         }
         to.write_all(octets).ok()?;
