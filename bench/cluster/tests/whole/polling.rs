@@ -6,8 +6,10 @@ use serde_json::Value;
 
 #[test]
 fn policies_are_compared_with_ideal_on_the_same_calls() {
-    let ended = run("polling --servers 4 --fronts 2 --workload fine-grain --policy random,polled:3,ideal \
-                     --poll-timeout 60s,10ms --load 0.3 --seconds 1 --warm-up 0.3 --rounds 3 -o json");
+    let ended = run(
+        "polling --servers 4 --fronts 2 --workload fine-grain --policy random,polled:3,tower:peak_ewma,ideal \
+                     --poll-timeout 60s,10ms --load 0.3 --seconds 1 --warm-up 0.3 --rounds 3 -o json",
+    );
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let points = ended.json();
     let points = points.as_array().unwrap();
@@ -20,6 +22,7 @@ fn policies_are_compared_with_ideal_on_the_same_calls() {
             (&"random".into(), none),
             (&"polled:3".into(), all),
             (&"polled:3".into(), some),
+            (&"tower:peak_ewma".into(), none),
             (&"ideal".into(), none)
         ]
     );
@@ -30,7 +33,7 @@ fn policies_are_compared_with_ideal_on_the_same_calls() {
         assert_eq!(point["calls"]["made"], points[0]["calls"]["made"], "policies get the same arrivals");
         assert!(point["to_ideal"]["mean_low"].as_f64() <= point["to_ideal"]["mean_high"].as_f64(), "{point}");
     }
-    assert_eq!(points[3]["to_ideal"]["mean"], 1.0);
+    assert_eq!(points[4]["to_ideal"]["mean"], 1.0);
 }
 
 #[test]
