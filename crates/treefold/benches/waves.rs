@@ -5,16 +5,20 @@
 //! fast or how busy the machine is, and a change of one per cent shows. Allocations are counted by the program itself. The calls
 //! of a place come over one connection: all but the first two name their tree, as a caller's later calls do.
 //!
-//! `waves PLACE COUNT` runs the waves of one place alone, for a profile:
-//! `valgrind --tool=callgrind --toggle-collect='*counted*' target/release/deps/waves-… inner 1000`.
+//! Waves come one at a time, or sixteen together, as under load: the calls of sixteen waves, then the sixteen partials of each
+//! child, and then one write to each peer.
+//!
+//! `waves PLACE TOGETHER COUNT` runs the waves of one place alone, for a profile:
+//! `valgrind --tool=callgrind --toggle-collect='*counted*' target/release/deps/waves-… inner 16 1000`.
 
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 use bytes::Bytes;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::env;
 use std::io::IoSlice;
+use std::ops::RangeInclusive;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +45,9 @@ use treefold_operators::codec::short::copied;
 /// Waves before the counted ones: tables have grown by then, and kept answers expire as fast as new ones come.
 const WARM_UP: u32 = 2_500;
 /// Waves that are counted.
-const COUNTED: u32 = 500;
+const COUNTED: u32 = 512;
+/// The numbers of waves that come together.
+const TOGETHER: [u32; 2] = [1, 16];
 /// Time between two waves.
 const PACE: Duration = Duration::from_micros(400);
 /// The deadline of each call.
@@ -50,7 +56,7 @@ const DEADLINE: Duration = Duration::from_millis(800);
 const SEQUENCE_AT: std::ops::Range<usize> = 18..26;
 
 const PLACES: [(&str, &str); 4] = [
-    ("caller", "a client that forms a tree of 64 nodes itself, kary:8"),
+    ("caller", "a client that calls a tree of 64 nodes itself, kary:8"),
     ("leaf", "a leaf"),
     ("inner", "an inner node with 8 leaves"),
     ("root", "the root of 73 nodes, with 8 children that have 8 leaves each"),
@@ -89,18 +95,21 @@ static ALLOCATOR: Counting = Counting;
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    if let [place, count] = &args[..] {
-        let count = count.parse().expect("a number of waves");
-        Place::new(place).run(count);
+    if let [place, together, count] = &args[..] {
+        let [together, count] = [together, count].map(|number| number.parse().expect("a number of waves"));
+        Place::new(place).run(together, count);
         return ExitCode::SUCCESS;
     }
-    println!("{:<68} {:>13} {:>12} {:>8} {:>8}", "a wave at", "instructions", "allocations", "bytes", "ns");
-    for (place, meaning) in PLACES {
-        let instructions = instructions(place);
-        let warm = Place::new(place).run(COUNTED);
+    println!(
+        "{:<62} {:>8} {:>13} {:>12} {:>8} {:>8}",
+        "a wave at", "together", "instructions", "allocations", "bytes", "ns"
+    );
+    for (together, (place, meaning)) in TOGETHER.into_iter().flat_map(|n| PLACES.map(|place| (n, place))) {
+        let instructions = instructions(place, together);
+        let warm = Place::new(place).run(together, COUNTED);
         let each = |sum: u64| sum as f64 / f64::from(COUNTED);
         println!(
-            "{meaning:<68} {:>13} {:>12.1} {:>8.0} {:>8.0}",
+            "{meaning:<62} {together:>8} {:>13} {:>12.1} {:>8.0} {:>8.0}",
             instructions.map_or("-".into(), |sum| format!("{:.0}", each(sum))),
             each(warm.allocations),
             each(warm.bytes),
@@ -111,12 +120,12 @@ fn main() -> ExitCode {
 }
 
 /// The instructions of the counted waves; `None` without valgrind.
-fn instructions(place: &str) -> Option<u64> {
+fn instructions(place: &str, together: u32) -> Option<u64> {
     let me = env::current_exe().expect("the program's path");
     let valgrind = process::Command::new("valgrind")
         .args(["--tool=callgrind", "--toggle-collect=*counted*", "--callgrind-out-file=/dev/null"])
         .arg(me)
-        .args([place, &COUNTED.to_string()])
+        .args([place, &together.to_string(), &COUNTED.to_string()])
         .output();
     let Ok(output) = valgrind else {
         eprintln!("waves: without valgrind, instructions are not counted");
@@ -138,16 +147,19 @@ struct Cost {
 struct Place {
     node: Node<Bytes>,
     now: Instant,
-    inboxes: HashMap<NodeId, Inbox>,
+    /// The peers, the parent first, each with its inbox, which is taken out while its frames are read.
+    peers: Vec<(NodeId, Option<Box<Inbox>>)>,
     outboxes: BTreeMap<NodeId, Outbox>,
     /// The frames of the first calls and of all later ones; a caller gets no call.
     calls: Vec<Vec<u8>>,
-    /// The frames of the children's partials.
-    partials: Vec<(NodeId, Vec<u8>)>,
+    /// The frames of the children's partials, in the order of the peers.
+    partials: Vec<Vec<u8>>,
     name: Arc<str>,
     params: Bytes,
     sequence: u64,
-    /// Bytes that the last wave sent.
+    /// Room for the bytes that a peer has sent.
+    read: Vec<u8>,
+    /// Bytes that the last waves sent.
     sent_bytes: usize,
 }
 
@@ -207,24 +219,24 @@ impl Place {
         let mut this = Self {
             node,
             now: Instant::START,
-            inboxes: HashMap::new(),
+            peers: Vec::new(),
             outboxes: BTreeMap::new(),
             calls,
-            partials,
+            partials: partials.iter().map(|(_, frame)| frame.clone()).collect(),
             name: "s/sum".into(),
             params: Bytes::from(vec![7; 32]),
             sequence: 0,
+            read: Vec::new(),
             sent_bytes: 0,
         };
-        let peers = this.partials.iter().map(|(child, _)| *child).chain([node_id(PARENT)]);
-        for peer in peers.collect::<Vec<_>>() {
+        for peer in [node_id(PARENT)].into_iter().chain(partials.iter().map(|(child, _)| *child)) {
             let mut outbox = Outbox::new(Limits::DEFAULT);
             outbox.push_hello(&Hello::new("bench", peer)).expect("a greeting is within its limits");
             let mut inbox = Inbox::new(Limits::DEFAULT);
             inbox.put(&written(&mut outbox));
             assert!(matches!(inbox.next(), Ok(Some(Incoming::Hello(_)))), "each begins with its greeting");
             outbox.keep_trees(inbox.peer_trees());
-            this.inboxes.insert(peer, inbox);
+            this.peers.push((peer, Some(Box::new(inbox))));
             this.outboxes.insert(peer, outbox);
             this.node.handle_input(this.now, Input::Connected { peer });
         }
@@ -232,44 +244,50 @@ impl Place {
         this
     }
 
-    fn run(mut self, count: u32) -> Cost {
-        (0..WARM_UP).for_each(|_| warming(&mut self));
+    /// Runs `count` waves, so many together.
+    fn run(mut self, together: u32, count: u32) -> Cost {
+        (0..WARM_UP / together).for_each(|_| warming(&mut self, together));
         let before = [&ALLOCATIONS, &BYTES].map(|sum| sum.load(Ordering::Relaxed));
         let began = Clock::now();
-        counted(&mut self, count);
+        counted(&mut self, together, count);
         let ns = began.elapsed().as_nanos() as u64;
         let after = [&ALLOCATIONS, &BYTES].map(|sum| sum.load(Ordering::Relaxed));
         Cost { allocations: after[0] - before[0], bytes: after[1] - before[1], ns }
     }
 
-    /// One wave: the call comes, then the children's partials, and the answer goes.
-    fn wave(&mut self) {
-        self.sequence += 1;
-        self.now = self.now + PACE;
+    /// Waves that come together: their calls come, then the partials of each child, and the answers go.
+    fn waves(&mut self, together: u32) {
+        self.now = self.now + PACE.mul_f64(together.into());
         if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
             self.node.handle_timeout(self.now);
             self.perform();
         }
-        match self.calls.pop() {
-            Some(mut call) => {
-                self.hear(node_id(PARENT), &mut call);
-                if self.calls.is_empty() {
-                    self.calls.push(call);
+        let first = self.sequence + 1;
+        self.sequence += u64::from(together);
+        for sequence in first..=self.sequence {
+            match self.calls.pop() {
+                Some(call) => {
+                    self.hear(0, &call, sequence..=sequence);
+                    if self.calls.is_empty() {
+                        self.calls.push(call);
+                    }
                 }
+                None => self.ask(sequence),
             }
-            None => self.ask(),
         }
-        let mut partials = std::mem::take(&mut self.partials);
-        partials.iter_mut().for_each(|(child, frame)| self.hear(*child, frame));
+        let partials = std::mem::take(&mut self.partials);
+        for (child, frame) in partials.iter().enumerate() {
+            self.hear(1 + child, frame, first..=self.sequence);
+        }
         self.partials = partials;
         self.flush();
     }
 
     /// A user of the client calls.
-    fn ask(&mut self) {
+    fn ask(&mut self, sequence: u64) {
         let options = CallOptions { deadline: DEADLINE, shape: Shape::KAry(8), ..CallOptions::default() };
         let command = Command::Call {
-            request: RequestId(self.sequence),
+            request: RequestId(sequence),
             name: Arc::clone(&self.name),
             params: self.params.clone().into(),
             options,
@@ -278,13 +296,25 @@ impl Place {
         self.perform();
     }
 
-    fn hear(&mut self, from: NodeId, frame: &mut [u8]) {
-        frame[SEQUENCE_AT].copy_from_slice(&self.sequence.to_le_bytes());
-        let inbox = self.inboxes.get_mut(&from).expect("every peer has one");
-        inbox.put(frame);
-        let Ok(Some(Incoming::Message(message))) = inbox.next() else { panic!("a whole frame came") };
-        self.node.handle_input(self.now, Input::Message { from, message });
-        self.perform();
+    /// The frame of a peer comes, once for each wave.
+    fn hear(&mut self, peer: usize, frame: &[u8], sequences: RangeInclusive<u64>) {
+        let from = self.peers[peer].0;
+        let mut inbox = self.peers[peer].1.take().expect("its frames are not being read");
+        let mut read = std::mem::take(&mut self.read);
+        for sequence in sequences {
+            let at = read.len();
+            read.extend_from_slice(frame);
+            read[at..][SEQUENCE_AT].copy_from_slice(&sequence.to_le_bytes());
+        }
+        inbox.put(&read);
+        read.clear();
+        self.read = read;
+        while let Some(incoming) = inbox.next().expect("whole frames came") {
+            let Incoming::Message(message) = incoming else { panic!("{incoming:?} is no message") };
+            self.node.handle_input(self.now, Input::Message { from, message });
+            self.perform();
+        }
+        self.peers[peer].1 = Some(inbox);
     }
 
     fn perform(&mut self) {
@@ -329,13 +359,13 @@ impl Place {
 }
 
 #[inline(never)]
-fn counted(place: &mut Place, count: u32) {
-    (0..count).for_each(|_| place.wave());
+fn counted(place: &mut Place, together: u32, count: u32) {
+    (0..count / together).for_each(|_| place.waves(together));
 }
 
 #[inline(never)]
-fn warming(place: &mut Place) {
-    place.wave();
+fn warming(place: &mut Place, together: u32) {
+    place.waves(together);
 }
 
 /// The card of a node with one partition.
