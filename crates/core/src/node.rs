@@ -202,7 +202,7 @@ impl<P: Payload> Node<P> {
     fn handle_message(&mut self, now: Instant, from: NodeId, message: Message<P>) {
         match message {
             Message::Call(call) => desk!(self).handle_call(now, from, *call),
-            Message::Partial(partial) => self.calls.handle_partial(&mut desk!(self), now, from, *partial),
+            Message::Partial(partial) => self.calls.handle_partial(&mut desk!(self), now, from, partial),
             Message::Offer { tag, bytes } => self.waves.handle_offer(&mut self.cx, from, tag, bytes),
             Message::Grant { tag } => self.waves.handle_grant(&mut self.cx, from, tag),
             Message::Cancel { tag } => desk!(self).handle_cancel(from, tag),

@@ -1,11 +1,12 @@
 //! A parent's handling of the messages of its children.
 
+use crate::call::caller::CALLER_BRANCH;
 use crate::call::detour::is_detour;
 use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
-use crate::load::figure::CostFigure;
-use crate::message::{Message, Partial, Payload};
+use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
+use crate::message::{Message, Partial, Payload, Report};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::Standing;
@@ -14,6 +15,7 @@ use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::Wave;
 use crate::wave::table::{Desk, Waves};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The complaint about a child that answers for partitions that its parent did not ask for.
@@ -26,8 +28,13 @@ impl<P: Payload> Waves<P> {
     /// The tag of this node's part in the wave in which `child` answers for `tag`. A caller that sits in its
     /// own tree has two parts in a wave.
     fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
-        let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
         let waits_for = |wave: &Wave<P>| wave.seat.children.find_open(child, tag.branch).is_some();
+        let usual = [tag, Tag { branch: CALLER_BRANCH, ..tag }];
+        if let Some(own) = usual.into_iter().find(|own| self.open.find(own).is_some_and(waits_for)) {
+            return Some(own);
+        }
+        // A replica that was asked too answers for a branch of its own.
+        let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
         self.open.range(parts).find(|&wave| waits_for(wave)).map(|wave| wave.tag)
     }
 
@@ -75,11 +82,11 @@ impl<P: Payload> Calls<P> {
         desk: &mut Desk<'_, P>,
         now: Instant,
         from: NodeId,
-        partial: Partial<P>,
+        partial: Box<Partial<P>>,
     ) {
-        desk.waves.learn_from(desk.cx, now, from, &partial);
+        self.learn_from(desk, now, from, &partial);
         let Some(own_tag) = desk.waves.parent_tag(from, partial.tag) else {
-            return desk.take_from_deposed(now, from, partial);
+            return desk.take_from_deposed(now, from, *partial);
         };
         let mut wave = desk.waves.open.remove(&own_tag).expect("parent_tag names a wave of the table");
         if !partial.contributors.is_empty() && !partial.contributors.intersects(&wave.asked) {
@@ -93,35 +100,103 @@ impl<P: Payload> Calls<P> {
     }
 }
 
+/// What a last partial tells beside its part.
+struct News {
+    load: LoadFigure,
+    loads: Vec<LoadNews>,
+    given_up: Vec<NodeId>,
+    report: Option<Box<Report>>,
+}
+
 impl<P: Payload> Wave<P> {
-    fn take_partial(&mut self, desk: &mut Desk<'_, P>, now: Instant, from: NodeId, partial: Partial<P>) {
+    fn take_partial(&mut self, desk: &mut Desk<'_, P>, now: Instant, from: NodeId, partial: Box<Partial<P>>) {
+        let Some(at) = self.seat.children.find(from, partial.tag.branch) else { return };
+        match self.all_of(at, partial) {
+            Ok((part, news)) => self.take_all(desk.cx, now, at, part, news),
+            Err(partial) => self.take_some(desk, now, at, *partial),
+        }
+    }
+
+    /// Splits a partial that is all that its child was asked for, if none of it is here. Nearly every partial is.
+    ///
+    /// # Errors
+    /// Returns the partial if it is not.
+    fn all_of(&self, at: usize, mut partial: Box<Partial<P>>) -> Result<(Part<P>, News), Box<Partial<P>>> {
+        let child = &self.seat.children[at];
+        let is_all = partial.last
+            && partial.missing.is_empty()
+            && !partial.contributors.is_empty()
+            && partial.contributors == child.answers_for
+            && !child.more.may_cross
+            && !self.parts.claimed().intersects(&partial.contributors);
+        match partial.payload.take_if(|_| is_all) {
+            Some(payload) => {
+                let Partial { contributors, load, loads, given_up, report, .. } = *partial;
+                Ok((Part { payload, contributors }, News { load, loads, given_up, report }))
+            }
+            None => Err(partial),
+        }
+    }
+
+    /// Takes all that a child was asked for.
+    fn take_all(&mut self, cx: &mut Context<P>, now: Instant, at: usize, part: Part<P>, news: News) {
+        let (node, branch) = self.seat.children[at].name();
+        cx.credit.arrived(own_and_child(self.tag, node, branch), part.payload.len());
+        self.losses.note_part(&part.contributors);
+        self.claim(part);
+        self.note_time(cx, now, at);
+        self.end_child(cx, now, at, news);
+    }
+
+    /// Notes how long a child took to give something and end.
+    fn note_time(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
+        let child = &self.seat.children[at];
+        let took = child.asked_at.until(now);
+        if child.asked_at == self.tale.timing.arrived_at {
+            self.clock.stop.observe(took);
+        }
+        if child.is_leaf() && child.standing() != Standing::Hopeless {
+            cx.loads.child_times.observe_leaf(&self.ask.name, took);
+        }
+    }
+
+    /// A child has given its last answer, and reports this.
+    fn end_child(&mut self, cx: &mut Context<P>, now: Instant, at: usize, news: News) {
+        self.seat.children.set_standing(at, Standing::Done);
+        let child = &self.seat.children[at];
+        let (node, branch) = child.name();
+        if self.ask.loads_wanted {
+            self.tale.hear(now, node, news.load, &news.loads, child.tree().seats().len());
+        }
+        cx.credit.forget(own_and_child(self.tag, node, branch));
+        self.tale.reports.extend(news.report.map(|report| *report));
+        for relay in news.given_up {
+            self.losses.give_up(relay, cx.config.limits.missing_max);
+        }
+    }
+
+    /// Takes a partial that is not the whole answer of its child.
+    fn take_some(&mut self, desk: &mut Desk<'_, P>, now: Instant, at: usize, partial: Partial<P>) {
         let Partial { tag, payload, contributors, missing, last, report, load, loads, given_up, .. } =
             partial;
+        let from = self.seat.children[at].node;
         let mut accounted = contributors.clone();
         let mut crossing = PartitionSet::new();
         let has_payload = payload.is_some();
-        let is_answer = last && has_payload;
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
             desk.cx.credit.arrived(own_and_child(self.tag, from, tag.branch), payload.len());
-            crossing = self.take_part(desk.cx, from, tag.branch, Part { payload, contributors });
+            crossing = self.take_part(desk.cx, at, Part { payload, contributors });
         }
         let missing = missing_of(&self.asked, missing);
         for loss in &missing {
             accounted.union_with(&loss.partitions);
             self.losses.note(loss.clone(), desk.cx.config.limits.missing_max);
         }
-        let Some(at) = self.seat.children.find(from, tag.branch) else { return };
+        if last && has_payload {
+            self.note_time(desk.cx, now, at);
+        }
         let child = &self.seat.children[at];
         let (subtree, answer_at) = (child.tree().clone(), child.more.answer_at);
-        if is_answer {
-            let took = child.asked_at.until(now);
-            if child.asked_at == self.tale.timing.arrived_at {
-                self.clock.stop.observe(took);
-            }
-            if child.is_leaf() && child.standing() != Standing::Hopeless {
-                desk.cx.loads.child_times.observe_leaf(&self.ask.name, took);
-            }
-        }
         let later_ask = if last { self.later_ask(at, &accounted) } else { PartitionSet::new() };
         if !later_ask.is_subset(self.parts.claimed()) {
             self.seat.children[at].more.may_cross = false;
@@ -129,15 +204,7 @@ impl<P: Payload> Wave<P> {
             if !later_ask.is_empty() {
                 desk.cx.send(from, Message::Cancel { tag });
             }
-            self.seat.children.set_standing(at, Standing::Done);
-            if self.ask.loads_wanted {
-                self.tale.hear(now, from, load, &loads, subtree.seats().len());
-            }
-            desk.cx.credit.forget(own_and_child(self.tag, from, tag.branch));
-            self.tale.reports.extend(report.map(|report| *report));
-            given_up
-                .into_iter()
-                .for_each(|relay| self.losses.give_up(relay, desk.cx.config.limits.missing_max));
+            self.end_child(desk.cx, now, at, News { load, loads, given_up, report });
             let rest = self.seat.children[at].answers_for.difference(&accounted);
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, rest);
         } else {
@@ -178,11 +245,11 @@ impl<P: Payload> Wave<P> {
     /// contains more than was asked for, which happens if the child headed a wider tree before this node
     /// asked it for its partitions alone: the rest comes by another way, and the two would overlap further
     /// up.
-    fn take_part(&mut self, cx: &mut Context<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
+    fn take_part(&mut self, cx: &mut Context<P>, at: usize, part: Part<P>) -> PartitionSet {
         let contributors = part.contributors.clone();
-        let is_its = |at: usize| contributors.is_subset(&self.seat.children[at].answers_for);
-        let was_asked =
-            contributors.is_subset(&self.asked) || self.seat.children.find(from, branch).is_some_and(is_its);
+        let child = &self.seat.children[at];
+        let from = child.node;
+        let was_asked = contributors.is_subset(&self.asked) || contributors.is_subset(&child.answers_for);
         let folds = self.parts.open_folds();
         if was_asked && self.claim(part) != Taken::Overlaps {
             self.losses.note_part(&contributors);
@@ -238,26 +305,22 @@ fn missing_of(asked: &PartitionSet, missing: Vec<Missing>) -> Vec<Missing> {
     missing.into_iter().map(of_asked).filter(|loss| !loss.partitions.is_empty()).collect()
 }
 
-impl<P: Payload> Waves<P> {
+impl<P: Payload> Calls<P> {
     /// Stores the load and costs that a partial reports for its sender.
-    pub(crate) fn learn_from(
-        &mut self,
-        cx: &mut Context<P>,
-        now: Instant,
-        from: NodeId,
-        partial: &Partial<P>,
-    ) {
+    fn learn_from(&self, desk: &mut Desk<'_, P>, now: Instant, from: NodeId, partial: &Partial<P>) {
+        let Desk { cx, waves, .. } = desk;
         if from == cx.me {
             return;
         }
         if cx.config.tuning.waves_bear_loads {
             cx.loads.table.learn(from, partial.load, now);
         }
-        let own = Tag { branch: crate::call::caller::CALLER_BRANCH, ..partial.tag };
-        let Some(wave) = self.open.find(&own) else { return };
-        if partial.cost == CostFigure::default() {
+        // Only callers need the costs of aggregations that other nodes run.
+        if self.open.is_empty() || partial.cost == CostFigure::default() {
             return;
         }
+        let own = Tag { branch: CALLER_BRANCH, ..partial.tag };
+        let Some(wave) = waves.open.find(&own) else { return };
         if let Some(heard) = cx.loads.costs_heard.get_mut(&wave.ask.name) {
             heard.local = partial.cost.local.or(heard.local);
             heard.reduce = partial.cost.reduce.or(heard.reduce);

@@ -233,6 +233,8 @@ impl<P: Payload> Wave<P> {
         }
         self.note_asked_again(trees);
         self.seat.children.extend(children, Asked::due_at);
+        // They may be due before all others.
+        desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
     }
 
     /// Forgets children and their offers: nothing more will come from them.
@@ -327,6 +329,10 @@ impl<P: Payload> Wave<P> {
                 // Its inline jobs come back before any other input, and the wave is decided then.
                 return desk.waves.open.insert(self.tag, self);
             }
+            if self.waits_for_more(now) {
+                self.account_bytes(desk.cx);
+                return desk.waves.open.insert(self.tag, self);
+            }
             self.free_unfolded(desk);
             if self.is_own_over() || now >= self.clock.answer_at {
                 self.note_own_done(desk.cx, now);
@@ -359,6 +365,18 @@ impl<P: Payload> Wave<P> {
                 desk.waves.open.insert(self.tag, self);
             }
         }
+    }
+
+    /// True if nothing has gone wrong, the wave waits for children, and all that it does next without their answers waits for
+    /// its timer. The timer may have been set for a child that has answered since. It then fires in vain, once.
+    fn waits_for_more(&self, now: Instant) -> bool {
+        let is_plain = self.losses.are_none() && self.pushed.is_none() && self.clock.stop.spare == 0;
+        let is_noted = self.tale.timing.own_done_at.is_some() || !self.is_own_over();
+        is_plain
+            && is_noted
+            && !self.seat.children.are_hopeless()
+            && now < self.clock.answer_at
+            && self.clock.armed.is_some_and(|at| now < at)
     }
 
     /// True if too much is lost for the call's minimum coverage. Losses of this node's partitions do not
@@ -457,6 +475,7 @@ impl<P: Payload> Wave<P> {
             self.parts.take_back();
         }
         self.clock.answer_at = (now + call.answer_left).min(self.ask.deadline_at);
+        desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
         self.clock.stop.spare = call.spare;
         self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
         self.asked = call.tree.partitions();

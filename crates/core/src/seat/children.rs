@@ -112,24 +112,42 @@ impl<X> Children<X> {
     }
 
     /// Adds children that are asked now, each with the time from `due_at`. Their names must be new.
-    pub(crate) fn extend(
-        &mut self,
-        children: impl IntoIterator<Item = Child<X>>,
-        due_at: impl Fn(&X) -> Option<Instant>,
-    ) {
-        let before = self.row.len();
-        for mut child in children {
-            self.numbers = self.numbers.wrapping_add(1);
-            child.number = self.numbers;
+    pub(crate) fn extend(&mut self, mut children: Vec<Child<X>>, due_at: impl Fn(&X) -> Option<Instant>) {
+        for child in &mut children {
             child.due_at = due_at(&child.more);
-            self.open += usize::from(child.is_open());
-            self.hopeless += usize::from(child.standing == Standing::Hopeless);
-            self.owed.iter_mut().for_each(|owed| owed.add(&child.owes()));
-            self.row.push(child);
+            self.number(child);
         }
+        if let ([_], Some(_)) = (&children[..], &self.index) {
+            children.pop().into_iter().for_each(|child| self.add_last(child));
+        } else if self.row.is_empty() {
+            self.row = children;
+            self.order();
+        } else {
+            self.row.append(&mut children);
+            self.order();
+        }
+    }
+
+    /// Adds a child that is asked now, without a time; returns its place. Its name must be new.
+    pub(crate) fn push(&mut self, mut child: Child<X>) -> usize {
+        self.number(&mut child);
+        self.add_last(child);
+        self.row.len() - 1
+    }
+
+    fn number(&mut self, child: &mut Child<X>) {
+        self.numbers = self.numbers.wrapping_add(1);
+        child.number = self.numbers;
+        self.open += usize::from(child.is_open());
+        self.hopeless += usize::from(child.standing == Standing::Hopeless);
+        self.owed.iter_mut().for_each(|owed| owed.add(&child.owes()));
+    }
+
+    fn add_last(&mut self, child: Child<X>) {
+        self.row.push(child);
         match &mut self.index {
-            Some(index) if self.row.len() == before + 1 => index.add_last(&self.row),
-            _ => self.order(),
+            Some(index) => index.add_last(&self.row),
+            None => self.order(),
         }
     }
 
@@ -192,12 +210,6 @@ impl<X> Children<X> {
     /// standing or the partitions that they owe.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Child<X>> {
         self.row.iter_mut()
-    }
-
-    /// Adds a child that is asked now; returns its place. Its name must be new.
-    pub(crate) fn push(&mut self, child: Child<X>) -> usize {
-        self.extend([child], |_| None);
-        self.row.len() - 1
     }
 
     /// Changes the standing of a child.

@@ -224,7 +224,9 @@ impl<P: Payload> Parts<P> {
     pub(crate) fn put_folded(&mut self, number: LotNumber, payload: P) -> bool {
         let Some(lot) = self.end_fold(number) else { return false };
         self.bytes += payload.len();
-        self.resting.push(Part { payload, contributors: lot.contributors() });
+        let is_alone = self.resting.is_empty() && self.folding.is_empty() && self.given.is_empty();
+        let contributors = if is_alone { self.claimed.clone() } else { lot.contributors() };
+        self.resting.push(Part { payload, contributors });
         true
     }
 

@@ -186,6 +186,9 @@ impl Credit {
 
     /// Some of the granted bytes have arrived.
     pub(crate) fn arrived(&mut self, key: OfferKey, bytes: usize) {
+        if self.granted.is_empty() {
+            return;
+        }
         if let Some((account_id, left)) = self.granted.get_mut(&key) {
             let arrived = bytes.min(*left);
             *left -= arrived;
@@ -195,6 +198,9 @@ impl Credit {
 
     /// Nothing more will come of this offer.
     pub(crate) fn forget(&mut self, key: OfferKey) {
+        if self.granted.is_empty() && self.waiting == 0 {
+            return;
+        }
         if let Some((account_id, bytes)) = self.granted.remove(&key) {
             self.rooms[account_id].granted_bytes -= bytes;
         } else {

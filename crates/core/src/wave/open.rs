@@ -1,77 +1,70 @@
 //! The open waves of a node, by tag.
 //!
-//! Every input about a wave takes it out, changes it and puts it back, and several inputs in a row are mostly about one wave: a
-//! child's partial, and then the results of the folds that it made possible. So the wave that was put back last stays beside
-//! the table. Taking it out again costs a comparison, and a wave that is alone never enters the table.
+//! Every input about a wave takes it out, changes it and puts it back. A node under load has many open waves, and its inputs are
+//! about one after the other: a child's partials for all of them come together. A search in an ordered map of sixty waves takes
+//! as long as the rest of what a plain partial needs, so this is a hash table. It is seldom walked through, and then in the order
+//! of the tags, so its own order is in no decision.
 
 use crate::id::Tag;
+use crate::wave::hash::TagHash;
 use crate::wave::state::Wave;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
+use hashbrown::HashTable;
+
+/// An open wave and its tag, so that a search touches no other wave.
+type Entry<P> = (Tag, Box<Wave<P>>);
 
 /// The open waves.
 pub(crate) struct OpenWaves<P> {
-    /// The wave that was put back last.
-    last: Option<Box<Wave<P>>>,
-    /// All others.
-    others: BTreeMap<Tag, Box<Wave<P>>>,
-}
-
-impl<P> Default for OpenWaves<P> {
-    fn default() -> Self {
-        Self { last: None, others: BTreeMap::new() }
-    }
+    table: HashTable<Entry<P>>,
+    hash: TagHash,
 }
 
 impl<P> OpenWaves<P> {
+    /// No waves. The hashes of tags are keyed with `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { table: HashTable::new(), hash: TagHash::new(seed) }
+    }
+
     /// Puts a wave in, or back.
     pub(crate) fn insert(&mut self, tag: Tag, wave: Box<Wave<P>>) {
         debug_assert!(wave.tag == tag && self.find(&tag).is_none(), "a tag names one wave");
-        if let Some(before) = self.last.replace(wave) {
-            self.others.insert(before.tag, before);
-        }
+        let hash = self.hash;
+        self.table.insert_unique(hash.of(&tag), (tag, wave), |(tag, _)| hash.of(tag));
     }
 
     /// Takes a wave out.
     pub(crate) fn remove(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
-        match self.last.take_if(|wave| wave.tag == *tag) {
-            None => self.others.remove(tag),
-            found => found,
-        }
+        let entry = self.table.find_entry(self.hash.of(tag), |(held, _)| held == tag);
+        entry.ok().map(|entry| entry.remove().0.1)
     }
 
     pub(crate) fn find(&self, tag: &Tag) -> Option<&Wave<P>> {
-        match &self.last {
-            Some(wave) if wave.tag == *tag => Some(wave),
-            _ => self.others.get(tag).map(|wave| &**wave),
-        }
+        let entry = self.table.find(self.hash.of(tag), |(held, _)| held == tag);
+        entry.map(|(_, wave)| &**wave)
     }
 
     #[cfg(test)]
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Wave<P>> {
-        match &mut self.last {
-            Some(wave) if wave.tag == *tag => Some(wave),
-            _ => self.others.get_mut(tag).map(|wave| &mut **wave),
-        }
+        let entry = self.table.find_mut(self.hash.of(tag), |(held, _)| held == tag);
+        entry.map(|(_, wave)| &mut **wave)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.others.len() + usize::from(self.last.is_some())
+        self.table.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.table.is_empty()
     }
 
-    /// The waves with these tags, ascending.
+    /// The waves with these tags, ascending. Looks at all waves.
     pub(crate) fn range(&self, tags: RangeInclusive<Tag>) -> impl Iterator<Item = &Wave<P>> {
-        let last = self.last.as_deref().filter(|wave| tags.contains(&wave.tag));
-        let split = last.map_or(*tags.end(), |wave| wave.tag);
-        let (before, after) = (*tags.start()..=split, split..=*tags.end());
-        let others = |tags| self.others.range(tags).map(|(_, wave)| &**wave);
-        // No other wave has the tag of `last`, so none is in both ranges.
-        others(before).chain(last).chain(last.into_iter().flat_map(move |_| others(after.clone())))
+        let mut within: Vec<&Entry<P>> = self.table.iter().filter(|(tag, _)| tags.contains(tag)).collect();
+        within.sort_unstable_by_key(|(tag, _)| *tag);
+        within.into_iter().map(|(_, wave)| &**wave)
     }
 
     /// All waves, ascending by tag.
@@ -91,7 +84,6 @@ mod tests {
     use crate::wave::slice::Slice;
     use crate::wave::state::Opening;
     use crate::wave::wait::Waiting;
-    use alloc::vec::Vec;
 
     fn tag(sequence: u64) -> Tag {
         Tag { wave: WaveId { origin: 1, sequence }, branch: 0 }
@@ -130,7 +122,7 @@ mod tests {
 
     #[test]
     fn waves_are_found_wherever_they_are() {
-        let mut open = OpenWaves::default();
+        let mut open = OpenWaves::new(7);
         for sequence in [5, 1, 9, 3] {
             open.insert(tag(sequence), wave_of(tag(sequence)));
         }

@@ -33,7 +33,7 @@ impl<P: Payload> Waves<P> {
     pub(crate) fn new(config: &NodeConfig) -> Self {
         let accounts = crate::node::sharing::accounts_of(config).len();
         Self {
-            open: OpenWaves::default(),
+            open: OpenWaves::new(config.seed),
             kept: Kept::new(
                 config.limits.waves_kept_max,
                 config.limits.kept_bytes_max,

@@ -15,11 +15,17 @@ pub(super) trait Fields: Default + prost::Message {
     /// Appends all fields.
     fn put(&self, row: &mut Vec<u8>);
 
+    /// Reads fields into a cleared header; `None` if the bytes are no fields, or a field has another form. (An error has so many
+    /// bytes that each function would return it through memory.)
+    fn take_fields(&mut self, bytes: &[u8]) -> Option<()>;
+
     /// Reads fields into a cleared header.
     ///
     /// # Errors
     /// If the bytes are no fields, or a field has another form.
-    fn take(&mut self, bytes: &[u8]) -> Result<(), WireError>;
+    fn take(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.take_fields(bytes).ok_or_else(|| malformed("header"))
+    }
 }
 
 /// Appends a header to a frame, through `row`, whose memory is reused.
@@ -37,62 +43,77 @@ macro_rules! fields {
                 $($crate::wire::fields::form::$form::put(row, $number, &self.$name);)*
             }
 
-            fn take(&mut self, bytes: &[u8]) -> Result<(), $crate::wire::error::WireError> {
+            fn take_fields(&mut self, bytes: &[u8]) -> Option<()> {
                 let mut rest = bytes;
                 while !rest.is_empty() {
-                    let (number, kind) = $crate::wire::fields::take_key(&mut rest)?;
-                    match number {
-                        $($number => $crate::wire::fields::form::$form::take(&mut rest, kind, &mut self.$name),)*
-                        _ => $crate::wire::fields::skip(&mut rest, kind, number),
+                    match $crate::wire::fields::take_key(&mut rest)? {
+                        $(key if key == const {
+                            $crate::wire::fields::key($number, $crate::wire::fields::form::$form::KIND)
+                        } => $crate::wire::fields::form::$form::take(&mut rest, &mut self.$name),)*
+                        key => $crate::wire::fields::skip(&mut rest, key, &[$($number),*]),
                     }?;
                 }
-                Ok(())
+                Some(())
             }
         }
     };
 }
 pub(super) use fields;
 
-/// Takes a field's number and its wire type off the front of `rest`.
+/// A field's number and its wire type in one number, as they are on the wire.
+pub(super) const fn key(number: u32, kind: u32) -> u32 {
+    number << 3 | kind
+}
+
+/// Takes a field's key off the front of `rest`.
 #[inline]
-pub(super) fn take_key(rest: &mut &[u8]) -> Result<(u32, WireType), WireError> {
-    match rest.split_first() {
+pub(super) fn take_key(rest: &mut &[u8]) -> Option<u32> {
+    match **rest {
         // Fields 1 to 15.
-        Some((&byte @ 0x08..0x80, after)) => {
-            *rest = after;
-            let kind = WireType::try_from(u64::from(byte & 7)).map_err(|_| bad())?;
-            Ok(((byte >> 3).into(), kind))
+        [byte @ 0x08..0x80, ..] => {
+            *rest = &rest[1..];
+            Some(byte.into())
         }
-        _ => decode_key(rest).map_err(|_| bad()),
+        // Fields 16 to 31.
+        [low @ 0x80..=0xff, high @ 1..4, ..] => {
+            *rest = &rest[2..];
+            Some(u32::from(low & 0x7f) | u32::from(high) << 7)
+        }
+        _ => {
+            let (number, kind) = decode_key(rest).ok()?;
+            Some(key(number, kind as u32))
+        }
     }
 }
 
-/// Skips a field that this version does not know.
+/// Skips a field that this version does not know, and refuses a known one that has another form.
 #[cold]
-pub(super) fn skip(rest: &mut &[u8], kind: WireType, number: u32) -> Result<(), WireError> {
-    skip_field(kind, number, rest, DecodeContext::default()).map_err(|_| bad())
-}
-
-#[cold]
-fn bad() -> WireError {
-    malformed("header")
+pub(super) fn skip(rest: &mut &[u8], key: u32, known: &[u32]) -> Option<()> {
+    let (number, kind) = (key >> 3, WireType::try_from(u64::from(key & 7)).ok()?);
+    if known.contains(&number) {
+        return None;
+    }
+    skip_field(kind, number, rest, DecodeContext::default()).ok()
 }
 
 #[inline]
-fn take_varint(rest: &mut &[u8]) -> Result<u64, WireError> {
-    match rest.split_first() {
-        Some((&byte, after)) if byte < 0x80 => {
-            *rest = after;
-            Ok(byte.into())
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+    match **rest {
+        [byte @ ..0x80, ..] => {
+            *rest = &rest[1..];
+            Some(byte.into())
         }
-        _ => decode_varint(rest).map_err(|_| bad()),
+        [low, high @ ..0x80, ..] => {
+            *rest = &rest[2..];
+            Some(u64::from(low & 0x7f) | u64::from(high) << 7)
+        }
+        _ => decode_varint(rest).ok(),
     }
 }
 
 /// The forms that fields have.
 pub(super) mod form {
-    use super::{WireType, bad, put_number, take_varint};
-    use crate::wire::error::WireError;
+    use super::{WireType, key, put_number, take_varint};
     use prost::encoding::DecodeContext;
 
     const VARINT: u32 = 0;
@@ -101,19 +122,13 @@ pub(super) mod form {
 
     #[inline]
     fn put_key(row: &mut Vec<u8>, number: u32, kind: u32) {
-        put_number(row, (number << 3 | kind).into());
+        put_number(row, key(number, kind).into());
     }
 
     #[inline]
-    fn expect(kind: WireType, expected: WireType) -> Result<(), WireError> {
-        if kind == expected { Ok(()) } else { Err(bad()) }
-    }
-
-    #[inline]
-    fn take_slice<'a>(rest: &mut &'a [u8], kind: WireType) -> Result<&'a [u8], WireError> {
-        expect(kind, WireType::LengthDelimited)?;
-        let length = usize::try_from(take_varint(rest)?).map_err(|_| bad())?;
-        rest.split_off(..length).ok_or_else(bad)
+    fn take_slice<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        let length = usize::try_from(take_varint(rest)?).ok()?;
+        rest.split_off(..length)
     }
 
     #[inline]
@@ -127,6 +142,8 @@ pub(super) mod form {
     pub(in crate::wire) mod uint64 {
         use super::*;
 
+        pub(in crate::wire) const KIND: u32 = VARINT;
+
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &u64) {
             if *value != 0 {
@@ -136,14 +153,9 @@ pub(super) mod form {
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut u64,
-        ) -> Result<(), WireError> {
-            expect(kind, WireType::Varint)?;
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut u64) -> Option<()> {
             *value = take_varint(rest)?;
-            Ok(())
+            Some(())
         }
     }
 
@@ -151,22 +163,20 @@ pub(super) mod form {
     pub(in crate::wire) mod uint32 {
         use super::*;
 
+        pub(in crate::wire) const KIND: u32 = VARINT;
+
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &u32) {
             uint64::put(row, number, &(*value).into());
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut u32,
-        ) -> Result<(), WireError> {
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut u32) -> Option<()> {
             let mut long = 0;
-            uint64::take(rest, kind, &mut long)?;
+            uint64::take(rest, &mut long)?;
             // Protobuf cuts off the upper bits.
             *value = long as u32;
-            Ok(())
+            Some(())
         }
     }
 
@@ -174,27 +184,27 @@ pub(super) mod form {
     pub(in crate::wire) mod bool {
         use super::*;
 
+        pub(in crate::wire) const KIND: u32 = VARINT;
+
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &bool) {
             uint64::put(row, number, &(*value).into());
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut bool,
-        ) -> Result<(), WireError> {
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut bool) -> Option<()> {
             let mut long = 0;
-            uint64::take(rest, kind, &mut long)?;
+            uint64::take(rest, &mut long)?;
             *value = long != 0;
-            Ok(())
+            Some(())
         }
     }
 
     /// `optional uint64`.
     pub(in crate::wire) mod optional_uint64 {
         use super::*;
+
+        pub(in crate::wire) const KIND: u32 = VARINT;
 
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &Option<u64>) {
@@ -205,18 +215,16 @@ pub(super) mod form {
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut Option<u64>,
-        ) -> Result<(), WireError> {
-            uint64::take(rest, kind, value.insert(0))
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut Option<u64>) -> Option<()> {
+            uint64::take(rest, value.insert(0))
         }
     }
 
     /// `double`; +0.0 is left out.
     pub(in crate::wire) mod double {
         use super::*;
+
+        pub(in crate::wire) const KIND: u32 = FIXED;
 
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &f64) {
@@ -227,22 +235,19 @@ pub(super) mod form {
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut f64,
-        ) -> Result<(), WireError> {
-            expect(kind, WireType::SixtyFourBit)?;
-            let (bytes, after) = rest.split_first_chunk().ok_or_else(bad)?;
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut f64) -> Option<()> {
+            let (bytes, after) = rest.split_first_chunk()?;
             *value = f64::from_le_bytes(*bytes);
             *rest = after;
-            Ok(())
+            Some(())
         }
     }
 
     /// `bytes`; an empty string is left out.
     pub(in crate::wire) mod bytes {
         use super::*;
+
+        pub(in crate::wire) const KIND: u32 = LENGTH;
 
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &[u8]) {
@@ -252,15 +257,11 @@ pub(super) mod form {
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut Vec<u8>,
-        ) -> Result<(), WireError> {
-            let slice = take_slice(rest, kind)?;
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut Vec<u8>) -> Option<()> {
+            let slice = take_slice(rest)?;
             value.clear();
             value.extend_from_slice(slice);
-            Ok(())
+            Some(())
         }
     }
 
@@ -268,21 +269,19 @@ pub(super) mod form {
     pub(in crate::wire) mod string {
         use super::*;
 
+        pub(in crate::wire) const KIND: u32 = LENGTH;
+
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, value: &str) {
             bytes::put(row, number, value.as_bytes());
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            value: &mut String,
-        ) -> Result<(), WireError> {
-            let text = str::from_utf8(take_slice(rest, kind)?).map_err(|_| bad())?;
+        pub(in crate::wire) fn take(rest: &mut &[u8], value: &mut String) -> Option<()> {
+            let text = str::from_utf8(take_slice(rest)?).ok()?;
             value.clear();
             value.push_str(text);
-            Ok(())
+            Some(())
         }
     }
 
@@ -290,25 +289,25 @@ pub(super) mod form {
     pub(in crate::wire) mod repeated_bytes {
         use super::*;
 
+        pub(in crate::wire) const KIND: u32 = LENGTH;
+
         #[inline]
         pub(in crate::wire) fn put(row: &mut Vec<u8>, number: u32, values: &[Vec<u8>]) {
             values.iter().for_each(|value| put_slice(row, number, value));
         }
 
         #[inline]
-        pub(in crate::wire) fn take(
-            rest: &mut &[u8],
-            kind: WireType,
-            values: &mut Vec<Vec<u8>>,
-        ) -> Result<(), WireError> {
-            values.push(take_slice(rest, kind)?.to_vec());
-            Ok(())
+        pub(in crate::wire) fn take(rest: &mut &[u8], values: &mut Vec<Vec<u8>>) -> Option<()> {
+            values.push(take_slice(rest)?.to_vec());
+            Some(())
         }
     }
 
     /// A message, if there is one.
     pub(in crate::wire) mod message {
         use super::*;
+
+        pub(in crate::wire) const KIND: u32 = LENGTH;
 
         #[inline]
         pub(in crate::wire) fn put<M: prost::Message>(row: &mut Vec<u8>, number: u32, value: &Option<M>) {
@@ -320,17 +319,19 @@ pub(super) mod form {
         #[inline]
         pub(in crate::wire) fn take<M: prost::Message + Default>(
             rest: &mut &[u8],
-            kind: WireType,
             value: &mut Option<M>,
-        ) -> Result<(), WireError> {
+        ) -> Option<()> {
             let value = value.get_or_insert_default();
-            prost::encoding::message::merge(kind, value, rest, DecodeContext::default()).map_err(|_| bad())
+            prost::encoding::message::merge(WireType::LengthDelimited, value, rest, DecodeContext::default())
+                .ok()
         }
     }
 
     /// `repeated` messages.
     pub(in crate::wire) mod messages {
         use super::*;
+
+        pub(in crate::wire) const KIND: u32 = LENGTH;
 
         #[inline]
         pub(in crate::wire) fn put<M: prost::Message>(row: &mut Vec<u8>, number: u32, values: &[M]) {
@@ -340,11 +341,15 @@ pub(super) mod form {
         #[inline]
         pub(in crate::wire) fn take<M: prost::Message + Default>(
             rest: &mut &[u8],
-            kind: WireType,
             values: &mut Vec<M>,
-        ) -> Result<(), WireError> {
-            prost::encoding::message::merge_repeated(kind, values, rest, DecodeContext::default())
-                .map_err(|_| bad())
+        ) -> Option<()> {
+            prost::encoding::message::merge_repeated(
+                WireType::LengthDelimited,
+                values,
+                rest,
+                DecodeContext::default(),
+            )
+            .ok()
         }
     }
 }

@@ -69,6 +69,9 @@ pub(super) fn missing_of(
     headers: &mut Vec<MissingHeader>,
     limits: &Limits,
 ) -> Result<Vec<Missing>, WireError> {
+    if headers.is_empty() {
+        return Ok(Vec::new());
+    }
     within("missing", limits.missing_max, headers.len())?;
     let loss = |header: MissingHeader| {
         within("missing.detail", limits.message_bytes_max, header.detail.len())?;
@@ -96,6 +99,9 @@ pub(super) fn given_up_column(given_up: &[NodeId], limits: &Limits) -> Result<Ve
 
 /// Decodes the relays that a partial reports as given up.
 pub(super) fn given_up_of(names: &mut Vec<Vec<u8>>, limits: &Limits) -> Result<Vec<NodeId>, WireError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     within("given_up", limits.missing_max, names.len())?;
     names.drain(..).map(|name| node_alone(&name, "given_up")).collect()
 }

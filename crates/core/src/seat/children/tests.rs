@@ -51,7 +51,7 @@ fn play(children: &mut Children<Option<Instant>>, step: Step) {
                 }
             }
             let fresh = fresh.into_iter().map(|(number, branch, due)| child(number, branch, due));
-            children.extend(fresh, |due_at| *due_at);
+            children.extend(fresh.collect(), |due_at| *due_at);
         }
         Step::Stand(at, standing) if at < children.len() => children.set_standing(at, standing),
         Step::Due(at, due) if at < children.len() => children.set_due(at, due.map(at_ms)),
@@ -102,7 +102,7 @@ fn any_again_looks_at_each_child_about_twice() {
     // A step that shares no divisor with the number of children reaches every child.
     for step in [1, 383, CHILDREN - 1] {
         let mut children = Children::default();
-        children.extend((0..CHILDREN).map(|number| child(number as u16, 0, 0)), |due_at| *due_at);
+        children.extend((0..CHILDREN).map(|number| child(number as u16, 0, 0)).collect(), |due_at| *due_at);
         let looks = core::cell::Cell::new(0);
         for turn in 0..CHILDREN {
             let is_asked = |child: &Child<Option<Instant>>| {

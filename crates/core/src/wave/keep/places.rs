@@ -2,15 +2,12 @@
 //!
 //! Every new call asks whether its wave is kept, and every answer adds an entry and drops the oldest one. An ordered map of
 //! sixteen thousand tags takes four or five cache misses for each of these; a hash table takes one. Nothing walks through the
-//! table, so its order is in no decision. Its hashes are keyed with the node's seed: a peer that chooses its tags cannot make
-//! many of them meet.
+//! table, so its order is in no decision.
 
 use crate::id::Tag;
 use crate::schedule::accounts::AccountId;
+use crate::wave::hash::TagHash;
 use hashbrown::HashTable;
-
-/// 2^64 divided by the golden ratio, and by its square.
-const KEYS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x61c8_8646_80b5_83eb];
 
 /// The place of a wave: its row, and its number there, which wraps around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +31,12 @@ impl At {
 #[derive(Debug)]
 pub(super) struct Places {
     table: HashTable<(u64, At)>,
-    seed: u64,
+    hash: TagHash,
 }
 
 impl Places {
     pub(super) fn new(seed: u64) -> Self {
-        Self { table: HashTable::new(), seed }
+        Self { table: HashTable::new(), hash: TagHash::new(seed) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -48,19 +45,19 @@ impl Places {
 
     /// Adds the place of a wave that has none.
     pub(super) fn insert(&mut self, tag: &Tag, at: At) {
-        let hash = self.hash(tag);
+        let hash = self.hash.of(tag);
         self.table.insert_unique(hash, (hash, at), |&(hash, _)| hash);
     }
 
     /// The place of a wave. `is_there` tells whether a place is that of the tag.
     pub(super) fn find(&self, tag: &Tag, is_there: impl Fn(At) -> bool) -> Option<At> {
-        let hash = self.hash(tag);
+        let hash = self.hash.of(tag);
         self.table.find(hash, |&(kept, at)| kept == hash && is_there(at)).map(|&(_, at)| at)
     }
 
     /// Removes the place of a wave.
     pub(super) fn remove(&mut self, tag: &Tag, is_there: impl Fn(At) -> bool) -> Option<At> {
-        let hash = self.hash(tag);
+        let hash = self.hash.of(tag);
         let entry = self.table.find_entry(hash, |&(kept, at)| kept == hash && is_there(at));
         entry.ok().map(|entry| entry.remove().0.1)
     }
@@ -71,17 +68,6 @@ impl Places {
             self.table = HashTable::new();
         }
     }
-
-    fn hash(&self, tag: &Tag) -> u64 {
-        let wave = folded(tag.wave.origin ^ self.seed, tag.wave.sequence ^ KEYS[0]);
-        folded(wave ^ self.seed.rotate_left(32), u64::from(tag.branch) ^ KEYS[1])
-    }
-}
-
-/// The product of two numbers, its upper half folded into its lower one.
-fn folded(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]
@@ -119,18 +105,5 @@ mod tests {
                 places.rest();
             }
         }
-    }
-
-    #[test]
-    fn hashes_of_successive_calls_spread() {
-        let places = Places::new(7);
-        let slots = 1 << 14;
-        let mut filled = alloc::vec![0_u32; slots];
-        for sequence in 0..slots as u64 {
-            // hashbrown takes the lowest bits for the slot.
-            filled[places.hash(&tag((0xdead_beef, sequence, 0))) as usize % slots] += 1;
-        }
-        let (most, used) = (filled.iter().max(), filled.iter().filter(|&&count| count > 0).count());
-        assert!(most < Some(&12) && used > slots * 6 / 10, "{most:?} in one slot, {used} slots used");
     }
 }
