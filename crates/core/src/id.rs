@@ -2,6 +2,7 @@
 
 use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// A node or a client: the address where it listens, and the generation of its process.
@@ -9,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 /// A name contains the address, so a node can be reached without a lookup. The generation is drawn at random
 /// at each start. A restarted process is therefore another node, and never receives messages that were meant
 /// for its predecessor. A client does not listen; its address is the unspecified `0.0.0.0:0`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeId {
     /// Where the node listens, TCP and UDP alike.
@@ -51,6 +52,22 @@ impl NodeId {
             IpAddr::V6(ip) => ip.to_bits(),
         };
         [(ip >> 64) as u64, ip as u64, self.addr.port().into()]
+    }
+}
+
+/// As two numbers, or four for IPv6: an address of its own accord is hashed in five pieces.
+impl Hash for NodeId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let host = match self.addr.ip() {
+            IpAddr::V4(ip) => ip.to_bits().into(),
+            IpAddr::V6(ip) => {
+                state.write_u64((ip.to_bits() >> 64) as u64);
+                state.write_u64(ip.to_bits() as u64);
+                0
+            }
+        };
+        state.write_u64(host << 16 | u64::from(self.addr.port()));
+        state.write_u64(self.generation);
     }
 }
 

@@ -72,6 +72,7 @@ pub mod config;
 pub mod effect;
 pub mod encoding;
 pub mod error;
+mod hash;
 pub mod id;
 pub mod input;
 pub mod limits;

@@ -206,8 +206,11 @@ impl<P: Payload> Wave<P> {
         let nodes = trees.iter().map(|tree| tree.root().node);
         let place = |node: NodeId| self.seat.children.find(node, branch).map(|at| (node, at));
         // Whether each of them still has to answer.
-        let again: BTreeMap<NodeId, bool> =
-            nodes.filter_map(place).map(|(node, at)| (node, self.seat.children[at].is_open())).collect();
+        let again: BTreeMap<NodeId, bool> = if self.seat.children.is_empty() {
+            BTreeMap::new()
+        } else {
+            nodes.filter_map(place).map(|(node, at)| (node, self.seat.children[at].is_open())).collect()
+        };
         if !again.is_empty() {
             self.forget_children(desk.cx, |child| child.branch == branch && again.contains_key(&child.node));
         }
@@ -232,6 +235,7 @@ impl<P: Payload> Wave<P> {
             children.push(child);
         }
         self.note_asked_again(trees);
+        self.parts.make_room(trees.len());
         self.seat.children.extend(children, Asked::due_at);
         // They may be due before all others.
         desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));

@@ -53,7 +53,7 @@ pub(crate) struct Loads {
 impl Loads {
     pub(crate) fn new(config: &NodeConfig, accounts: usize) -> Self {
         let peers_max = config.limits.peers_max;
-        let table = LoadTable::new(peers_max);
+        let table = LoadTable::new(peers_max, config.seed);
         Self {
             table: if config.tuning.anticipate { table } else { table.as_told() },
             index: LoadIndex::new(config.card.processors, accounts),

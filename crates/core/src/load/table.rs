@@ -35,12 +35,13 @@ use super::announce::{corrected, worth_announcing};
 use super::figure::LoadFigure;
 use super::launches::{Launch, Launches};
 use super::placed::Placed;
+use crate::hash::IdHash;
 use crate::id::NodeId;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
+use hashbrown::HashMap;
 
 /// The number of placements that are remembered for a node.
 pub const PLACED_MAX: usize = 64;
@@ -69,7 +70,7 @@ struct Row {
 /// The last figure of each other node, and the work placed there since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadTable {
-    rows: BTreeMap<NodeId, Row>,
+    rows: HashMap<NodeId, Row, IdHash>,
     /// The oldest rows at the last walk through the table, with the time of each; the oldest is at the end.
     oldest: Vec<(Option<Instant>, NodeId)>,
     /// Work that the rows lack.
@@ -81,10 +82,10 @@ pub struct LoadTable {
 }
 
 impl LoadTable {
-    /// An empty table for up to `peers_max` nodes, at least one.
-    pub fn new(peers_max: usize) -> Self {
+    /// An empty table for up to `peers_max` nodes, at least one. The hashes of nodes are keyed with `seed`.
+    pub fn new(peers_max: usize, seed: u64) -> Self {
         Self {
-            rows: BTreeMap::new(),
+            rows: HashMap::with_hasher(IdHash::new(seed)),
             oldest: Vec::new(),
             launches: Launches::default(),
             moves: 0,

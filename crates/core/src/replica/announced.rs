@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn three() -> LoadTable {
-        let mut loads = LoadTable::new(9);
+        let mut loads = LoadTable::new(9, 7);
         for (number, queued_ms) in [(1, 10), (2, 12), (3, 500)] {
             loads.learn(node(number), busy(queued_ms), at(0));
         }

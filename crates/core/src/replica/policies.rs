@@ -249,7 +249,7 @@ mod tests {
         service: &Service,
         random: &mut Random,
     ) -> Choice {
-        let loads = LoadTable::new(9);
+        let loads = LoadTable::new(9, 7);
         let mut poll = replicas.poll(policy, wanted(service), Duration::from_millis(10), at(5), random);
         if let Some(poll) = &mut poll {
             let targets: Vec<NodeId> = poll.targets().collect();

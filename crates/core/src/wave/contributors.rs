@@ -30,6 +30,9 @@ pub(crate) struct Part<P> {
 /// The number of a lot being folded, unique among the parts of its wave.
 pub(crate) type LotNumber = u64;
 
+/// Room is made for at most this many parts before they come. A node folds some of them before more rest.
+const RESTING_USUAL_MAX: usize = 16;
+
 /// Two or more parts that are being folded into one.
 #[derive(Debug)]
 struct Lot<P> {
@@ -133,6 +136,11 @@ impl<P: Payload> Parts<P> {
     /// True if nothing more can be folded and nothing is being folded.
     pub(crate) fn is_folded(&self) -> bool {
         self.folding.is_empty() && self.resting.len() <= 1
+    }
+
+    /// So many parts will come: most of those that rest at one time get their room at once.
+    pub(crate) fn make_room(&mut self, parts: usize) {
+        self.resting.reserve(parts.min(RESTING_USUAL_MAX));
     }
 
     /// Adds a part from outside.

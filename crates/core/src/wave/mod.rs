@@ -4,7 +4,6 @@ pub(crate) mod answered;
 pub(crate) mod ask;
 pub(crate) mod contributors;
 pub(crate) mod credit;
-pub(crate) mod hash;
 pub(crate) mod keep;
 pub(crate) mod losses;
 pub(crate) mod open;

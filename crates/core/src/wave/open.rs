@@ -5,11 +5,12 @@
 //! as long as the rest of what a plain partial needs, so this is a hash table. It is seldom walked through, and then in the order
 //! of the tags, so its own order is in no decision.
 
+use crate::hash::IdHash;
 use crate::id::Tag;
-use crate::wave::hash::TagHash;
 use crate::wave::state::Wave;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hash::BuildHasher as _;
 use core::ops::RangeInclusive;
 use hashbrown::HashTable;
 
@@ -19,36 +20,36 @@ type Entry<P> = (Tag, Box<Wave<P>>);
 /// The open waves.
 pub(crate) struct OpenWaves<P> {
     table: HashTable<Entry<P>>,
-    hash: TagHash,
+    hash: IdHash,
 }
 
 impl<P> OpenWaves<P> {
     /// No waves. The hashes of tags are keyed with `seed`.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { table: HashTable::new(), hash: TagHash::new(seed) }
+        Self { table: HashTable::new(), hash: IdHash::new(seed) }
     }
 
     /// Puts a wave in, or back.
     pub(crate) fn insert(&mut self, tag: Tag, wave: Box<Wave<P>>) {
         debug_assert!(wave.tag == tag && self.find(&tag).is_none(), "a tag names one wave");
         let hash = self.hash;
-        self.table.insert_unique(hash.of(&tag), (tag, wave), |(tag, _)| hash.of(tag));
+        self.table.insert_unique(hash.hash_one(tag), (tag, wave), |(tag, _)| hash.hash_one(tag));
     }
 
     /// Takes a wave out.
     pub(crate) fn remove(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
-        let entry = self.table.find_entry(self.hash.of(tag), |(held, _)| held == tag);
+        let entry = self.table.find_entry(self.hash.hash_one(tag), |(held, _)| held == tag);
         entry.ok().map(|entry| entry.remove().0.1)
     }
 
     pub(crate) fn find(&self, tag: &Tag) -> Option<&Wave<P>> {
-        let entry = self.table.find(self.hash.of(tag), |(held, _)| held == tag);
+        let entry = self.table.find(self.hash.hash_one(tag), |(held, _)| held == tag);
         entry.map(|(_, wave)| &**wave)
     }
 
     #[cfg(test)]
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Wave<P>> {
-        let entry = self.table.find_mut(self.hash.of(tag), |(held, _)| held == tag);
+        let entry = self.table.find_mut(self.hash.hash_one(tag), |(held, _)| held == tag);
         entry.map(|(_, wave)| &mut **wave)
     }
 

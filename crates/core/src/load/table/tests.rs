@@ -34,7 +34,7 @@ impl LoadTable {
 
 #[test]
 fn the_newer_figure_counts() {
-    let mut table = LoadTable::new(8);
+    let mut table = LoadTable::new(8, 7);
     table.learn(node(1), figure(10), at(5));
     table.learn(node(1), figure(99), at(4));
     assert_eq!(table.of(node(1)), Some(Known { figure: figure(10), as_of: at(5) }));
@@ -58,7 +58,7 @@ fn the_newer_figure_counts() {
 
 #[test]
 fn a_new_node_evicts_the_row_that_was_updated_longest_ago() {
-    let mut table = LoadTable::new(2);
+    let mut table = LoadTable::new(2, 7);
     table.learn(node(1), figure(1), at(1));
     table.learn(node(2), figure(2), at(2));
     table.learn(node(1), figure(1), at(3));
@@ -69,7 +69,7 @@ fn a_new_node_evicts_the_row_that_was_updated_longest_ago() {
 
 #[test]
 fn evictions_in_a_row_spare_rows_that_were_updated() {
-    let mut table = LoadTable::new(64);
+    let mut table = LoadTable::new(64, 7);
     for number in 0..64 {
         table.learn(node(number), figure(1), at(u64::from(number)));
     }
@@ -86,7 +86,7 @@ fn queued_ms(table: &LoadTable, millis: u64) -> u64 {
 
 #[test]
 fn queued_work_drains_and_placed_work_is_added() {
-    let mut table = LoadTable::new(8);
+    let mut table = LoadTable::new(8, 7);
     table.learn(node(1), figure(40), at(0));
     assert_eq!(queued_ms(&table, 5), 30, "two processors");
     table.anticipate(node(1), Duration::from_millis(20), || 2, at(5));
@@ -99,7 +99,7 @@ fn queued_work_drains_and_placed_work_is_added() {
 
 #[test]
 fn a_figure_includes_only_work_placed_before_it() {
-    let mut table = LoadTable::new(8);
+    let mut table = LoadTable::new(8, 7);
     table.learn(node(1), figure(10), at(0));
     table.anticipate(node(1), Duration::from_millis(20), || 2, at(2));
     table.anticipate(node(1), Duration::from_millis(30), || 2, at(6));
@@ -109,7 +109,7 @@ fn a_figure_includes_only_work_placed_before_it() {
 
 #[test]
 fn a_table_as_told_does_not_update_figures() {
-    let mut table = LoadTable::new(8).as_told();
+    let mut table = LoadTable::new(8, 7).as_told();
     table.learn(node(1), figure(40), at(0));
     table.anticipate(node(1), Duration::from_millis(20), || 2, at(5));
     assert_eq!(queued_ms(&table, 900), 40);
@@ -117,7 +117,7 @@ fn a_table_as_told_does_not_update_figures() {
 
 #[test]
 fn a_node_without_figure_is_unknown_again_after_its_work() {
-    let mut table = LoadTable::new(8);
+    let mut table = LoadTable::new(8, 7);
     table.anticipate(node(1), Duration::from_millis(20), || 1, at(0));
     assert_eq!(table.load_ms(node(1), at(5), &mut Random::new(1)), Some(15.0));
     assert_eq!(table.figure(node(1), at(20)), None);
@@ -125,7 +125,7 @@ fn a_node_without_figure_is_unknown_again_after_its_work() {
 
 #[test]
 fn a_figure_moves_by_more_than_a_tenth_and_half_a_millisecond() {
-    let mut table = LoadTable::new(8);
+    let mut table = LoadTable::new(8, 7);
     let heard = [(0, 0), (1, 0), (40, 1), (42, 1), (44, 1), (46, 2), (2, 3)];
     for (millis, (queued_ms, moves)) in (1..).zip(heard) {
         table.learn(node(1), figure(queued_ms), at(millis));
@@ -135,7 +135,7 @@ fn a_figure_moves_by_more_than_a_tenth_and_half_a_millisecond() {
 
 #[test]
 fn a_table_says_when_launches_must_be_settled() {
-    let mut table = LoadTable::new(8);
+    let mut table = LoadTable::new(8, 7);
     let shares: Arc<[Share]> = [Share { node: node(1), locals: 1, reductions: 2 }].into();
     let (local, reduce) = (Duration::from_micros(10), Duration::from_micros(5));
     for number in 1..=LAUNCHES_MAX {
@@ -162,7 +162,7 @@ proptest! {
     ) {
         let share = |(&number, &locals): (&u8, &u32)| Share { node: node(number), locals, reductions: 1 };
         let rows: Vec<Arc<[Share]>> = rows.iter().map(|row| row.iter().map(share).collect()).collect();
-        let (mut at_once, mut late) = (LoadTable::new(8), LoadTable::new(8));
+        let (mut at_once, mut late) = (LoadTable::new(8, 7), LoadTable::new(8, 7));
         let mut now = at(1);
         for (number, (pause_us, row, cost_us)) in launches.into_iter().enumerate() {
             now = now + Duration::from_micros(pause_us);
@@ -188,7 +188,7 @@ proptest! {
 
     #[test]
     fn it_never_outgrows_its_bound(heard: Vec<(u8, u16)>, peers_max in 0_usize..9) {
-        let mut table = LoadTable::new(peers_max);
+        let mut table = LoadTable::new(peers_max, 7);
         for (number, millis) in heard {
             table.learn(node(number), figure(1), at(u64::from(millis)));
             table.anticipate(node(number / 2), Duration::from_millis(1), || 1, at(u64::from(millis)));

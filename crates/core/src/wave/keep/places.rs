@@ -4,9 +4,10 @@
 //! sixteen thousand tags takes four or five cache misses for each of these; a hash table takes one. Nothing walks through the
 //! table, so its order is in no decision.
 
+use crate::hash::IdHash;
 use crate::id::Tag;
 use crate::schedule::accounts::AccountId;
-use crate::wave::hash::TagHash;
+use core::hash::BuildHasher as _;
 use hashbrown::HashTable;
 
 /// The place of a wave: its row, and its number there, which wraps around.
@@ -31,12 +32,12 @@ impl At {
 #[derive(Debug)]
 pub(super) struct Places {
     table: HashTable<(u64, At)>,
-    hash: TagHash,
+    hash: IdHash,
 }
 
 impl Places {
     pub(super) fn new(seed: u64) -> Self {
-        Self { table: HashTable::new(), hash: TagHash::new(seed) }
+        Self { table: HashTable::new(), hash: IdHash::new(seed) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -45,19 +46,19 @@ impl Places {
 
     /// Adds the place of a wave that has none.
     pub(super) fn insert(&mut self, tag: &Tag, at: At) {
-        let hash = self.hash.of(tag);
+        let hash = self.hash.hash_one(tag);
         self.table.insert_unique(hash, (hash, at), |&(hash, _)| hash);
     }
 
     /// The place of a wave. `is_there` tells whether a place is that of the tag.
     pub(super) fn find(&self, tag: &Tag, is_there: impl Fn(At) -> bool) -> Option<At> {
-        let hash = self.hash.of(tag);
+        let hash = self.hash.hash_one(tag);
         self.table.find(hash, |&(kept, at)| kept == hash && is_there(at)).map(|&(_, at)| at)
     }
 
     /// Removes the place of a wave.
     pub(super) fn remove(&mut self, tag: &Tag, is_there: impl Fn(At) -> bool) -> Option<At> {
-        let hash = self.hash.of(tag);
+        let hash = self.hash.hash_one(tag);
         let entry = self.table.find_entry(hash, |&(kept, at)| kept == hash && is_there(at));
         entry.ok().map(|entry| entry.remove().0.1)
     }
