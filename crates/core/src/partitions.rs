@@ -307,7 +307,7 @@ impl PartitionSet {
 
 impl PartialEq for PartitionSet {
     fn eq(&self, other: &Self) -> bool {
-        self.runs.count() == other.runs.count() && self.runs.iter().eq(other.runs.iter())
+        self.runs == other.runs
     }
 }
 

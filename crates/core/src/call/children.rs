@@ -61,7 +61,7 @@ impl<P: Payload> Waves<P> {
     /// waits for them.
     pub(crate) fn handle_grant(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag) {
         let offered = self.kept.take_offered(&tag, from);
-        cx.send_partials(from, offered.into());
+        cx.send_partials(from, offered);
     }
 
     /// Grants offers that wait for room, the oldest of each application first.

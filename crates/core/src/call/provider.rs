@@ -20,6 +20,7 @@ use crate::id::{NodeId, Tag};
 use crate::message::{Call, Message, Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::schedule::accounts::AccountId;
 use crate::seat::{Parent, Patience, Seat};
 use crate::time::Instant;
 use crate::timer::Wake;
@@ -35,7 +36,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
-use smallvec::SmallVec;
 
 /// If an application holds this many times its room, it takes part in no further waves.
 const HELD_ROOMS_MAX: usize = 2;
@@ -58,9 +58,10 @@ impl<P: Payload> Desk<'_, P> {
         if let Some(answered) = self.waves.kept.take(&call.tag) {
             return answered.reparent(self, now, from, &call);
         }
-        if let Err(reason) = self.waves.may_take_part(self.cx, &call) {
-            return self.cx.refuse(from, &call, reason);
-        }
+        let (kind, account_id) = match self.waves.may_take_part(self.cx, &call) {
+            Ok(of) => of,
+            Err(reason) => return self.cx.refuse(from, &call, reason),
+        };
         let Call { tag, name, params: Some(params), tree, .. } = call else {
             return self.cx.refuse(from, &call, Reason::Late);
         };
@@ -75,8 +76,8 @@ impl<P: Payload> Desk<'_, P> {
         };
         let ask = Ask {
             slice: call.slice,
-            kind: self.cx.kind_of(&name),
-            account_id: self.cx.account_of(&name),
+            kind: Some(kind),
+            account_id,
             name,
             params,
             deadline_at,
@@ -106,31 +107,30 @@ impl<P: Payload> Desk<'_, P> {
             if answered.parent.is(from) {
                 answered.cancel(self);
             } else {
-                answered.keep(self);
+                (*answered).keep(self);
             }
         }
     }
 }
 
 impl<P: Payload> Waves<P> {
-    pub(crate) fn may_take_part(&self, cx: &Context<P>, call: &Call<P>) -> Result<(), Reason> {
+    /// The aggregation of a call and its account, if this node takes part in the call.
+    pub(crate) fn may_take_part(&self, cx: &Context<P>, call: &Call<P>) -> Result<(u32, AccountId), Reason> {
         if cx.is_leaving() {
             return Err(Reason::ShuttingDown);
         }
         if self.open.len() >= cx.config.limits.waves_open_max {
             return Err(Reason::Full("waves_open_max".into()));
         }
-        if cx.kind_of(&call.name).is_none() {
-            return Err(Reason::UnknownAggregation);
-        }
+        let kind = cx.kind_of(&call.name).ok_or(Reason::UnknownAggregation)?;
         // Large partials wait for room. Small ones are sent without asking, so they are bounded by taking
         // part in no more waves.
-        let account_id = cx.account_of(&call.name);
+        let account_id = cx.queue.accounts.of_kind(kind);
         if cx.credit.held_of(account_id) / HELD_ROOMS_MAX > cx.credit.room_of(account_id) {
             let service = cx.queue.accounts.name(account_id);
             return Err(Reason::Full(alloc::format!("held_bytes_max, the part of {service}").into()));
         }
-        Ok(())
+        Ok((kind, account_id))
     }
 }
 
@@ -177,9 +177,13 @@ impl<P: Payload> Context<P> {
     }
 
     /// Sends partials as they are.
-    pub(crate) fn send_partials(&mut self, parent: NodeId, partials: SmallVec<[Partial<P>; 1]>) {
+    pub(crate) fn send_partials(
+        &mut self,
+        parent: NodeId,
+        partials: impl IntoIterator<Item = Box<Partial<P>>>,
+    ) {
         for partial in partials {
-            self.send(parent, Message::Partial(Box::new(partial)));
+            self.send(parent, Message::Partial(partial));
         }
     }
 }
@@ -289,8 +293,12 @@ impl<P: Payload> Wave<P> {
         }
         self.locals.own.union_with(own);
         let hosted = desk.cx.hosted(&self.ask.name);
-        let here = own.intersection(&hosted);
-        self.lose_own(desk.cx, own.difference(&hosted), Reason::NotHosted);
+        let here = if own.is_subset(&hosted) {
+            own.clone()
+        } else {
+            self.lose_own(desk.cx, own.difference(&hosted), Reason::NotHosted);
+            own.intersection(&hosted)
+        };
         let Some(kind) = self.ask.kind else {
             return self.lose_own(desk.cx, here, Reason::UnknownAggregation);
         };
@@ -359,7 +367,7 @@ impl<P: Payload> Wave<P> {
             Phase::Answered(missing) => {
                 let missing = core::mem::take(missing);
                 desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
-                let mut answered = Box::new(Answered::of(*self, missing));
+                let mut answered = Answered::of(*self, missing);
                 answered.send(desk.cx, now);
                 answered.keep(desk);
             }

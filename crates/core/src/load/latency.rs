@@ -38,12 +38,14 @@ pub struct Latencies {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Group {
+    /// In the order in which they came; the oldest is replaced next.
     samples: [Duration; SAMPLES_MAX],
+    /// The same samples, ascending.
+    sorted: [Duration; SAMPLES_MAX],
     /// The number of valid samples.
     filled: usize,
     /// The index of the sample that is replaced next.
     next: usize,
-    median: Duration,
     /// The value of [`Latencies::completions`] when the newest sample was added.
     newest: u64,
 }
@@ -70,7 +72,7 @@ impl Latencies {
         let at = group_of(in_flight);
         let groups = self.groups.iter().enumerate();
         let fresh = groups.filter(|(_, group)| group.filled > 0 && !self.is_stale(group));
-        fresh.min_by_key(|(group, _)| group.abs_diff(at)).map_or(Duration::ZERO, |(_, group)| group.median)
+        fresh.min_by_key(|(group, _)| group.abs_diff(at)).map_or(Duration::ZERO, |(_, group)| group.median())
     }
 
     fn is_stale(&self, group: &Group) -> bool {
@@ -80,13 +82,30 @@ impl Latencies {
 
 impl Group {
     fn put(&mut self, took: Duration, completion: u64) {
-        self.samples[self.next] = took;
+        let oldest = core::mem::replace(&mut self.samples[self.next], took);
         self.next = (self.next + 1) % SAMPLES_MAX;
-        self.filled = (self.filled + 1).min(SAMPLES_MAX);
         self.newest = completion;
-        let mut sorted = self.samples;
-        let sorted = &mut sorted[..self.filled];
-        self.median = *sorted.select_nth_unstable(self.filled / 2).1;
+        // The free place is that of the oldest sample, or behind all.
+        let free = if self.filled < SAMPLES_MAX {
+            self.filled += 1;
+            self.filled - 1
+        } else {
+            self.sorted.partition_point(|&sample| sample < oldest)
+        };
+        let below = self.sorted[..free].partition_point(|&sample| sample <= took);
+        if below < free {
+            self.sorted.copy_within(below..free, below + 1);
+            self.sorted[below] = took;
+        } else {
+            let above = &self.sorted[free + 1..self.filled];
+            let end = free + above.partition_point(|&sample| sample < took);
+            self.sorted.copy_within(free + 1..=end, free);
+            self.sorted[end] = took;
+        }
+    }
+
+    fn median(&self) -> Duration {
+        self.sorted[self.filled / 2]
     }
 }
 
@@ -162,6 +181,17 @@ mod tests {
             let expected = latencies.expected(asked);
             prop_assert!(seen.iter().any(|&(_, millis)| ms(millis) == expected));
             prop_assert!(latencies.groups.len() <= GROUPS_MAX);
+        }
+
+        #[test]
+        fn a_group_reports_the_median_of_its_last_samples(millis in prop::collection::vec(1_u64..20, 1..60)) {
+            let mut latencies = Latencies::new();
+            for (at, &newest) in millis.iter().enumerate() {
+                latencies.observe(7, ms(newest));
+                let mut last = millis[(at + 1).saturating_sub(SAMPLES_MAX)..=at].to_vec();
+                last.sort_unstable();
+                prop_assert_eq!(latencies.expected(7), ms(last[last.len() / 2]), "after {:?}", &millis[..=at]);
+            }
         }
     }
 }

@@ -47,6 +47,18 @@ struct Chunks {
 #[derive(Clone)]
 pub(super) struct Runs(Layout);
 
+impl PartialEq for Runs {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Layout::Few(count, few), Layout::Few(other_count, other_few)) => {
+                count == other_count && few[..usize::from(*count)] == other_few[..usize::from(*other_count)]
+            }
+            // The same runs may be divided into other chunks.
+            _ => self.count() == other.count() && self.iter().eq(other.iter()),
+        }
+    }
+}
+
 impl Default for Runs {
     fn default() -> Self {
         Self::new()
@@ -195,6 +207,14 @@ impl Runs {
                 let row = &few[..usize::from(*count)];
                 if !rows_intersect(row, &[run]) {
                     return 0;
+                }
+                if let (Some(first), Some(last)) = (row.first(), row.last())
+                    && run.0 <= first.0
+                    && last.1 <= run.1
+                {
+                    let lost = row.iter().map(length).sum();
+                    *self = Self::new();
+                    return lost;
                 }
                 let mut row = Row::from_slice(row);
                 let lost = cut(&mut row, run);

@@ -14,7 +14,7 @@ use crate::time::Instant;
 use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::ask::Ask;
-use crate::wave::contributors::{Part, Parts};
+use crate::wave::contributors::Parts;
 use crate::wave::losses::{Losses, list, note};
 use crate::wave::state::{Clock, Locals, Phase, Wave};
 use crate::wave::table::Desk;
@@ -49,7 +49,7 @@ pub(crate) struct Answered<P> {
     /// The partitions missing from the answer.
     missing: Vec<Missing>,
     /// The partials that wait for the parent's grant.
-    pub(crate) offered: Vec<Partial<P>>,
+    pub(crate) offered: Vec<Box<Partial<P>>>,
 }
 
 impl<P: Payload> Answered<P> {
@@ -82,10 +82,13 @@ impl<P: Payload> Answered<P> {
         let (tag, kind) = (self.tag, self.ask.kind);
         let report =
             self.ask.explain.then(|| Box::new(self.tale.report(now, cx.me, &cx.config.card.rack, &self.own)));
-        let partial_of = |part: &Part<P>| cx.partial(tag, kind, Some(part.clone()), Vec::new(), false);
-        let mut partials: SmallVec<[Partial<P>; 1]> = self.parts.resting().iter().map(partial_of).collect();
+        let parts = self.parts.resting();
+        let mut partials: SmallVec<[Box<Partial<P>>; 1]> = SmallVec::with_capacity(parts.len());
+        for part in parts {
+            partials.push(Box::new(cx.partial(tag, kind, Some(part.clone()), Vec::new(), false)));
+        }
         if partials.is_empty() {
-            partials.push(cx.partial(tag, kind, None, Vec::new(), false));
+            partials.push(Box::new(cx.partial(tag, kind, None, Vec::new(), false)));
         }
         if let Some(last) = partials.last_mut() {
             last.last = true;
@@ -97,7 +100,7 @@ impl<P: Payload> Answered<P> {
             let heard = core::mem::take(&mut self.tale.heard);
             last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
-        let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
+        let bytes: usize = parts.iter().map(|part| part.payload.len()).sum();
         if bytes > cx.config.limits.eager_bytes_max {
             self.offered = partials.into_vec();
             cx.send(parent, Message::Offer { tag, bytes: bytes as u64 });
@@ -121,7 +124,7 @@ impl<P: Payload> Answered<P> {
     }
 
     /// Keeps the wave until its deadline, or until there is no room.
-    pub(crate) fn keep(self: Box<Self>, desk: &mut Desk<'_, P>) {
+    pub(crate) fn keep(self, desk: &mut Desk<'_, P>) {
         let Desk { cx, waves, .. } = desk;
         if self.parts.bytes() > 0 {
             cx.note_held(self.ask.account_id);
@@ -154,7 +157,7 @@ impl<P: Payload> Answered<P> {
         let extra = call.tree.root().partitions.difference(&self.own);
         if !extra.is_empty() || !call.tree.children().all(is_here) {
             match desk.waves.may_take_part(desk.cx, call) {
-                Ok(()) => return self.reopen(desk.cx, now, call).reparent(desk, now, from, call),
+                Ok(_) => return self.reopen(desk.cx, now, call).reparent(desk, now, from, call),
                 // This node sends what it has. It refuses new work for an old wave as it does for a new wave.
                 Err(reason) => {
                     desk.cx.counters.waves.refused += 1;
@@ -164,7 +167,7 @@ impl<P: Payload> Answered<P> {
             }
         }
         self.send(desk.cx, now);
-        self.keep(desk);
+        (*self).keep(desk);
     }
 
     /// The same wave, open again. Work that was done is kept.

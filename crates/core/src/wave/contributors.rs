@@ -287,7 +287,9 @@ impl<P: Payload> Parts<P> {
 
     /// Ends folding: lots whose fold is not done come back to rest as they were.
     pub(crate) fn close(&mut self) {
-        self.resting.extend(self.folding.drain(..).flat_map(|lot| lot.parts));
+        if !self.folding.is_empty() {
+            self.resting.extend(self.folding.drain(..).flat_map(|lot| lot.parts));
+        }
     }
 
     /// Drops all parts but the one with the most contributors, for a caller that cannot fold.

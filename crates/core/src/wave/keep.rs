@@ -43,7 +43,7 @@ enum Place<P> {
 const _: () = assert!(size_of::<Place<bytes::Bytes>>() <= 112);
 
 impl<P: Payload> Place<P> {
-    fn of(wave: Box<Answered<P>>, recent: &mut Recent) -> Self {
+    fn of(wave: Answered<P>, recent: &mut Recent) -> Self {
         Plain::of(wave, recent).map_or_else(|wave| Self::Whole(Some(wave)), Self::Plain)
     }
 
@@ -120,7 +120,7 @@ impl<P: Payload> Kept<P> {
     /// 0 to 1). Returns the dropped waves whose answer was offered to the parent but not fetched yet.
     pub(crate) fn push(
         &mut self,
-        wave: Box<Answered<P>>,
+        wave: Answered<P>,
         part_of: impl Fn(AccountId) -> f64,
     ) -> Vec<Box<Answered<P>>> {
         let mut unfetched = Vec::new();
@@ -171,7 +171,7 @@ impl<P: Payload> Kept<P> {
     }
 
     /// Takes the partials that wait for the parent's grant from a kept wave, if this is its parent.
-    pub(crate) fn take_offered(&mut self, tag: &Tag, parent: NodeId) -> Vec<Partial<P>> {
+    pub(crate) fn take_offered(&mut self, tag: &Tag, parent: NodeId) -> Vec<Box<Partial<P>>> {
         let Some(at) = self.places.find(tag, |at| has_tag(&self.rows, at, tag)) else { return Vec::new() };
         match self.rows[at.account_id()].at_mut(at.number) {
             Some(Place::Whole(Some(wave))) if wave.parent.is(parent) => core::mem::take(&mut wave.offered),

@@ -48,6 +48,9 @@ pub(super) fn set_row(
 
 /// Encodes missing partitions.
 pub(super) fn missing_headers(missing: &[Missing], limits: &Limits) -> Result<Vec<MissingHeader>, WireError> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
     within("missing", limits.missing_max, missing.len())?;
     let header = |loss: &Missing| {
         let mut node = Vec::new();
@@ -88,6 +91,9 @@ pub(super) fn missing_of(
 
 /// Encodes the relays that a partial reports as given up.
 pub(super) fn given_up_column(given_up: &[NodeId], limits: &Limits) -> Result<Vec<Vec<u8>>, WireError> {
+    if given_up.is_empty() {
+        return Ok(Vec::new());
+    }
     within("given_up", limits.missing_max, given_up.len())?;
     let name = |&relay: &NodeId| {
         let mut name = Vec::new();

@@ -80,12 +80,12 @@ impl<P: Payload> Plain<P> {
     /// # Errors
     /// Returns the wave if it is not: it has several parts or none, losses, a report, offers, or parameters of
     /// single partitions.
-    pub(crate) fn of(mut wave: Box<Answered<P>>, recent: &mut Recent) -> Result<Self, Box<Answered<P>>> {
+    pub(crate) fn of(mut wave: Answered<P>, recent: &mut Recent) -> Result<Self, Box<Answered<P>>> {
         if !wave.is_plain() {
-            return Err(wave);
+            return Err(Box::new(wave));
         }
-        let Some((part, lots)) = wave.parts.take_only() else { return Err(wave) };
-        let Answered { tag, asked, ask, parent, own, tale, .. } = *wave;
+        let Some((part, lots)) = wave.parts.take_only() else { return Err(Box::new(wave)) };
+        let Answered { tag, asked, ask, parent, own, tale, .. } = wave;
         let Ask { slice, name, kind, account_id, params, deadline_at, .. } = ask;
         let terms = recent.share(Terms {
             slice,

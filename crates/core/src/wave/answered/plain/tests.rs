@@ -7,7 +7,7 @@ use crate::wave::contributors::Part;
 use alloc::format;
 use bytes::Bytes;
 
-pub(crate) fn answered(sequence: u64) -> Box<Answered<Bytes>> {
+pub(crate) fn answered(sequence: u64) -> Answered<Bytes> {
     let parent = NodeId { addr: ([10, 0, 0, 1], 7700).into(), generation: 3 };
     let now = Instant::from_nanos(1_000 * sequence);
     let contributors = PartitionSet::from_range(2..5);
@@ -31,7 +31,7 @@ pub(crate) fn answered(sequence: u64) -> Box<Answered<Bytes>> {
         push: None,
         in_flight: 0,
     };
-    Box::new(Answered {
+    Answered {
         tag: Tag { wave: WaveId { origin: 1, sequence }, branch: 0 },
         asked: contributors,
         ask,
@@ -46,7 +46,7 @@ pub(crate) fn answered(sequence: u64) -> Box<Answered<Bytes>> {
         },
         missing: Vec::new(),
         offered: Vec::new(),
-    })
+    }
 }
 
 #[test]
