@@ -55,7 +55,7 @@ impl NodeId {
     }
 }
 
-/// As two numbers, or four for IPv6: an address of its own accord is hashed in five pieces.
+/// Two numbers are hashed, or four for IPv6. The derived hash of a socket address alone would take five.
 impl Hash for NodeId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let host = match self.addr.ip() {
