@@ -100,7 +100,7 @@ impl<P: Payload> Calls<P> {
     }
 }
 
-/// What a last partial tells beside its part.
+/// Reports of a last partial, beside its part.
 struct News {
     load: LoadFigure,
     loads: Vec<LoadNews>,
