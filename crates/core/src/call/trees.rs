@@ -141,6 +141,11 @@ pub(crate) struct Formed {
 
 impl Formed {
     pub(crate) fn new(me: NodeId, trees: Vec<Tree>, unplaced: PartitionSet, reuse: Reuse) -> Self {
+        // Each call that uses them again asks the same of them.
+        let trees = match reuse {
+            Reuse::Never => trees,
+            _ => trees.into_iter().map(Tree::examined).collect(),
+        };
         let seats = || trees.iter().flat_map(Tree::seats);
         let relays = seats().filter(|seat| seat.is_relay()).map(|seat| seat.node).collect();
         let shares: Vec<Share> = trees.iter().flat_map(|tree| shares_of(tree, me)).collect();

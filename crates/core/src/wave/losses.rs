@@ -78,7 +78,9 @@ impl Losses {
 
     /// Notes partitions as lost. At most `missing_max` losses are listed.
     pub(crate) fn note(&mut self, loss: Missing, missing_max: usize) {
-        note(&mut self.trouble().noted, loss, missing_max);
+        if !loss.partitions.is_empty() {
+            note(&mut self.trouble().noted, loss, missing_max);
+        }
     }
 
     /// The wave is now asked for other partitions: the check for lost ones starts anew.
