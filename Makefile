@@ -140,7 +140,7 @@ tools:
 
 # --- releases (docs/releases.md)
 
-.PHONY: packages release-static dist
+.PHONY: packages release-static trained dist
 
 # the system without a C library of its own, so that one file runs on every Linux
 STATIC ?= x86_64-unknown-linux-musl
@@ -156,6 +156,9 @@ release-static: tools ## build the command as one static file: target/x86_64-unk
 	@rustup target list --installed | grep -qx $(STATIC) || { echo "run rustup target add $(STATIC)" >&2; exit 1; }
 	@command -v musl-gcc >/dev/null || { echo "musl-gcc is missing: run apt-get install musl-tools" >&2; exit 1; }
 	CC_$(subst -,_,$(STATIC))=musl-gcc $(CARGO) build --release --locked -p treefold-cli --target $(STATIC)
+
+trained: tools ## build the command with profile-guided optimization: target/trained/HOST/release/treefold
+	release/trained.sh
 
 dist: release ## put the program, manual pages, completions, licences, SBOM and checksums into dist/
 	release/dist.sh $(BUILT)/release/treefold $(HOST) $(DIST)

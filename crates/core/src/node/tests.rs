@@ -188,6 +188,26 @@ fn child_is_not_awaited_once_a_replica_gave_its_losses() {
     assert_eq!(root.dismissed, [(child, branch)]);
 }
 
+/// A partial after which others are open moves no timer. The timer then fires in vain, and later ones are as they would be.
+#[test]
+fn a_timer_that_was_set_for_a_child_that_has_answered_fires_in_vain() {
+    let mut root = Root::new(0, 0, false, 0);
+    let asked = root.asked.clone();
+    let at = root.node.poll_timeout();
+    for (child, branch, of) in &asked[1..] {
+        root.hear(*child, partial(*branch, of.clone(), Vec::new(), true));
+        assert!(root.node.poll_timeout() <= at, "the first child may still be late then");
+    }
+    let before = (root.asked.len(), root.dismissed.len());
+    let (slow, branch, of) = asked[0].clone();
+    root.hear(slow, partial(branch, PartitionSet::new(), Vec::new(), false));
+    root.pass(at.expect("its children may be late").since(root.now));
+    assert_eq!((root.asked.len(), root.dismissed.len()), before, "a sign of life came: nobody is late");
+    assert!(root.node.poll_timeout() > at, "the slow child may be late after that");
+    root.hear(slow, partial(branch, of, Vec::new(), true));
+    assert!(root.node.waves.has_no_open_waves());
+}
+
 proptest! {
     /// The running count of losses equals a scan of all children, in any order of messages, failures and
     /// timeouts.
