@@ -4,6 +4,7 @@
 #
 #   release/trained.sh        → target/trained/HOST/release/treefold
 #
+# PROFILE names the cargo profile (release by default). Both builds have the same, because the names of functions depend on it.
 # It needs rustup's component llvm-tools, which reads the counts: rustup component add llvm-tools
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,20 +20,24 @@ counts=$target/counts
 rm -rf "$counts"
 mkdir -p "$counts"
 
-# Counters need no optimisation across crates, and a function's counts are found by its name in both builds.
-RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$counts" CARGO_PROFILE_RELEASE_LTO=off \
-    cargo build --release --locked -p treefold-cli --target "$host" --target-dir "$target"
+profile=${PROFILE:-release}
+program=$target/$host/$profile/treefold
 
-counting=$target/$host/release/treefold
+# build FLAG: builds the command with a further flag of the compiler
+build() {
+    RUSTFLAGS="${RUSTFLAGS:-} $1" \
+        cargo build --profile "$profile" --locked -p treefold-cli --target "$host" --target-dir "$target"
+}
+
+build "-Cprofile-generate=$counts"
 export LLVM_PROFILE_FILE="$counts/%4m.profraw"
 for shape in kary:8 kary:2 flat; do
-    "$counting" bench call --nodes 16 --shape "$shape" --rounds 2000 --seconds 5
+    "$program" bench call --nodes 16 --shape "$shape" --rounds 2000 --seconds 5
 done
-"$counting" bench call --nodes 16 --front --rounds 2000 --seconds 5
-"$counting" bench stream --backends 16 --seconds 5
+"$program" bench call --nodes 16 --front --rounds 2000 --seconds 5
+"$program" bench stream --backends 16 --seconds 5
 unset LLVM_PROFILE_FILE
 "$profdata" merge -o "$counts/merged.profdata" "$counts"
 
-RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$counts/merged.profdata" \
-    cargo build --release --locked -p treefold-cli --target "$host" --target-dir "$target"
-echo "$target/$host/release/treefold"
+build "-Cprofile-use=$counts/merged.profdata"
+echo "$program"
