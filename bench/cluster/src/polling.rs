@@ -80,6 +80,9 @@ impl BenchPolling {
 
     /// Simulates as many seeds as a cell has rounds.
     fn simulate(&self, cell: &mut Cell, workload: &Workload) {
+        if !cell.series.chooser.is_simulated() {
+            return;
+        }
         let timeout = self.poll_timeout[cell.series.crew];
         let seeds = (0..self.rounds).map(|round| self.seed.wrapping_add(round.into()));
         let mean_ms = seeds.map(|seed| simulated::mean_ms(cell.series, timeout, workload, cell.busy, seed));

@@ -60,7 +60,7 @@ pub(crate) struct BenchPolling {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// Simulate each point too, with the same core and workload, and polls that cost nothing
+    /// Simulate each point too, except tower's, with the same core and workload, and polls that cost nothing
     #[arg(long)]
     pub(super) simulate: bool,
 }
@@ -208,6 +208,18 @@ mod tests {
         let peers = parsed("--policy tower:pending,tower:peak_ewma,peak_ewma").unwrap();
         let names: Vec<String> = peers.series().iter().map(|series| series.chooser.to_string()).collect();
         assert_eq!(names, ["tower:pending", "tower:peak_ewma", "peak_ewma"]);
+    }
+
+    #[test]
+    fn towers_balancer_alone_is_not_simulated() {
+        let all =
+            parsed("--policy tower:pending,tower:peak_ewma,random,polled:3,peak_ewma,prequal,ideal").unwrap();
+        let series = all.series().into_iter();
+        let simulated: Vec<_> = series.filter(|series| series.chooser.is_simulated()).collect();
+        assert_eq!(simulated.len(), 5);
+        for series in simulated {
+            simulated::of(series, Duration::from_secs(1), &Workload::ALL[0], 0.5);
+        }
     }
 
     #[test]

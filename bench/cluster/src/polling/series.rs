@@ -22,6 +22,11 @@ impl Chooser {
     pub(super) fn polls(self) -> bool {
         matches!(self, Self::Policy(ReplicaPolicy::Polled { .. } | ReplicaPolicy::PrequalInline))
     }
+
+    /// True if the simulator has it too.
+    pub(super) fn is_simulated(self) -> bool {
+        !matches!(self, Self::Tower(_))
+    }
 }
 
 impl fmt::Display for Chooser {

@@ -22,7 +22,12 @@ pub(super) fn mean_ms(
     busy: f64,
     seed: u64,
 ) -> f64 {
+    of(series, poll_timeout, workload, busy).point(seed).response_ms_mean
+}
+
+/// Returns the simulated cluster of a series.
+pub(super) fn of(series: Series, poll_timeout: Duration, workload: &Workload, busy: f64) -> Case {
     let mut case = Case::new(&series.chooser.to_string(), busy, workload, busy, CALLS);
     case.front.poll_timeout = poll_timeout;
-    case.point(seed).response_ms_mean
+    case
 }
