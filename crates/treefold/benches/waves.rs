@@ -193,9 +193,10 @@ impl Place {
             other => panic!("no place is called {other:?}; there are caller, leaf, inner and root"),
         };
         let tree = inner(0, &children);
-        let partials = children.iter().map(|child| (child.root().node, frame(&partial(child.partitions()))));
+        let partials: Vec<(NodeId, Vec<u8>)> =
+            children.iter().map(|child| (child.root().node, frame(&partial(child.partitions())))).collect();
         let node = Node::new(config(tree.seats().len() as u32), Instant::START);
-        Self::among(node, partials.collect(), calls(tree))
+        Self::among(node, &partials, calls(tree))
     }
 
     /// A client that has heard the cards of 64 nodes with a partition each.
@@ -212,10 +213,10 @@ impl Place {
         client.handle_input(Instant::START, heard);
         assert_eq!(client.view().partitions_total("s"), CALLED, "it sees all nodes");
         let answer = frame(&partial(PartitionSet::first(CALLED)));
-        Self::among(client, vec![(node_id(0), answer)], Vec::new())
+        Self::among(client, &[(node_id(0), answer)], Vec::new())
     }
 
-    fn among(node: Node<Bytes>, partials: Vec<(NodeId, Vec<u8>)>, calls: Vec<Vec<u8>>) -> Self {
+    fn among(node: Node<Bytes>, partials: &[(NodeId, Vec<u8>)], calls: Vec<Vec<u8>>) -> Self {
         let mut this = Self {
             node,
             now: Instant::START,

@@ -56,7 +56,7 @@ impl<P: Payload> Desk<'_, P> {
             return wave.reparent(self, now, from, &call);
         }
         if let Some(answered) = self.waves.kept.take(&call.tag) {
-            return answered.reparent(self, now, from, &call);
+            return (*answered).reparent(self, now, from, &call);
         }
         let (kind, account_id) = match self.waves.may_take_part(self.cx, &call) {
             Ok(of) => of,

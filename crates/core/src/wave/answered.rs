@@ -140,13 +140,7 @@ impl<P: Payload> Answered<P> {
 
     /// A parent asks again. If it wants partitions that are not here, the wave is reopened, provided that
     /// this node may take part.
-    pub(crate) fn reparent(
-        mut self: Box<Self>,
-        desk: &mut Desk<'_, P>,
-        now: Instant,
-        from: NodeId,
-        call: &Call<P>,
-    ) {
+    pub(crate) fn reparent(mut self, desk: &mut Desk<'_, P>, now: Instant, from: NodeId, call: &Call<P>) {
         if !self.parent.is(from) {
             self.parent = Parent::Node(from);
             self.parts.take_back();
@@ -167,7 +161,7 @@ impl<P: Payload> Answered<P> {
             }
         }
         self.send(desk.cx, now);
-        (*self).keep(desk);
+        self.keep(desk);
     }
 
     /// The same wave, open again. Work that was done is kept.
