@@ -21,8 +21,8 @@ from pathlib import Path
 TREEFOLD = os.environ.get("TREEFOLD", "treefold")
 SHAPES = ["flat", "kary:16", "kary:8", "kary:4"]
 SHARES = [1.0, 0.5, 0.2, 0.1, 0.05]
-# Short periods, so that a held process waits for milliseconds and not for most of a tenth of a second.
-PERIOD_US = 10_000
+# Short periods, so that a held process waits for milliseconds and not for most of a tenth of a second. A quota of less than 1 ms is invalid.
+PERIOD_US = 20_000
 SECONDS = 3
 UP_MAX = 120
 
