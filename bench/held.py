@@ -10,6 +10,7 @@ waves and round trips per second, the time of a round trip one at a time, and th
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -44,6 +45,7 @@ class Group:
             (self.path / "cpu.cfs_period_us").write_text(str(PERIOD_US))
             (self.path / "cpu.cfs_quota_us").write_text(str(quota_us))
         else:
+            (self.path.parent / "cgroup.subtree_control").write_text("+cpu")
             (self.path / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
 
     def take(self, process: int) -> None:
@@ -70,6 +72,7 @@ def measure(group: Group, shape: str, backends: int) -> dict[str, float]:
     while children(front.pid) < backends and front.poll() is None:
         if time.monotonic() > until:
             front.terminate()
+            front.wait()
             sys.exit(f"error: {backends} back-ends were not up within {UP_MAX} s")
         time.sleep(0.01)
     group.take(front.pid)
@@ -81,8 +84,17 @@ def measure(group: Group, shape: str, backends: int) -> dict[str, float]:
 
 
 def main() -> None:
-    backends, rounds = ([int(word) for word in sys.argv[1:3]] + [64, 3][len(sys.argv) - 1 :])[:2]
-    group = Group()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("backends", nargs="?", type=int, default=64, help="number of back-ends [64]")
+    parser.add_argument("rounds", nargs="?", type=int, default=3, help="runs of each cell [3]")
+    wanted = parser.parse_args()
+    backends, rounds = wanted.backends, wanted.rounds
+    if backends < 1 or rounds < 1:
+        parser.error("backends and rounds are at least 1")
+    try:
+        group = Group()
+    except OSError as error:
+        sys.exit(f"error: can't make a control group, which needs root's rights: {error}")
     runs: dict[tuple[float, str], list[dict[str, float]]] = {}
     try:
         for _ in range(rounds):

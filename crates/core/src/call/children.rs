@@ -29,13 +29,11 @@ impl<P: Payload> Waves<P> {
     /// own tree has two parts in a wave.
     fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
         let waits_for = |wave: &Wave<P>| wave.seat.children.find_open(child, tag.branch).is_some();
-        let usual = [tag, Tag { branch: CALLER_BRANCH, ..tag }];
-        if let Some(own) = usual.into_iter().find(|own| self.open.find(own).is_some_and(waits_for)) {
-            return Some(own);
+        if self.open.find(&tag).is_some_and(waits_for) {
+            return Some(tag);
         }
-        // A replica that was asked too answers for a branch of its own.
-        let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
-        self.open.range(parts).find(|&wave| waits_for(wave)).map(|wave| wave.tag)
+        // The part is a caller's, or a replica that was asked too answers for a branch of its own.
+        self.open.parts(tag.wave).filter(|&wave| waits_for(wave)).map(|wave| wave.tag).min()
     }
 
     /// A child offers a partial that is too large to send without asking.

@@ -117,22 +117,22 @@ impl<X> Children<X> {
             child.due_at = due_at(&child.more);
             self.number(child);
         }
-        if let ([_], Some(_)) = (&children[..], &self.index) {
-            children.pop().into_iter().for_each(|child| self.add_last(child));
-        } else if self.row.is_empty() {
+        let before = self.row.len();
+        if before == 0 {
             self.row = children;
-            self.order();
         } else {
             self.row.append(&mut children);
-            self.order();
         }
+        self.order_from(before);
     }
 
     /// Adds a child that is asked now, without a time; returns its place. Its name must be new.
     pub(crate) fn push(&mut self, mut child: Child<X>) -> usize {
         self.number(&mut child);
-        self.add_last(child);
-        self.row.len() - 1
+        let at = self.row.len();
+        self.row.push(child);
+        self.order_from(at);
+        at
     }
 
     fn number(&mut self, child: &mut Child<X>) {
@@ -143,11 +143,11 @@ impl<X> Children<X> {
         self.owed.iter_mut().for_each(|owed| owed.add(&child.owes()));
     }
 
-    fn add_last(&mut self, child: Child<X>) {
-        self.row.push(child);
+    /// The children from this place on are new.
+    fn order_from(&mut self, before: usize) {
         match &mut self.index {
-            Some(index) => index.add_last(&self.row),
-            None => self.order(),
+            Some(index) if self.row.len() == before + 1 => index.add_last(&self.row),
+            _ => self.order(),
         }
     }
 

@@ -78,6 +78,7 @@ impl Losses {
 
     /// Notes partitions as lost. At most `missing_max` losses are listed.
     pub(crate) fn note(&mut self, loss: Missing, missing_max: usize) {
+        // A wave that has lost nothing keeps no list.
         if !loss.partitions.is_empty() {
             note(&mut self.trouble().noted, loss, missing_max);
         }

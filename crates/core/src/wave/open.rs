@@ -2,11 +2,11 @@
 //!
 //! Every input about a wave takes it out, changes it and puts it back. A node under load has many open waves, and its inputs are
 //! about one after the other: a child's partials for all of them come together. A search in an ordered map of sixty waves takes
-//! as long as the rest of what a plain partial needs, so this is a hash table. It is seldom walked through, and then in the order
-//! of the tags, so its own order is in no decision.
+//! as long as the rest of what a plain partial needs, so this is a hash table, by the wave alone: the few parts that a node has in
+//! one wave lie together. The table is seldom walked through, and then in the order of the tags, so its own order is in no decision.
 
 use crate::hash::IdHash;
-use crate::id::Tag;
+use crate::id::{Tag, WaveId};
 use crate::wave::state::Wave;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,23 +33,23 @@ impl<P> OpenWaves<P> {
     pub(crate) fn insert(&mut self, tag: Tag, wave: Box<Wave<P>>) {
         debug_assert!(wave.tag == tag && self.find(&tag).is_none(), "a tag names one wave");
         let hash = self.hash;
-        self.table.insert_unique(hash.hash_one(tag), (tag, wave), |(tag, _)| hash.hash_one(tag));
+        self.table.insert_unique(hash.hash_one(tag.wave), (tag, wave), |(tag, _)| hash.hash_one(tag.wave));
     }
 
     /// Takes a wave out.
     pub(crate) fn remove(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
-        let entry = self.table.find_entry(self.hash.hash_one(tag), |(held, _)| held == tag);
+        let entry = self.table.find_entry(self.hash.hash_one(tag.wave), |(held, _)| held == tag);
         entry.ok().map(|entry| entry.remove().0.1)
     }
 
     pub(crate) fn find(&self, tag: &Tag) -> Option<&Wave<P>> {
-        let entry = self.table.find(self.hash.hash_one(tag), |(held, _)| held == tag);
+        let entry = self.table.find(self.hash.hash_one(tag.wave), |(held, _)| held == tag);
         entry.map(|(_, wave)| &**wave)
     }
 
     #[cfg(test)]
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Wave<P>> {
-        let entry = self.table.find_mut(self.hash.hash_one(tag), |(held, _)| held == tag);
+        let entry = self.table.find_mut(self.hash.hash_one(tag.wave), |(held, _)| held == tag);
         entry.map(|(_, wave)| &mut **wave)
     }
 
@@ -59,6 +59,12 @@ impl<P> OpenWaves<P> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
+    }
+
+    /// This node's parts of a wave, in any order.
+    pub(crate) fn parts(&self, wave: WaveId) -> impl Iterator<Item = &Wave<P>> {
+        let alike = self.table.iter_hash(self.hash.hash_one(wave));
+        alike.filter(move |(tag, _)| tag.wave == wave).map(|(_, part)| &**part)
     }
 
     /// The waves with these tags, ascending. Looks at all waves.
@@ -77,7 +83,6 @@ impl<P> OpenWaves<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::WaveId;
     use crate::partitions::PartitionSet;
     use crate::seat::Parent;
     use crate::time::Instant;
@@ -140,6 +145,15 @@ mod tests {
             open.insert(wave.tag, wave);
             assert_eq!(tags(&open, 0, 10), [1, 3, 5, 9]);
         }
+        let retry = Tag { branch: 4, ..tag(5) };
+        open.insert(retry, wave_of(retry));
+        let branches = |sequence| {
+            let mut branches: Vec<u32> = open.parts(tag(sequence).wave).map(|part| part.tag.branch).collect();
+            branches.sort_unstable();
+            branches
+        };
+        assert_eq!((branches(5), branches(3), branches(4)), ([0, 4].into(), [0].into(), [].into()));
+        assert!(open.remove(&retry).is_some_and(|wave| wave.tag == retry));
         for (left, sequence) in [(3, 9), (2, 5), (1, 1), (0, 3)] {
             assert!(open.remove(&tag(sequence)).is_some() && open.remove(&tag(sequence)).is_none());
             assert_eq!(open.len(), left);
