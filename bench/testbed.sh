@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs NetAgg's testbed experiments, and two on trees without relays: real nodes in racks of network namespaces with shaped links.
+# Runs NetAgg's testbed experiments, and three on trees without relays: real nodes in racks of network namespaces with shaped links.
 # It needs root's rights and iproute2; without them it reports an error and exits with 77.
 # `bench/testbed.sh` runs all experiments and prints a line of JSON for each. Arguments go to
 # treefold-testbed, e.g. `bench/testbed.sh clients --repeats 5`. `bench/testbed.sh --quick` checks in under a
@@ -20,7 +20,7 @@ if [ "$*" = --quick ]; then
   "${testbed[@]}" --quick clients
   "${testbed[@]}" --quick words
 elif [ $# = 0 ]; then
-  for experiment in clients ratio racks scale-out words words-size tree-size tree-fold; do
+  for experiment in clients ratio racks scale-out scale-up words words-size tree-size tree-fold tree-delay; do
     "${testbed[@]}" "$experiment" -o json
   done
 else

@@ -62,7 +62,7 @@ enum Experiment {
 fn main() -> ExitCode {
     // the experiments start this executable as their nodes, origins and displays
     if std::env::args_os().nth(1).is_some_and(|word| word == "node" || word == "mirror") {
-        return treefold_cli::treefold();
+        return micro::blocking::node().unwrap_or_else(treefold_cli::treefold);
     }
     treefold_cli::answer(Cli::try_parse(), |cli| cli.output.output, run)
 }

@@ -8,9 +8,11 @@
 //! - [`args`]: the parameters, and which combinations are valid.
 //! - [`slowing`]: nodes that are slow for a while.
 //! - [`stopping`]: nodes whose processes are stopped for a while.
+//! - [`blocking`]: nodes whose workers wait for their children, to compare with.
 //! - [`caller`]: makes the calls, checks the answers.
 
 mod args;
+pub(crate) mod blocking;
 pub(crate) mod caller;
 mod slowing;
 mod stopping;
@@ -20,11 +22,12 @@ pub(crate) use args::BenchMicro;
 use crate::load::Sweep;
 use crate::load::pace::Pacing;
 use crate::load::point::{self, Point};
+use blocking::BlockingCalls;
 use caller::{Caller, MicroCalls};
 use stopping::Stops;
 use tempfile::NamedTempFile;
 use tokio::task::LocalSet;
-use treefold::Client;
+use treefold::{Client, Shape};
 use treefold_cli::commands::bench::fleet::{Fleet, Placement};
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
@@ -54,8 +57,31 @@ impl BenchMicro {
             let measured = self.measure_fleet(&fleet, nodes).await;
             fleet.end().await;
             points.extend(measured?);
+            for &workers in &self.blocking {
+                let fleet = Fleet::start_told(blocking::told(nodes, workers)).await?;
+                let measured = self.measure_blocking(&fleet, nodes, workers).await;
+                fleet.end().await;
+                points.extend(measured?);
+            }
         }
         Ok(points)
+    }
+
+    /// Measures all loads on one cluster of blocking nodes.
+    async fn measure_blocking(&self, fleet: &Fleet, nodes: u32, workers: u32) -> Result<Vec<Point>, Failure> {
+        fleet.meet().await?;
+        let clients = self.connect_fronts(fleet).await?;
+        let (emulation, deadline) = (self.emulation(nodes), self.load.deadline);
+        let calls = BlockingCalls { clients: &clients, partitions: nodes, emulation, deadline };
+        calls.await_exactness().await?;
+        let cells = self.sweep(&[Shape::Binomial], nodes).run(&calls, fleet).await?;
+        let points = cells.iter().flat_map(|cell| self.points_of(cell, nodes));
+        Ok(points.map(|point| point.of_series(format!("blocking:{workers}"))).collect())
+    }
+
+    /// Returns the loads for some shapes.
+    fn sweep<'a>(&'a self, shapes: &'a [Shape], nodes: u32) -> Sweep<'a> {
+        Sweep { load: &self.load, pacing: Pacing::Poisson, shapes, rates_per_s: self.rates_per_s(nodes) }
     }
 
     /// Returns the arguments of each node.
@@ -79,16 +105,10 @@ impl BenchMicro {
             caller.await_exactness(self.emulation(nodes)).await?;
             callers.push(caller);
         }
-        let sweep = Sweep {
-            load: &self.load,
-            pacing: Pacing::Poisson,
-            shapes: &self.shape,
-            rates_per_s: self.rates_per_s(nodes),
-        };
         let stops = Stops::new(&self.stop, fleet);
         let calls =
             MicroCalls { callers: &callers, emulation: self.emulation(nodes), slow: &self.slow, stops };
-        let cells = sweep.run(&calls, fleet).await?;
+        let cells = self.sweep(&self.shape, nodes).run(&calls, fleet).await?;
         Ok(cells.iter().flat_map(|cell| self.points_of(cell, nodes)).collect())
     }
 

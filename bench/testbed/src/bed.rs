@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) relays_per_rack: usize,
     /// Share of a processor for each relay; `None` sets no limit.
     pub(crate) relay_processors: Option<f64>,
+    /// True if the links of hosts can be delayed.
+    pub(crate) delayed: bool,
 }
 
 /// A complete running testbed. Fields are dropped in this order: nodes, their network, files on disk.
@@ -44,6 +46,8 @@ pub(crate) struct Bed {
     pub(crate) nodes: Vec<Node>,
     pub(crate) network: Network,
     pub(crate) guard: Guard,
+    /// Of the relays, if the plan holds them to a share of a processor.
+    groups: Option<Groups>,
     pub(crate) cluster: String,
     pub(crate) plan: Plan,
 }
@@ -67,21 +71,26 @@ impl Bed {
         options.data_directory = Some(data.clone());
         options.files_max = Some(settings.files);
         treefold_search::index(&settings.folder, &options, &Bar::new()).map_err(|error| error.to_string())?;
-        let network =
-            Network::new(&hosts(settings, plan), settings.uplink_mbit).map_err(told("no network"))?;
+        let network = Network::new(&hosts(settings, plan), settings.uplink_mbit, plan.delayed)
+            .map_err(told("no network"))?;
         let cluster = format!("testbed-{}", std::process::id());
-        let mut bed = Self { nodes: Vec::new(), network, guard, cluster, plan };
+        let mut bed = Self { nodes: Vec::new(), network, guard, groups, cluster, plan };
         bed.start_nodes(settings, &data).map_err(told("no nodes"))?;
-        if let (Some(groups), Some(processors)) = (&groups, plan.relay_processors) {
-            for relay in bed.nodes.iter().filter(|node| node.name.starts_with("relay")) {
-                let held = groups.hold(&relay.name, relay.process(), processors);
-                held.map_err(|error| {
-                    format!("{} can't be held to a share of a processor: {error}", relay.name)
-                })?;
-            }
+        if let Some(processors) = plan.relay_processors {
+            bed.hold_relays(processors)?;
         }
         bed.meet()?;
         Ok(bed)
+    }
+
+    /// Limits each relay to a share of a processor. The plan must have a share.
+    pub(crate) fn hold_relays(&self, processors: f64) -> Result<(), String> {
+        let groups = self.groups.as_ref().expect("invariant: the plan holds relays to a share");
+        for relay in self.nodes.iter().filter(|node| node.name.starts_with("relay")) {
+            let held = groups.hold(&relay.name, relay.process(), processors);
+            held.map_err(|error| format!("{} can't be held to a share of a processor: {error}", relay.name))?;
+        }
+        Ok(())
     }
 
     fn start_nodes(&mut self, settings: &Settings, data: &std::path::Path) -> std::io::Result<()> {

@@ -8,13 +8,14 @@
 //! It needs the rights to make network namespaces, and reports an error without them. Everything it creates
 //! is removed when it ends, however it ends.
 //!
-//! - `space`, `network`: namespaces and the links between them.
+//! - `space`, `network`, `delay`: namespaces, the links between them, and a relay that delays frames.
 //! - `node`, `group`, `guard`: processes, their limits, and the cleanup after them.
 //! - `bed`: all of these together, ready for calls.
 //! - `load`, `usage`, `report`: clients, the resources used, and tables.
 //! - `experiment`: the experiments.
 
 mod bed;
+mod delay;
 mod experiment;
 mod group;
 mod guard;
@@ -115,6 +116,8 @@ enum What {
     Racks,
     /// Compare one relay with two in a rack, with expensive folds (figure 20).
     ScaleOut,
+    /// Measure one relay against its share of a processor (figure 21).
+    ScaleUp,
     /// Measure a word count of sorted runs: time against the remaining share (figure 23).
     Words,
     /// Measure the same against the amount of data (figure 24).
@@ -123,6 +126,8 @@ enum What {
     TreeSize,
     /// Compare shapes of trees without relays by the time of a fold.
     TreeFold,
+    /// Compare shapes of trees without relays by the delay of the links (it takes /dev/net/tun).
+    TreeDelay,
     /// Set up two racks, describe them in one line of JSON, and keep them until this process ends.
     Up,
 }
@@ -191,7 +196,7 @@ fn main() -> ExitCode {
 /// Sets up the smallest network, to check whether that is possible.
 fn try_out() -> std::io::Result<()> {
     let plan = |name: &str| HostPlan { name: name.to_owned(), rack: 0, mbit: 1 };
-    Network::new(&[plan("front0"), plan("back0")], 1).map(drop)
+    Network::new(&[plan("front0"), plan("back0")], 1, false).map(drop)
 }
 
 fn run(what: What, settings: &Settings, output: Output) -> Result<(), String> {
@@ -208,10 +213,12 @@ fn run(what: What, settings: &Settings, output: Output) -> Result<(), String> {
         What::Ratio => show("ratio", "kept", search::ratio(settings)?),
         What::Racks => show("racks", "back-ends of a rack", search::racks(settings)?),
         What::ScaleOut => show("scale-out", "back-ends", search::scale_out(settings)?),
+        What::ScaleUp => show("scale-up", "processors", search::scale_up(settings)?),
         What::Words => show_jobs("words", batch::ratio(settings)?),
         What::WordsSize => show_jobs("words-size", batch::size(settings)?),
         What::TreeSize => show("tree-size", "KB", trees::size(settings)?),
         What::TreeFold => show("tree-fold", "fold ms", trees::fold(settings)?),
+        What::TreeDelay => show("tree-delay", "delay ms", trees::delay(settings)?),
         What::Up => up(settings)?,
     }
     Ok(())
@@ -225,7 +232,8 @@ fn print_json<T: Serialize>(settings: &Settings, experiment: &str, points: &[T])
 
 fn up(settings: &Settings) -> Result<(), String> {
     let back_ends = if settings.quick { 2 } else { 20 };
-    let bed = Bed::new(settings, Plan { racks: 2, back_ends, relays_per_rack: 1, relay_processors: None })?;
+    let plan = Plan { racks: 2, back_ends, relays_per_rack: 1, relay_processors: None, delayed: false };
+    let bed = Bed::new(settings, plan)?;
     println!("{}", serde_json::to_string(&Shown::of(&bed)).expect("invariant: names can be written as JSON"));
     loop {
         std::thread::park();

@@ -6,13 +6,16 @@
 //!   relay ═ fast ══╝                    ╚══ fast ═ relay
 //! ```
 //!
-//! A link is a veth pair with a token bucket at both ends. Traffic from the host is shaped at the host.
+//! A link is a veth pair with a token bucket at both ends, or two TAP interfaces with a relay between them that delays
+//! frames ([`crate::delay`]). Traffic from the host is shaped at the host.
 //! Traffic to the host is shaped, and queued, at the switch, as at a real one. Nothing is ever put into the
 //! namespace in which this program was started.
 
+use crate::delay::{self, Relay};
 use crate::space::Space;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Bytes of the queue in front of a link: a shallow switch buffer.
 const QUEUE_BYTES: u32 = 256 << 10;
@@ -50,6 +53,8 @@ pub(crate) struct Network {
     pub(crate) hosts: Vec<Host>,
     /// Speed of the link between the switches.
     pub(crate) uplink_mbit: u32,
+    /// Of the hosts' links, if they can be delayed.
+    relay: Option<Relay>,
 }
 
 /// Bytes that the links have carried so far.
@@ -62,8 +67,8 @@ pub(crate) struct Carried {
 }
 
 impl Network {
-    /// Sets up one or two racks.
-    pub(crate) fn new(plans: &[HostPlan], uplink_mbit: u32) -> io::Result<Self> {
+    /// Sets up one or two racks, with links of hosts that can be delayed if `delayed`.
+    pub(crate) fn new(plans: &[HostPlan], uplink_mbit: u32, delayed: bool) -> io::Result<Self> {
         let racks = plans.iter().map(|plan| plan.rack + 1).max().unwrap_or(1);
         assert!(
             racks <= 2 && plans.len() <= RACK_HOSTS_MAX,
@@ -89,26 +94,41 @@ impl Network {
                 configure(switch, "tc", &shaped("uplink0", uplink_mbit))?;
             }
         }
-        let mut network = Self { switches, hosts: Vec::new(), uplink_mbit };
+        let mut network = Self { switches, hosts: Vec::new(), uplink_mbit, relay: None };
+        let mut links = Vec::new();
         for plan in plans {
-            network.plug_in(plan)?;
+            network.plug_in(plan, delayed.then_some(&mut links))?;
         }
+        network.relay = delayed.then(|| Relay::start(links)).transpose()?;
         Ok(network)
     }
 
-    fn plug_in(&mut self, plan: &HostPlan) -> io::Result<()> {
+    /// Holds every frame on every host's link for this long, in both directions.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        let relay = self.relay.as_ref();
+        relay.expect("invariant: only beds with delayed links have cases with delays").set_delay(delay);
+    }
+
+    /// Adds a host. Its link can be delayed if there is a list of such links.
+    fn plug_in(&mut self, plan: &HostPlan, delayed: Option<&mut Vec<[delay::End; 2]>>) -> io::Result<()> {
         let place = self.hosts.len();
         let (space, port) = (Space::new()?, format!("port{place}"));
         let address = format!("10.77.{}.{}", plan.rack, place + 1);
         let switch = &self.switches[plan.rack];
-        let peer = space.path();
-        configure(
-            switch,
-            "ip",
-            &format!(
-                "link add name {port} type veth peer name eth0 netns {peer}\nlink set dev {port} master bridge0 up\n"
-            ),
-        )?;
+        match delayed {
+            Some(links) => {
+                links.push([space.run(|| delay::end("eth0"))??, switch.run(|| delay::end(&port))??]);
+            }
+            None => {
+                let peer = space.path();
+                configure(
+                    switch,
+                    "ip",
+                    &format!("link add name {port} type veth peer name eth0 netns {peer}\n"),
+                )?;
+            }
+        }
+        configure(switch, "ip", &format!("link set dev {port} master bridge0 up\n"))?;
         configure(switch, "tc", &shaped(&port, plan.mbit))?;
         configure(
             &space,

@@ -171,6 +171,11 @@ fn share(part: f64, whole: f64) -> f64 {
 }
 
 impl Point {
+    /// Names the series otherwise than by its shape.
+    pub(crate) fn of_series(self, series: String) -> Self {
+        Self { series, ..self }
+    }
+
     /// Returns all fields in the order of their definition.
     fn fields(&self) -> Vec<(String, String)> {
         let json = serde_json::to_string(self).expect("invariant: names and figures have no failing parts");

@@ -21,14 +21,6 @@ pub(crate) struct BenchMicro {
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "24", value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     pub(super) nodes: Vec<u32>,
 
-    /// Number of emulated processors of each node
-    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSORS_MAX)))]
-    processors: u32,
-
-    /// Give the last four nodes four processors each
-    #[arg(long)]
-    heterogeneous: bool,
-
     /// Tree shapes to compare, separated by commas: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', default_value = "adaptive", value_parser = parse::shape)]
     pub(super) shape: Vec<Shape>,
@@ -36,17 +28,14 @@ pub(crate) struct BenchMicro {
     #[command(flatten)]
     pub(super) load: LoadArgs,
 
-    /// Mean duration of a local, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 25.0)]
-    local_ms: f64,
+    #[command(flatten)]
+    work: WorkArgs,
 
-    /// Mean duration of a reduction, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 5.0)]
-    reduce_ms: f64,
-
-    /// Distribution of durations about their means: exponential, fixed
-    #[arg(long, value_name = "NAME", default_value = "exponential", value_parser = distribution)]
-    distribution: Distribution,
+    /// Numbers of workers, separated by commas: measure nodes of so many workers too, each of which waits for its
+    /// children and does nothing else meanwhile
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=WORKERS_MAX),
+          conflicts_with_all = ["min_coverage", "waiting", "policy", "slow", "stop", "no_repair"])]
+    pub(super) blocking: Vec<u32>,
 
     /// Minimum coverage of an answer, 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "1.0", value_parser = parse::min_coverage)]
@@ -81,10 +70,37 @@ pub(crate) struct BenchMicro {
     every: Option<f64>,
 }
 
+/// The emulated work of a call, and the processors that it takes.
+#[derive(Debug, Args)]
+struct WorkArgs {
+    /// Number of emulated processors of each node
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSORS_MAX)))]
+    processors: u32,
+
+    /// Give the last four nodes four processors each
+    #[arg(long)]
+    heterogeneous: bool,
+
+    /// Mean duration of a local, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 25.0)]
+    local_ms: f64,
+
+    /// Mean duration of a reduction, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5.0)]
+    reduce_ms: f64,
+
+    /// Distribution of durations about their means: exponential, fixed
+    #[arg(long, value_name = "NAME", default_value = "exponential", value_parser = distribution)]
+    distribution: Distribution,
+}
+
+/// Most workers of a node that block.
+const WORKERS_MAX: i64 = 256;
+
 const EXAMPLES: &str = "\
 Calls arrive as a Poisson process, 30 per second unless --rate or --load is given. A local takes one of its node's emulated processors for 25 ms on average, a
 reduction for 5 ms; reductions go first and nothing is interrupted. Shapes get the same arrivals and the same
-costs. Every sum is checked. With -o json, an array of points:
+costs. Every sum is checked. Blocking nodes have binomial trees, and their series is blocking:N. With -o json, an array of points:
   {series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, quality_per_s, nodes, processors,
    rate_per_s, load, calls, answered, refused, silent, late_us_mean, late_share, sent_late_us_mean, cpu_busy, cpu_own}
 series is the shape. x is the rate; with several --nodes at one rate or load the number of nodes; with --every the
@@ -96,6 +112,7 @@ and caller used. If cpu_busy is not well below 1, the figures measure the machin
 
 Examples:
   bench-cluster micro --shape adaptive,binomial,flat --rate 20,30,40,50
+  bench-cluster micro --shape binomial,adaptive --blocking 2,4,16 --rate 40,50,55,60,65,70
   bench-cluster micro --nodes 4,8,12,16,20,24 --load 0.5 -o json
   bench-cluster micro --heterogeneous --shape adaptive,binomial,flat --load 0.5,0.7,0.9 --rounds 3
   bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s
@@ -111,12 +128,12 @@ impl BenchMicro {
     pub(super) fn check(&self) -> Result<(), Failure> {
         let least = self.nodes.iter().copied().min().expect("invariant: clap gives the default otherwise");
         self.emulation(least).check().map_err(|error| Failure::usage(error.to_string()))?;
-        if self.local_ms + self.reduce_ms <= 0.0 {
+        if self.work.local_ms + self.work.reduce_ms <= 0.0 {
             return Err(Failure::usage(
                 "local_ms and reduce_ms are both 0: set one of them, or use `treefold bench call`",
             ));
         }
-        if self.heterogeneous && least <= LARGE_NODES {
+        if self.work.heterogeneous && least <= LARGE_NODES {
             return Err(Failure::usage(format!(
                 "{least} nodes can't be heterogeneous: {LARGE_NODES} are the larger ones; give more nodes"
             )));
@@ -147,20 +164,20 @@ impl BenchMicro {
 
     /// Returns the number of processors of each of `nodes` nodes.
     pub(super) fn processors_of(&self, nodes: u32) -> Vec<u32> {
-        processors_of(nodes, self.processors, self.heterogeneous)
+        processors_of(nodes, self.work.processors, self.work.heterogeneous)
     }
 
     /// Returns the work of every call.
     ///
     /// The seed is set for each call.
     pub(super) fn emulation(&self, nodes: u32) -> Emulation {
-        let usual = self.processors;
+        let usual = self.work.processors;
         // Node i hosts partition i, so the partition's id also names the node.
         let others = (0..nodes).zip(self.processors_of(nodes)).filter(|&(_, processors)| processors != usual);
         Emulation {
-            local_ms: self.local_ms,
-            reduce_ms: self.reduce_ms,
-            distribution: self.distribution,
+            local_ms: self.work.local_ms,
+            reduce_ms: self.work.reduce_ms,
+            distribution: self.work.distribution,
             processors: usual,
             processors_of: others.collect(),
             ..Emulation::default()
@@ -196,7 +213,7 @@ impl BenchMicro {
 
     /// Returns the calls per second at which all processors of `nodes` nodes would always be busy.
     fn ideal_per_s(&self, nodes: u32) -> f64 {
-        ideal_per_s(&self.processors_of(nodes), self.local_ms, self.reduce_ms)
+        ideal_per_s(&self.processors_of(nodes), self.work.local_ms, self.work.reduce_ms)
     }
 }
 

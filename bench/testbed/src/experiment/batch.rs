@@ -86,7 +86,8 @@ fn params(phrase: u32, megabytes: u64) -> WordsParams {
 }
 
 fn jobs(settings: &Settings, jobs: &[WordsParams]) -> Result<Vec<Timed>, String> {
-    let plan = Plan { racks: 1, back_ends: MAPPERS, relays_per_rack: 1, relay_processors: None };
+    let plan =
+        Plan { racks: 1, back_ends: MAPPERS, relays_per_rack: 1, relay_processors: None, delayed: false };
     let bed = Bed::new(settings, plan)?;
     let bar = progress("counting words", jobs.len() * SERIES.len() * settings.repeats as usize);
     let mut timed = Vec::new();

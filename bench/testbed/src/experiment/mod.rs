@@ -6,16 +6,17 @@
 //!
 //! - [`search`]: search with bulky partial results, on one rack and on two, with one relay and with two.
 //! - [`batch`]: a word count of sorted runs.
-//! - [`trees`]: shapes without relays, against the size of partials and the time of a fold.
+//! - [`trees`]: shapes without relays, against the size of partials, the time of a fold, and the delay of the links.
 
 pub(crate) mod batch;
 pub(crate) mod search;
 pub(crate) mod trees;
 
 use crate::bed::{Bed, progress};
-use crate::load::Load;
+use crate::load::{Load, Seen};
 use crate::report::{Point, Row};
 use crate::settings::Settings;
+use std::time::Duration;
 
 /// One line of a table: a load, with its series and its value of the varied parameter.
 #[derive(Debug)]
@@ -23,6 +24,28 @@ pub(crate) struct Case {
     pub(crate) series: &'static str,
     pub(crate) at: f64,
     pub(crate) load: Load,
+    /// Of each link, in both directions; `None` if the bed's links can't be delayed.
+    pub(crate) delay: Option<Duration>,
+    /// The share of a processor that each relay has; `None` leaves it as the bed's plan says.
+    pub(crate) relay_processors: Option<f64>,
+}
+
+impl Case {
+    /// A case that changes nothing of the bed.
+    pub(crate) fn new(series: &'static str, at: f64, load: Load) -> Self {
+        Self { series, at, load, delay: None, relay_processors: None }
+    }
+
+    /// Sets the bed as the case has it, and measures.
+    fn measure(&self, bed: &Bed, words: &[String], seconds: f64, seed: u64) -> Result<Seen, String> {
+        if let Some(delay) = self.delay {
+            bed.network.set_delay(delay);
+        }
+        if let Some(processors) = self.relay_processors {
+            bed.hold_relays(processors)?;
+        }
+        self.load.measure(bed, words, seconds, seed)
+    }
 }
 
 /// Measures all cases repeatedly, alternately in both orders.
@@ -39,7 +62,7 @@ pub(crate) fn measured(bed: &Bed, cases: &[Case], settings: &Settings) -> Result
         for at in order {
             let case = cases[at];
             bar.set_message(format!("{} at {}", case.series, case.at));
-            let seen = case.load.measure(bed, &words, settings.seconds, u64::from(repeat) + 1);
+            let seen = case.measure(bed, &words, settings.seconds, u64::from(repeat) + 1);
             rows[at].runs.push(seen.map_err(|problem| format!("{} at {}: {problem}", case.series, case.at))?);
             bar.inc(1);
         }

@@ -29,7 +29,7 @@ const BINOMIAL: (&str, Shape) = ("binomial", Shape::Binomial);
 const RELAYS: (&str, Shape) = ("relays", Shape::Auto);
 
 fn one_rack(relays_per_rack: usize, relay_processors: Option<f64>) -> Plan {
-    Plan { racks: 1, back_ends: BACK_ENDS, relays_per_rack, relay_processors }
+    Plan { racks: 1, back_ends: BACK_ENDS, relays_per_rack, relay_processors, delayed: false }
 }
 
 fn asking(clients: u32, back_ends: u32) -> Vec<Deployment> {
@@ -45,7 +45,7 @@ pub(crate) fn clients(settings: &Settings) -> Result<Vec<Point>, String> {
         for &clients in numbers {
             let deployments = asking(clients, BACK_ENDS);
             let load = Load { work: Work::Sample { ratio: RATIO }, shape, deployments };
-            cases.push(Case { series, at: f64::from(clients), load });
+            cases.push(Case::new(series, f64::from(clients), load));
         }
     }
     measured(&bed, &cases, settings)
@@ -61,7 +61,7 @@ pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Point>, String> {
         let ratios = if series == BASE.0 { &[RATIO, 1.0][..] } else { ratios };
         for &ratio in ratios {
             let load = Load { work: Work::Sample { ratio }, shape, deployments: asking(CLIENTS, BACK_ENDS) };
-            cases.push(Case { series, at: ratio, load });
+            cases.push(Case::new(series, ratio, load));
         }
     }
     measured(&bed, &cases, settings)
@@ -71,7 +71,8 @@ pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Point>, String> {
 /// in its rack and half in the other.
 pub(crate) fn racks(settings: &Settings) -> Result<Vec<Point>, String> {
     let (racks, back_ends) = (2, 2 * BACK_ENDS);
-    let bed = Bed::new(settings, Plan { racks, back_ends, relays_per_rack: 1, relay_processors: None })?;
+    let plan = Plan { racks, back_ends, relays_per_rack: 1, relay_processors: None, delayed: false };
+    let bed = Bed::new(settings, plan)?;
     let per_rack: &[u32] = if settings.quick { &[4, 10] } else { &[2, 4, 6, 8, 10] };
     // Partition p is in rack p mod 2.
     let in_first = |back_ends: u32| (0..back_ends).map(|number| 2 * number).collect::<PartitionSet>();
@@ -86,11 +87,11 @@ pub(crate) fn racks(settings: &Settings) -> Result<Vec<Point>, String> {
         let at = f64::from(back_ends);
         // The front's link limits base, for any number of back-ends.
         if back_ends == BACK_ENDS {
-            cases.push(Case { series: "one rack, base", at, load: of(BASE.1, vec![one.clone()]) });
-            cases.push(Case { series: "two racks, base", at, load: of(BASE.1, two.clone()) });
+            cases.push(Case::new("one rack, base", at, of(BASE.1, vec![one.clone()])));
+            cases.push(Case::new("two racks, base", at, of(BASE.1, two.clone())));
         }
-        cases.push(Case { series: "one rack, relay", at, load: of(RELAYS.1, vec![one]) });
-        cases.push(Case { series: "two racks, relays", at, load: of(RELAYS.1, two) });
+        cases.push(Case::new("one rack, relay", at, of(RELAYS.1, vec![one])));
+        cases.push(Case::new("two racks, relays", at, of(RELAYS.1, two)));
     }
     measured(&bed, &cases, settings)
 }
@@ -104,7 +105,22 @@ pub(crate) fn scale_out(settings: &Settings) -> Result<Vec<Point>, String> {
         let numbers = if series == BASE.0 { &[BACK_ENDS][..] } else { numbers };
         for &back_ends in numbers {
             let load = Load { work: Work::Categorise, shape, deployments: asking(CLIENTS, back_ends) };
-            cases.push(Case { series, at: f64::from(back_ends), load });
+            cases.push(Case::new(series, f64::from(back_ends), load));
+        }
+    }
+    measured(&bed, &cases, settings)
+}
+
+/// One relay with a growing share of a processor, with cheap folds and with expensive ones (figure 21, whose box has
+/// 1 to 16 processors).
+pub(crate) fn scale_up(settings: &Settings) -> Result<Vec<Point>, String> {
+    let bed = Bed::new(settings, one_rack(1, Some(RELAY_PROCESSORS)))?;
+    let shares: &[f64] = if settings.quick { &[0.1, 0.4] } else { &[0.1, 0.2, 0.3, 0.4, 0.6, 0.8] };
+    let mut cases = Vec::new();
+    for (series, work) in [("sample", Work::Sample { ratio: RATIO }), ("categorise", Work::Categorise)] {
+        for &share in shares {
+            let load = Load { work, shape: RELAYS.1, deployments: asking(CLIENTS, BACK_ENDS) };
+            cases.push(Case { relay_processors: Some(share), ..Case::new(series, share, load) });
         }
     }
     measured(&bed, &cases, settings)
