@@ -160,5 +160,13 @@ release-static: tools ## build the command as one static file: target/x86_64-unk
 trained: tools ## build the command with profile-guided optimization: target/trained/HOST/release/treefold
 	release/trained.sh
 
-dist: release ## put the program, manual pages, completions, licences, SBOM and checksums into dist/
-	release/dist.sh $(BUILT)/release/treefold $(HOST) $(DIST)
+# QUICK=1 takes the release build, without profile-guided optimization
+ifdef QUICK
+dist: release
+dist: PROGRAM = $(BUILT)/release/treefold
+else
+dist: trained
+dist: PROGRAM = $(BUILT)/trained/$(HOST)/release/treefold
+endif
+dist: ## put the program, manual pages, completions, licences, SBOM and checksums into dist/
+	release/dist.sh $(PROGRAM) $(HOST) $(DIST)

@@ -49,8 +49,25 @@ fn calls_go_on_while_a_node_is_stopped() {
 }
 
 #[test]
+fn nodes_whose_workers_block_answer_while_there_are_enough_workers() {
+    let ended = run(
+        "micro --nodes 5 --shape binomial --blocking 8 --rate 10 --seconds 1 --warm-up 0.2 --local-ms 4 \
+                     --reduce-ms 1 -o json",
+    );
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let points = ended.json();
+    assert_eq!((&points[0]["series"], &points[1]["series"]), (&"binomial".into(), &"blocking:8".into()));
+    // Both have the same arrivals. Few calls are open at once, so no node runs out of workers.
+    assert_eq!(points[0]["calls"], points[1]["calls"]);
+    assert_eq!((&points[1]["answered"], &points[1]["coverage_mean"]), (&points[1]["calls"], &1.0.into()));
+}
+
+#[test]
 fn invalid_combinations_are_refused_before_the_start() {
     let refused = run("micro --nodes 4 --heterogeneous");
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("can't be heterogeneous"), "{}", refused.stderr);
+    let refused = run("micro --blocking 4 --slow 1:2x");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("can't be used with '--slow"), "{}", refused.stderr);
 }
