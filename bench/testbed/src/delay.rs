@@ -1,10 +1,10 @@
-//! Links whose frames take time: a relay in user space between each host and its switch.
+//! Links whose frames take time: a thread of this program between each host and its switch.
 //!
 //! ```text
-//!   host: eth0 (tap) ⇄ relay ⇄ (tap) port: switch
+//!   host: eth0 (tap) ⇄ delayer ⇄ (tap) port: switch
 //! ```
 //!
-//! Both ends of such a link are TAP interfaces. A thread of this program reads the frames that an end sends, holds
+//! Both ends of such a link are TAP interfaces. The thread reads the frames that an end sends, holds
 //! each for the delay, and writes it to the other end. The kernel could do this with netem, which many kernels are built
 //! without; /dev/net/tun is almost everywhere. A frame passes two links between two hosts, and is held on each.
 //!
@@ -20,7 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Frames that are held at once; the relay drops further ones, as a switch with full buffers does.
+/// The kernel's device for interfaces whose frames a program carries.
+const TUN: &str = "/dev/net/tun";
+
+/// Frames that are held at once; further ones are dropped, as by a switch with full buffers.
 const HELD_MAX: usize = 65_536;
 
 /// Frames taken from an end before the others have their turn.
@@ -37,8 +40,8 @@ pub(crate) type End = File;
 
 /// Makes a TAP interface in the namespace of this thread. It is removed when the end is closed.
 pub(crate) fn end(name: &str) -> io::Result<End> {
-    let end =
-        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(TUN);
+    let end = opened.map_err(|error| io::Error::new(error.kind(), format!("can't open {TUN}: {error}")))?;
     assert!(name.len() < NAME_BYTES_MAX, "invariant: interfaces of this program have short names");
     // SAFETY: all bytes zero are a valid request without a name and without flags.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -53,9 +56,9 @@ pub(crate) fn end(name: &str) -> io::Result<End> {
     }
 }
 
-/// The relay of all links of a network. Dropped, it ends, and the links with it.
+/// Delays the frames of all links of a network. Dropped, it ends, and the links with it.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct Delayer {
     delay_ns: Arc<AtomicU64>,
     dropped: Arc<AtomicU64>,
     /// Closed to end the thread.
@@ -63,8 +66,8 @@ pub(crate) struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Relay {
-    /// Starts the relay between the two ends of each link, without a delay.
+impl Delayer {
+    /// Starts to pass frames between the two ends of each link, without a delay.
     pub(crate) fn start(links: Vec<[End; 2]>) -> io::Result<Self> {
         let (ended, running) = io::pipe()?;
         let (delay_ns, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
@@ -76,7 +79,7 @@ impl Relay {
             dropped: Arc::clone(&dropped),
         };
         let thread =
-            std::thread::Builder::new().name("relay".to_owned()).spawn(move || held.relay(&ended))?;
+            std::thread::Builder::new().name("delayer".to_owned()).spawn(move || held.pass(&ended))?;
         Ok(Self { delay_ns, dropped, running: Some(running), thread: Some(thread) })
     }
 
@@ -86,7 +89,7 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for Delayer {
     fn drop(&mut self) {
         drop(self.running.take());
         if let Some(thread) = self.thread.take() {
@@ -95,12 +98,12 @@ impl Drop for Relay {
         }
         let dropped = self.dropped.load(Ordering::Relaxed);
         if dropped > 0 {
-            eprintln!("treefold-testbed: the delaying relay was full and dropped {dropped} frames");
+            eprintln!("treefold-testbed: the links' delayer was full and dropped {dropped} frames");
         }
     }
 }
 
-/// The relay's thread: its ends and the frames that it holds, the oldest first.
+/// The delayer's thread: its ends and the frames that it holds, the oldest first.
 struct Held {
     /// The ends of one link are neighbours.
     ends: Vec<End>,
@@ -119,8 +122,8 @@ struct Frame {
 }
 
 impl Held {
-    /// Relays until the other end of `ended` is closed.
-    fn relay(mut self, ended: &PipeReader) {
+    /// Passes frames until the other end of `ended` is closed.
+    fn pass(mut self, ended: &PipeReader) {
         let watched = |descriptor: RawFd| libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
         let mut polled: Vec<libc::pollfd> = self.ends.iter().map(|end| watched(end.as_raw_fd())).collect();
         polled.push(watched(ended.as_raw_fd()));

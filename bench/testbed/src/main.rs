@@ -8,7 +8,7 @@
 //! It needs the rights to make network namespaces, and reports an error without them. Everything it creates
 //! is removed when it ends, however it ends.
 //!
-//! - `space`, `network`, `delay`: namespaces, the links between them, and a relay that delays frames.
+//! - `space`, `network`, `delay`: namespaces, the links between them, and a thread that delays frames.
 //! - `node`, `group`, `guard`: processes, their limits, and the cleanup after them.
 //! - `bed`: all of these together, ready for calls.
 //! - `load`, `usage`, `report`: clients, the resources used, and tables.

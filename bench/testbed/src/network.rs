@@ -6,12 +6,12 @@
 //!   relay ═ fast ══╝                    ╚══ fast ═ relay
 //! ```
 //!
-//! A link is a veth pair with a token bucket at both ends, or two TAP interfaces with a relay between them that delays
+//! A link is a veth pair with a token bucket at both ends, or two TAP interfaces between which a thread delays
 //! frames ([`crate::delay`]). Traffic from the host is shaped at the host.
 //! Traffic to the host is shaped, and queued, at the switch, as at a real one. Nothing is ever put into the
 //! namespace in which this program was started.
 
-use crate::delay::{self, Relay};
+use crate::delay::{self, Delayer};
 use crate::space::Space;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ pub(crate) struct Network {
     /// Speed of the link between the switches.
     pub(crate) uplink_mbit: u32,
     /// Of the hosts' links, if they can be delayed.
-    relay: Option<Relay>,
+    delayer: Option<Delayer>,
 }
 
 /// Bytes that the links have carried so far.
@@ -94,19 +94,19 @@ impl Network {
                 configure(switch, "tc", &shaped("uplink0", uplink_mbit))?;
             }
         }
-        let mut network = Self { switches, hosts: Vec::new(), uplink_mbit, relay: None };
+        let mut network = Self { switches, hosts: Vec::new(), uplink_mbit, delayer: None };
         let mut links = Vec::new();
         for plan in plans {
             network.plug_in(plan, delayed.then_some(&mut links))?;
         }
-        network.relay = delayed.then(|| Relay::start(links)).transpose()?;
+        network.delayer = delayed.then(|| Delayer::start(links)).transpose()?;
         Ok(network)
     }
 
     /// Holds every frame on every host's link for this long, in both directions.
     pub(crate) fn set_delay(&self, delay: Duration) {
-        let relay = self.relay.as_ref();
-        relay.expect("invariant: only beds with delayed links have cases with delays").set_delay(delay);
+        let delayer = self.delayer.as_ref();
+        delayer.expect("invariant: only beds with delayed links have cases with delays").set_delay(delay);
     }
 
     /// Adds a host. Its link can be delayed if there is a list of such links.
