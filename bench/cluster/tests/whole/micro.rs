@@ -69,5 +69,5 @@ fn invalid_combinations_are_refused_before_the_start() {
     assert!(refused.stderr.contains("can't be heterogeneous"), "{}", refused.stderr);
     let refused = run("micro --blocking 4 --slow 1:2x");
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("can't be used with '--slow"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cannot be used with '--slow"), "{}", refused.stderr);
 }
