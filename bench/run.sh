@@ -3,6 +3,7 @@
 # tree, in one session.
 # Arguments go to treefold-compare, e.g. `bench/run.sh --nodes 16 --shape kary:8 --repeats 5 -o json`.
 # PROFILE names the profile to build (release by default); BUILT=1 uses the existing build.
+# TREEFOLD names another build of the command to measure, e.g. that of `make trained`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,6 @@ if [ "${BUILT:-0}" != 1 ]; then
   cargo build --profile "$profile" -p treefold-cli -p treefold-floor -p treefold-compare
 fi
 exec "$target_dir/$profile/treefold-compare" \
-  --treefold "$target_dir/$profile/treefold" \
+  --treefold "${TREEFOLD:-$target_dir/$profile/treefold}" \
   --floor "$target_dir/$profile/treefold-floor" \
   "$@"

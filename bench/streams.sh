@@ -3,6 +3,7 @@
 # beside OpenMPI, in one session.
 # Arguments go to treefold-compare, e.g. `bench/streams.sh --nodes 16,64 --shape kary:8 -o json`.
 # PROFILE names the profile to build (release by default); BUILT=1 uses the existing build.
+# TREEFOLD names another build of the command to measure, e.g. that of `make trained`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +12,7 @@ profile=${PROFILE:-release}
 if [ "${BUILT:-0}" != 1 ]; then
   cargo build --profile "$profile" -p treefold-cli -p treefold-floor -p treefold-compare
 fi
-programs=(--treefold "$target_dir/$profile/treefold" --floor "$target_dir/$profile/treefold-floor")
+programs=(--treefold "${TREEFOLD:-$target_dir/$profile/treefold}" --floor "$target_dir/$profile/treefold-floor")
 if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
   mpicc -O2 -o "$target_dir/bcast_reduce" bench/mpi/bcast_reduce.c
   programs+=(--mpi "$target_dir/bcast_reduce")

@@ -195,3 +195,59 @@ fn wait(polled: &mut [libc::pollfd], longest: Option<Duration>) {
         polled.iter_mut().for_each(|entry| entry.revents = 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{HostPlan, Network};
+    use std::net::UdpSocket;
+
+    /// Two links there and two back.
+    const LINKS_PASSED: u32 = 4;
+    const DELAY: Duration = Duration::from_millis(30);
+
+    fn host(name: &str) -> HostPlan {
+        HostPlan { name: name.to_owned(), rack: 0, mbit: 100 }
+    }
+
+    #[test]
+    fn a_frame_is_held_on_every_link_that_it_passes() {
+        let Ok(network) = Network::new(&[host("front0"), host("back0")], 100, true) else {
+            return eprintln!(
+                "SKIPPED: this machine, or this user, can't make network namespaces or TAP interfaces"
+            );
+        };
+        let bound = |name: &str| {
+            let host = network.host(name);
+            host.space.run(|| UdpSocket::bind((host.address.as_str(), 7_700)).unwrap()).unwrap()
+        };
+        let (front, back) = (bound("front0"), bound("back0"));
+        front.connect(back.local_addr().unwrap()).unwrap();
+        for socket in [&front, &back] {
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut byte = [0];
+                for _ in 0..2 {
+                    let (_, from) = back.recv_from(&mut byte).unwrap();
+                    back.send_to(&byte, from).unwrap();
+                }
+            });
+            let asked = |byte: u8| {
+                let began = Instant::now();
+                front.send(&[byte]).unwrap();
+                let mut answer = [0];
+                front.recv(&mut answer).unwrap();
+                assert_eq!(answer, [byte]);
+                began.elapsed()
+            };
+            // The first datagram finds the addresses of the links.
+            asked(1);
+            network.set_delay(DELAY);
+            // A frame can be late on a busy machine, and must not be early.
+            let took = asked(2);
+            assert!(took >= DELAY * LINKS_PASSED, "{took:?}");
+        });
+    }
+}

@@ -63,6 +63,13 @@ pub(crate) struct Arrival {
     pub(crate) seed: u64,
 }
 
+impl Arrival {
+    /// The place of the call's turn among so many: 0, 1, and so on, and again from 0.
+    pub(crate) fn turn(&self, of: usize) -> usize {
+        (self.number % of as u64) as usize
+    }
+}
+
 /// Draws the endless sequence of arrivals of a seed at a rate.
 fn drawn(pacing: Pacing, seed: u64, rate_per_s: f64) -> impl Iterator<Item = Arrival> {
     let mut random = Random::new(seed);

@@ -245,7 +245,7 @@ impl Calls for BlockingCalls<'_> {
         _: Shape,
         _: f64,
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
-        let client = self.clients[(arrival.number % self.clients.len() as u64) as usize].clone();
+        let client = self.clients[arrival.turn(self.clients.len())].clone();
         let emulation = Emulation { seed: arrival.seed, ..self.emulation.clone() };
         let span = Span::of_call(emulation, self.partitions, self.deadline);
         async move { judged(asked(&client, &span).await, span.partitions) }

@@ -55,7 +55,7 @@ impl Calls for MicroCalls<'_> {
         shape: Shape,
         planned_s: f64,
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
-        let caller = self.callers[(arrival.number % self.callers.len() as u64) as usize].clone();
+        let caller = self.callers[arrival.turn(self.callers.len())].clone();
         let slow = Slowing::at(self.slow, planned_s);
         let work = Emulation { seed: arrival.seed, slow, ..self.emulation.clone() };
         let followed = self.stops.follow(planned_s);

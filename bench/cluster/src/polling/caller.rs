@@ -48,7 +48,7 @@ impl Calls for PollingCalls<'_> {
         shape: Shape,
         planned_s: f64,
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
-        let turn = (arrival.number % self.fronts.len() as u64) as usize;
+        let turn = arrival.turn(self.fronts.len());
         let (front, balancer) = (self.fronts[turn].clone(), self.balancers.get(turn).cloned());
         let work = work(self.workload.service.draw_for_ms(arrival.seed, SERVICE));
         let (chooser, deadline) = (self.chooser, self.deadline);

@@ -54,8 +54,7 @@ impl Calls for RetrievalCalls {
         _: f64,
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
         let (caller, factor) = (self.caller.clone(), self.factor);
-        let (questions, at) =
-            (Rc::clone(&self.questions), (arrival.number % self.questions.len() as u64) as usize);
+        let (questions, at) = (Rc::clone(&self.questions), arrival.turn(self.questions.len()));
         async move { caller.call(shape, factor, &questions[at]).await }
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// One line of a table: a load, with its series and its value of the varied parameter.
 #[derive(Debug)]
 pub(crate) struct Case {
-    pub(crate) series: &'static str,
+    pub(crate) series: String,
     pub(crate) at: f64,
     pub(crate) load: Load,
     /// Of each link, in both directions; `None` if the bed's links can't be delayed.
@@ -32,8 +32,8 @@ pub(crate) struct Case {
 
 impl Case {
     /// A case that changes nothing of the bed.
-    pub(crate) fn new(series: &'static str, at: f64, load: Load) -> Self {
-        Self { series, at, load, delay: None, relay_processors: None }
+    pub(crate) fn new(series: impl Into<String>, at: f64, load: Load) -> Self {
+        Self { series: series.into(), at, load, delay: None, relay_processors: None }
     }
 
     /// Sets the bed as the case has it, and measures.
@@ -51,8 +51,8 @@ impl Case {
 /// Measures all cases repeatedly, alternately in both orders.
 pub(crate) fn measured(bed: &Bed, cases: &[Case], settings: &Settings) -> Result<Vec<Point>, String> {
     let words = bed.words()?;
-    let cases: Vec<&Case> = cases.iter().filter(|case| settings.wants(case.series)).collect();
-    let mut rows: Vec<Row> = cases.iter().map(|case| Row::new(case.series, case.at)).collect();
+    let cases: Vec<&Case> = cases.iter().filter(|case| settings.wants(&case.series)).collect();
+    let mut rows: Vec<Row> = cases.iter().map(|case| Row::new(&case.series, case.at)).collect();
     let bar = progress("measuring", cases.len() * settings.repeats as usize);
     for repeat in 0..settings.repeats {
         let mut order: Vec<usize> = (0..cases.len()).collect();

@@ -20,27 +20,19 @@ const BACK_ENDS: u32 = 24;
 const PLAN: Plan =
     Plan { racks: 1, back_ends: BACK_ENDS, relays_per_rack: 0, relay_processors: None, delayed: false };
 
-/// Clients: one shows the time of an answer, many show the throughput.
+/// One client shows the time of an answer, many show the throughput.
 const ONE: u32 = 1;
-const MANY: u32 = 16;
+const CLIENTS: [(&str, u32); 2] = [("1 client", ONE), ("16 clients", 16)];
 
-/// The shapes, each with the names of its series for one client and for many.
-const SHAPES: [(&str, &str, Shape); 5] = [
-    ("flat, 1 client", "flat, 16 clients", Shape::Flat),
-    ("kary:8, 1 client", "kary:8, 16 clients", Shape::KAry(8)),
-    ("kary:4, 1 client", "kary:4, 16 clients", Shape::KAry(4)),
-    ("binomial, 1 client", "binomial, 16 clients", Shape::Binomial),
-    ("adaptive, 1 client", "adaptive, 16 clients", Shape::Adaptive),
+const SHAPES: [(&str, Shape); 5] = [
+    ("flat", Shape::Flat),
+    ("kary:8", Shape::KAry(8)),
+    ("kary:4", Shape::KAry(4)),
+    ("binomial", Shape::Binomial),
+    ("adaptive", Shape::Adaptive),
 ];
 
-/// The same with the work of one client where the links are delayed: folds of [`DELAYED_FOLD_MS`], and partials of [`DELAYED_KB`].
-const DELAYED: [(&str, &str, Shape); 5] = [
-    ("flat, folds", "flat, partials", Shape::Flat),
-    ("kary:8, folds", "kary:8, partials", Shape::KAry(8)),
-    ("kary:4, folds", "kary:4, partials", Shape::KAry(4)),
-    ("binomial, folds", "binomial, partials", Shape::Binomial),
-    ("adaptive, folds", "adaptive, partials", Shape::Adaptive),
-];
+/// The work of a call where the links are delayed.
 const DELAYED_FOLD_MS: f64 = 5.0;
 const DELAYED_KB: u64 = 64;
 
@@ -59,13 +51,16 @@ pub(crate) fn fold(settings: &Settings) -> Result<Vec<Point>, String> {
 /// Against the delay of a link, in ms, which each hop between two hosts has twice: dear folds, and bulky partials.
 pub(crate) fn delay(settings: &Settings) -> Result<Vec<Point>, String> {
     let delays_ms: &[u32] = if settings.quick { &[0, 5] } else { &[0, 1, 2, 5, 10, 20] };
-    let works = [Work::Dear { ms: DELAYED_FOLD_MS }, Work::Bulky { bytes: DELAYED_KB << 10 }];
+    let works = [
+        ("folds", Work::Dear { ms: DELAYED_FOLD_MS }),
+        ("partials", Work::Bulky { bytes: DELAYED_KB << 10 }),
+    ];
     let bed = Bed::new(settings, Plan { delayed: true, ..PLAN })?;
     let mut cases = Vec::new();
-    for (folds, partials, shape) in DELAYED {
+    for (name, shape) in SHAPES {
         for &ms in delays_ms {
-            for (series, work) in [folds, partials].into_iter().zip(works) {
-                let case = Case::new(series, f64::from(ms), load(work, shape, ONE));
+            for (what, work) in works {
+                let case = Case::new(format!("{name}, {what}"), f64::from(ms), load(work, shape, ONE));
                 cases.push(Case { delay: Some(Duration::from_millis(ms.into())), ..case });
             }
         }
@@ -76,10 +71,11 @@ pub(crate) fn delay(settings: &Settings) -> Result<Vec<Point>, String> {
 fn run(settings: &Settings, values: &[u32], work: impl Fn(u32) -> Work) -> Result<Vec<Point>, String> {
     let bed = Bed::new(settings, PLAN)?;
     let mut cases = Vec::new();
-    for (one, many, shape) in SHAPES {
+    for (name, shape) in SHAPES {
         for &value in values {
-            for (series, clients) in [(one, ONE), (many, MANY)] {
-                cases.push(Case::new(series, f64::from(value), load(work(value), shape, clients)));
+            for (who, clients) in CLIENTS {
+                let load = load(work(value), shape, clients);
+                cases.push(Case::new(format!("{name}, {who}"), f64::from(value), load));
             }
         }
     }
