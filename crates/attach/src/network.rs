@@ -18,7 +18,6 @@ use treefold::endpoint::AcceptError;
 use treefold::{ClusterOptions, StartError};
 use treefold_network::attach::ATTACH_TIMEOUT;
 use treefold_network::launch::Token;
-use treefold_network::launch::command::TOKEN_VARIABLE;
 use treefold_network::{AttachError, Attached, Attachment, attach};
 
 /// The attachment of a program. Set it to zero and fill in the needed fields. Every field that is zero or
@@ -219,7 +218,7 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
 
 /// The program's token, or else the environment's.
 pub(crate) fn token(name: &'static str, given: Option<&str>) -> Outcome<Option<Token>> {
-    let of_environment = || env::var(TOKEN_VARIABLE).ok().map(|text| (TOKEN_VARIABLE, text));
+    let of_environment = || env::var(Token::VARIABLE).ok().map(|text| (Token::VARIABLE, text));
     let given = given.map(|text| (name, text.to_owned())).or_else(of_environment);
     let read = |(name, text)| {
         Token::new(text)

@@ -17,7 +17,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 use std::fmt;
-use treefold::operators::codec::NESTING_DEPTH_MAX;
+use treefold::operators::codec::{NESTING_DEPTH_MAX, transcode};
 use treefold::{Body, BodyError};
 
 /// Encodes JSON as the parameters of a call.
@@ -73,7 +73,7 @@ impl Serialize for Exact<'_> {
         }
         let mut reader = rmp_serde::Deserializer::from_read_ref(self.0);
         reader.set_max_depth(NESTING_DEPTH_MAX);
-        serde_transcode::transcode(&mut reader, serializer)
+        transcode(&mut reader, serializer)
     }
 }
 

@@ -21,8 +21,10 @@ use std::io;
 mod batch;
 pub mod in_place;
 pub mod short;
+mod transcode;
 #[cfg(feature = "arrow")]
 pub use batch::{BATCH_COLUMNS_MAX, BATCH_ROWS_MAX, Batch, concatenated};
+pub use transcode::transcode;
 
 /// Largest encoded body, in bytes, that is gathered on the stack and then costs one allocation.
 pub const INLINE_BYTES_MAX: usize = 128;

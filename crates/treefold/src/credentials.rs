@@ -93,6 +93,9 @@ pub(crate) struct Held {
 }
 
 impl Credentials {
+    /// The environment variable that names the file with a process's keys.
+    pub const VARIABLE: &str = "TREEFOLD_KEYS";
+
     /// Reads a file that `treefold keys issue` has written.
     ///
     /// # Errors

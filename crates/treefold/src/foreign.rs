@@ -12,7 +12,7 @@
 //! A node without one cannot open such a filter, and reports that.
 
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
+use ring::digest::SHA256;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl fmt::Debug for Loaded {
 
 /// The id of the operator with these bytes.
 pub fn id_of(bytes: &[u8]) -> OperatorId {
-    OperatorId(Sha256::digest(bytes).into())
+    let digest = ring::digest::digest(&SHA256, bytes);
+    OperatorId(digest.as_ref().try_into().expect("invariant: SHA-256 gives 32 bytes"))
 }
 
 /// The name by which streams use an operator as a filter.

@@ -22,11 +22,10 @@
 //! **Senders.** A process draws a random name at its start, and seals with a key derived for that name. So a counter is enough
 //! as a nonce, and the receiver knows each counter once ([`Window`]).
 
-use hmac::{Hmac, Mac};
 use lru::LruCache;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac::{self, HMAC_SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
-use sha2::Sha256;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -316,9 +315,9 @@ fn nonce_of(counter: u64) -> Nonce {
 
 /// HMAC-SHA-256 as a function from a secret to another one.
 fn derived(secret: &Secret, parts: &[&[u8]]) -> Secret {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("invariant: HMAC takes keys of any length");
+    let mut mac = hmac::Context::with_key(&hmac::Key::new(HMAC_SHA256, secret));
     parts.iter().for_each(|part| mac.update(part));
-    mac.finalize().into_bytes().into()
+    mac.sign().as_ref().try_into().expect("invariant: a secret is as long as SHA-256's output")
 }
 
 /// A sender's key of a class. `None` if this process may not have it.

@@ -2,9 +2,8 @@
 //!
 //! `docs/protocol.md`, *Datagrams*, has the form.
 
-use hmac::{Hmac, Mac};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use sha2::Sha256;
+use ring::hmac::{self, HMAC_SHA256};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use treefold_core::encoding::node::put_marked;
@@ -111,12 +110,9 @@ pub(crate) fn card_news(node: NodeId, services: &[Claimed<'_>]) -> Vec<u8> {
 
 /// Seals a datagram of gossip. A sender uses each counter once.
 pub(crate) fn sealed(plain: &[u8], key: Key, counter: u64) -> Vec<u8> {
-    let mut mac =
-        Hmac::<Sha256>::new_from_slice(&key.secret).expect("invariant: HMAC takes keys of any length");
-    mac.update(b"treefold datagram 2");
-    mac.update(&SENDER);
-    let secret = mac.finalize().into_bytes();
-    let sealing = UnboundKey::new(&AES_256_GCM, &secret).expect("invariant: a key of 32 bytes");
+    let secret = hmac::Key::new(HMAC_SHA256, &key.secret);
+    let secret = hmac::sign(&secret, &[&b"treefold datagram 2"[..], &SENDER].concat());
+    let sealing = UnboundKey::new(&AES_256_GCM, secret.as_ref()).expect("invariant: a key of 32 bytes");
     let mut head = MAGIC.to_vec();
     head.push(0);
     head.extend_from_slice(&key.id.to_le_bytes());

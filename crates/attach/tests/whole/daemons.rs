@@ -12,7 +12,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use treefold::operators::packet::Packet;
 use treefold::{ClusterOptions, Node, PartitionSet, Shape, Stream};
-use treefold_network::launch::command::TOKEN_VARIABLE;
 use treefold_network::launch::{Launcher, Network, Token, UpOptions};
 
 /// Longer than any step takes. Tests wait for conditions, never for this time.
@@ -269,7 +268,7 @@ async fn daemon_with_another_token_is_refused() {
         .unwrap();
     let with = |token: &str| {
         let mut command = Command::new(&program);
-        command.args(arguments(&front, 0, 1)).env(TOKEN_VARIABLE, token);
+        command.args(arguments(&front, 0, 1)).env(Token::VARIABLE, token);
         command
     };
     let mut other = with("a guess");

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use treefold_operators::codec::transcode;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +95,7 @@ impl Given {
             Some(raw) => {
                 let mut packed = Vec::with_capacity(raw.get().len());
                 let mut reader = serde_json::Deserializer::from_str(raw.get());
-                serde_transcode::transcode(&mut reader, &mut rmp_serde::Serializer::new(&mut packed))
+                transcode(&mut reader, &mut rmp_serde::Serializer::new(&mut packed))
                     .map_err(|error| EventError::Syntax { problem: format!("fields: {error}") })?;
                 Fields::read(packed.into(), limits.fields_max)?
             }
@@ -178,6 +179,6 @@ impl Serialize for Packed<'_> {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut reader = rmp_serde::Deserializer::from_read_ref(self.0);
         reader.set_max_depth(NESTING_DEPTH_MAX as usize + 1);
-        serde_transcode::transcode(&mut reader, to)
+        transcode(&mut reader, to)
     }
 }

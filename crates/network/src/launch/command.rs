@@ -9,12 +9,10 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
+use treefold::Credentials;
 use treefold::parts::wire::Token;
 
-/// Environment variable with the cluster's token.
-pub const TOKEN_VARIABLE: &str = "TREEFOLD_TOKEN";
-/// The environment variable that names the file with a process's keys. The processes of a network have a token instead.
-pub const KEYS_VARIABLE: &str = "TREEFOLD_KEYS";
+const TOKEN_VARIABLE: &str = Token::VARIABLE;
 /// Environment variable with the id of the parent process to which this process is tied.
 pub const TIED_VARIABLE: &str = "TREEFOLD_TIED_TO";
 /// Set for processes that a parent has started and whose standard error it reads. The standard error of other
@@ -102,7 +100,8 @@ pub(super) fn start_here(words: &[String], token: Option<&Token>, is_tied: bool)
     let mut command = Command::new(program);
     command.args(arguments).env(STARTED_VARIABLE, "1").stdin(Stdio::null());
     if let Some(token) = token {
-        command.env(TOKEN_VARIABLE, token.reveal()).env_remove(KEYS_VARIABLE);
+        // The processes of a network have a token instead of keys.
+        command.env(TOKEN_VARIABLE, token.reveal()).env_remove(Credentials::VARIABLE);
     }
     if is_tied {
         command.env(TIED_VARIABLE, std::process::id().to_string());

@@ -9,8 +9,7 @@
 
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
+use ring::hmac::{self, HMAC_SHA256};
 use std::fmt;
 
 /// Separates this proof from any other use of the same token.
@@ -52,6 +51,9 @@ const TOKEN_BYTES_MAX: usize = 1_024;
 pub struct Token(String);
 
 impl Token {
+    /// The environment variable in which programs hand a token on.
+    pub const VARIABLE: &str = "TREEFOLD_TOKEN";
+
     /// Creates a token. Returns `None` if the text is empty, contains a line end or a zero byte, or is longer
     /// than 1,024 bytes.
     pub fn new(text: impl Into<String>) -> Option<Self> {
@@ -66,35 +68,34 @@ impl Token {
     }
 
     pub(super) fn seal(&self, hello: &Hello, side: Side, session: &[u8]) -> Vec<u8> {
-        self.over(hello, side, session).finalize().into_bytes().to_vec()
+        hmac::sign(&self.key(), &sealed(hello, side, session)).as_ref().to_vec()
     }
 
     /// Verifies a greeting's seal in constant time.
     pub(super) fn verify(&self, hello: &Hello, side: Side, session: &[u8]) -> bool {
-        self.over(hello, side, session).verify_slice(&hello.seal).is_ok()
+        hmac::verify(&self.key(), &sealed(hello, side, session), &hello.seal).is_ok()
     }
 
-    fn mac(&self) -> Hmac<Sha256> {
-        Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("invariant: HMAC takes keys of any length")
+    fn key(&self) -> hmac::Key {
+        hmac::Key::new(HMAC_SHA256, self.0.as_bytes())
     }
+}
 
-    fn over(&self, hello: &Hello, side: Side, session: &[u8]) -> Hmac<Sha256> {
-        let (mut mac, mut node) = (self.mac(), Vec::new());
-        put_node(&mut node, hello.node);
-        mac.update(HELLO_CONTEXT);
-        mac.update(&(session.len() as u32).to_le_bytes());
-        mac.update(session);
-        mac.update(&hello.version.to_le_bytes());
-        mac.update(&hello.version_least.to_le_bytes());
-        mac.update(&(hello.cluster.len() as u32).to_le_bytes());
-        mac.update(hello.cluster.as_bytes());
-        mac.update(&node);
-        mac.update(side.word());
-        if hello.by_launcher {
-            mac.update(BY_LAUNCHER_WORD);
-        }
-        mac
+/// The bytes of a greeting that its seal covers.
+fn sealed(hello: &Hello, side: Side, session: &[u8]) -> Vec<u8> {
+    let mut bytes = HELLO_CONTEXT.to_vec();
+    bytes.extend((session.len() as u32).to_le_bytes());
+    bytes.extend(session);
+    bytes.extend(hello.version.to_le_bytes());
+    bytes.extend(hello.version_least.to_le_bytes());
+    bytes.extend((hello.cluster.len() as u32).to_le_bytes());
+    bytes.extend(hello.cluster.as_bytes());
+    put_node(&mut bytes, hello.node);
+    bytes.extend(side.word());
+    if hello.by_launcher {
+        bytes.extend(BY_LAUNCHER_WORD);
     }
+    bytes
 }
 
 /// Hides the secret, so that it does not appear in logs.
