@@ -21,7 +21,7 @@ TOOLS := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/tools
 # set to 1 on machines that may be unable to build cargo-deny: `make deny` then prints a note and passes
 DENY_OPTIONAL ?= 0
 
-# the shortest build that the demos need: no WebAssembly, Arrow, NATS, gRPC or simulator
+# the shortest build: the commands and services that the demo shows
 DEMO := --profile demo --locked --no-default-features -p treefold-cli
 
 help: ## list these commands
@@ -31,7 +31,7 @@ run: tools ## run a cluster in one process that answers queries over real files
 	$(CARGO) run $(DEMO) -- demo
 
 flights: tools ## show a board of flights over three mirrors and an origin, which you kill from the keyboard
-	$(CARGO) run $(DEMO) -- demo --flights
+	$(CARGO) run $(DEMO) --features mirrors -- demo --flights
 
 release: tools ## build the command with everything, optimised as a whole: target/release/treefold
 	$(CARGO) build --release --locked -p treefold-cli
@@ -44,7 +44,8 @@ python: tools ## build the Python package in an environment of its own, and run 
 		echo "Python 3.10 or newer with the module venv is missing: run apt-get install python3-venv" >&2; exit 1; }
 	test -x "$(PYTHON_CACHE)/venv/bin/pip" || $(PYTHON) -m venv "$(PYTHON_CACHE)/venv"
 	CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(PYTHON_CACHE)/target}" \
-		"$(PYTHON_CACHE)/venv/bin/pip" install --quiet --disable-pip-version-check './python[test]'
+		"$(PYTHON_CACHE)/venv/bin/pip" install --quiet --disable-pip-version-check \
+		--config-settings=build-args=--profile=demo './python[test]'
 	# not `python -m pytest`, which would import the package's sources in this directory
 	cd python && "$(PYTHON_CACHE)/venv/bin/pytest" --quiet -p no:cacheprovider
 

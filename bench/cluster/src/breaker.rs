@@ -12,8 +12,8 @@
 
 use std::time::Duration;
 use tokio::time::Instant;
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::Fleet;
 use treefold_core::random::Random;
 
 /// Which nodes are spared, and the rate and duration of faults.

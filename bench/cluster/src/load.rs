@@ -25,8 +25,8 @@ use pace::Pacing;
 use point::Cell;
 use std::time::Duration;
 use treefold::Shape;
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::Fleet;
 use trial::{Calls, Trial};
 
 /// Pause between two trials, so that remains of one trial are not load of the next.

@@ -28,9 +28,9 @@ use stopping::Stops;
 use tempfile::NamedTempFile;
 use tokio::task::LocalSet;
 use treefold::{Client, Shape};
-use treefold_cli::commands::bench::fleet::{Fleet, Placement};
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
+use treefold_cli::fleet::{Fleet, Placement};
 use treefold_cli::output::{Format, print, print_json};
 
 /// Configuration of nodes that repair nothing: shares of a wave's time above 1 never pass.

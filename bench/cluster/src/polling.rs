@@ -41,9 +41,9 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::task::LocalSet;
 use treefold::{Client, Shape};
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
+use treefold_cli::fleet::Fleet;
 use treefold_cli::output::{Format, print, print_json};
 use treefold_sim::experiment::polling::workload::Workload;
 

@@ -43,9 +43,9 @@ use std::path::Path;
 use std::rc::Rc;
 use tokio::task::LocalSet;
 use treefold::PartitionSet;
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
+use treefold_cli::fleet::Fleet;
 use treefold_cli::output::{Format, print, print_json};
 use treefold_search::Bar;
 

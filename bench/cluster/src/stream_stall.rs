@@ -10,10 +10,10 @@ use clap::Args;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use treefold::{PartitionSet, Shape, Stream};
-use treefold_cli::commands::bench::fleet::NODES_MAX;
 use treefold_cli::commands::bench::network::{FrontEnd, Started};
 use treefold_cli::commands::failure_of;
 use treefold_cli::exit::{Failure, Verdict};
+use treefold_cli::fleet::NODES_MAX;
 use treefold_cli::output::{Format, print, print_json, rounded};
 use treefold_cli::parse;
 use treefold_cli::serve::pulse::Part;
@@ -134,7 +134,7 @@ impl BenchStreamStall {
 
 /// Reads the private memory of every node and, last, of this process.
 fn private_kib(started: &Started) -> Result<Vec<u64>, Failure> {
-    let own = treefold_cli::commands::bench::cost::footprint(std::process::id())
+    let own = treefold_cli::fleet::cost::footprint(std::process::id())
         .map_err(|error| Failure::failed(format!("can't read this process's memory: {error}")))?;
     let nodes = started.nodes.footprints()?;
     Ok(nodes.iter().chain([&own]).map(|footprint| footprint.private_kib).collect())

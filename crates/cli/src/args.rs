@@ -1,37 +1,13 @@
 //! The command line's grammar: subcommands, global options and their help.
 
-use crate::commands::bench::Bench;
 use crate::commands::call::Call;
-use crate::commands::completions::Completions;
-use crate::commands::config::ConfigArgs;
 use crate::commands::demo::Demo;
-use crate::commands::doctor::Doctor;
-#[cfg(feature = "vectors")]
-use crate::commands::faces::FacesArgs;
-use crate::commands::gateway::GatewayCommand;
-use crate::commands::index::IndexArgs;
-use crate::commands::keys::KeysArgs;
-use crate::commands::man::ManPages;
+#[cfg(feature = "mirrors")]
 use crate::commands::mirror::MirrorArgs;
-use crate::commands::new::New;
+#[cfg(feature = "full")]
+use crate::commands::more::More;
 use crate::commands::node::NodeArgs;
-use crate::commands::operator::OperatorArgs;
-use crate::commands::placement::PlacementArgs;
-use crate::commands::placement::drain::Drain;
-use crate::commands::push::PushArgs;
-use crate::commands::replay::Replay;
-use crate::commands::shares::SharesArgs;
-#[cfg(feature = "sim")]
-use crate::commands::sim::Sim;
-use crate::commands::sql::Sql;
 use crate::commands::status::Status;
-use crate::commands::stream::StreamArgs;
-use crate::commands::top::Top;
-use crate::commands::topology::TopologyArgs;
-use crate::commands::tree::TreeArgs;
-use crate::commands::up::Up;
-#[cfg(feature = "vectors")]
-use crate::commands::vectors::VectorsArgs;
 use crate::exit::Failure;
 use crate::log::LogArg;
 use crate::output::Format;
@@ -167,38 +143,18 @@ impl Output {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(Demo),
-    New(New),
     Node(NodeArgs),
-    Up(Up),
     Call(Call),
-    Sql(Sql),
     Status(Status),
-    Stream(StreamArgs),
-    Top(Top),
-    Tree(TreeArgs),
-    Topology(TopologyArgs),
-    Config(ConfigArgs),
-    Index(IndexArgs),
-    Keys(KeysArgs),
-    Gateway(GatewayCommand),
-    Placement(PlacementArgs),
-    Drain(Drain),
-    Doctor(Doctor),
-    Shares(SharesArgs),
-    Operator(OperatorArgs),
-    Push(PushArgs),
+    #[cfg(feature = "mirrors")]
     Mirror(MirrorArgs),
-    #[cfg(feature = "vectors")]
-    Vectors(VectorsArgs),
-    #[cfg(feature = "vectors")]
-    Faces(FacesArgs),
-    Replay(Replay),
-    Bench(Bench),
-    #[cfg(feature = "sim")]
-    Sim(Sim),
-    Completions(Completions),
-    #[command(hide = true)]
-    Man(ManPages),
+    #[cfg(feature = "full")]
+    #[command(flatten)]
+    More(More),
+    /// Any command of a whole build, which this one leaves out
+    #[cfg(not(feature = "full"))]
+    #[command(external_subcommand)]
+    Absent(Vec<OsString>),
 }
 
 const AFTER_HELP: &str = "\

@@ -32,7 +32,9 @@
 pub(crate) mod keys;
 #[cfg(test)]
 mod page;
+#[cfg(feature = "full")]
 pub(crate) mod schema;
+#[cfg(feature = "full")]
 pub(crate) mod show;
 mod walk;
 

@@ -7,11 +7,14 @@
 //! A node can also be broken on purpose ([`Fleet::kill`], [`Fleet::stop`]) and mended: its index in the fleet
 //! determines its address and its partitions, and a new process takes over both.
 
-use super::processes::Processes;
+pub mod cost;
+pub mod processes;
+
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
+use processes::Processes;
 use std::fs::File;
 use std::io;
 use std::process::Stdio;

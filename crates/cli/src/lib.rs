@@ -16,20 +16,28 @@
 //! Standard output has only the answer. Errors go to standard error as one line that says what to do. With
 //! `-o json` they also go to standard output, as `{"error": …}`, because scripts read that.
 #![allow(missing_docs, reason = "the library of a command, for this repository's own experiments")]
+#![cfg_attr(
+    not(feature = "full"),
+    allow(dead_code, reason = "left-out commands need what the others leave unused")
+)]
 
 pub mod args;
 pub mod commands;
 mod config;
-mod echo;
+#[cfg(feature = "mirrors")]
 mod endings;
 pub mod exit;
+#[cfg(feature = "mirrors")]
+pub mod fleet;
 #[cfg(feature = "wasm")]
 pub mod foreign;
 mod log;
 pub mod output;
+#[cfg(feature = "mirrors")]
 mod screen;
 pub mod serve;
 pub mod sql;
+#[cfg(feature = "mirrors")]
 mod text;
 mod trust;
 
@@ -99,48 +107,21 @@ fn answer_to<C>(
 }
 
 fn run(cli: Cli) -> Result<Verdict, Failure> {
-    #[cfg(feature = "sim")]
-    if let Command::Sim(sim) = cli.command {
-        return sim.run(cli.output.output);
-    }
-    if let Command::Sql(sql) = cli.command {
-        return sql.run(cli.output.output);
-    }
-    let format = cli.output.output.for_answers()?;
+    let output = cli.output.output;
     match cli.command {
-        #[cfg(feature = "sim")]
-        Command::Sim(_) => unreachable!("invariant: it has returned"),
-        Command::Sql(_) => unreachable!("invariant: it has returned"),
-        // These need no runtime.
-        Command::New(new) => new.run(format),
-        Command::Tree(tree) => tree.run(format),
-        Command::Config(config) => config.run(format),
-        Command::Keys(keys) => keys.run(format),
-        Command::Index(index) => index.run(format),
-        Command::Gateway(gateway) => gateway.run(format),
-        Command::Topology(topology) => topology.run(format),
-        Command::Completions(completions) => completions.run(),
-        Command::Man(man) => man.run(),
-        Command::Mirror(mirror) => mirror.run(format),
-        Command::Replay(replay) => replay.run(format),
-        #[cfg(feature = "vectors")]
-        Command::Vectors(vectors) => on_runtime(vectors.run(format)),
-        #[cfg(feature = "vectors")]
-        Command::Faces(faces) => on_runtime(faces.run(format)),
-        Command::Demo(demo) => on_runtime(demo.run(format)),
-        Command::Node(node) => on_runtime(node.run(format)),
-        Command::Call(call) => on_runtime(call.run(format)),
-        Command::Up(up) => on_runtime(up.run(format)),
-        Command::Status(status) => on_runtime(status.run(format)),
-        Command::Stream(stream) => on_runtime(stream.run(format)),
-        Command::Top(top) => on_runtime(top.run(format)),
-        Command::Placement(placement) => on_runtime(placement.run(format)),
-        Command::Drain(drain) => on_runtime(drain.run(format)),
-        Command::Doctor(doctor) => on_runtime(doctor.run(format)),
-        Command::Shares(shares) => on_runtime(shares.run(format)),
-        Command::Operator(operator) => on_runtime(operator.run(format)),
-        Command::Push(push) => on_runtime(push.run(format)),
-        Command::Bench(bench) => on_runtime(bench.run(format)),
+        Command::Demo(demo) => on_runtime(demo.run(output.for_answers()?)),
+        Command::Node(node) => on_runtime(node.run(output.for_answers()?)),
+        Command::Call(call) => on_runtime(call.run(output.for_answers()?)),
+        Command::Status(status) => on_runtime(status.run(output.for_answers()?)),
+        #[cfg(feature = "mirrors")]
+        Command::Mirror(mirror) => mirror.run(output.for_answers()?),
+        #[cfg(feature = "full")]
+        Command::More(more) => more.run(output),
+        #[cfg(not(feature = "full"))]
+        Command::Absent(words) => Err(Failure::usage(format!(
+            "this build has no command {}: it has what the demo shows; `make release` builds it with everything",
+            words[0].to_string_lossy()
+        ))),
     }
 }
 

@@ -7,9 +7,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use treefold::{CLUSTER_DEFAULT, CallError, ClusterOptions, Credentials, Token};
-pub(crate) use treefold_network::launch::command::KEYS_VARIABLE;
-use treefold_network::launch::command::TOKEN_VARIABLE;
 
+/// The environment variable with the token.
+pub(crate) const TOKEN_VARIABLE: &str = Token::VARIABLE;
+/// The environment variable that names the file with a process's keys.
+pub(crate) const KEYS_VARIABLE: &str = Credentials::VARIABLE;
 /// The environment variable that names a file with the token.
 pub(crate) const TOKEN_FILE_VARIABLE: &str = "TREEFOLD_TOKEN_FILE";
 /// How much of a file with a token is read: a byte more than the longest token and a line end.

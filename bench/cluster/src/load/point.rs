@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::time::Duration;
 use treefold::Shape;
 use treefold_cli::commands::bench::call::quantile_us;
-use treefold_cli::commands::bench::cost::Ticks;
+use treefold_cli::fleet::cost::Ticks;
 use treefold_cli::output::style::Style;
 use treefold_cli::output::table::{Align, Table};
 

@@ -8,10 +8,10 @@ use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use treefold::{CallError, Error, Reply, Shape};
-use treefold_cli::commands::bench::cost::{Ticks, cpu_time, machine_ticks};
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::commands::failure_of;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::Fleet;
+use treefold_cli::fleet::cost::{Ticks, cpu_time, machine_ticks};
 
 /// The calls of a load.
 pub(crate) trait Calls {

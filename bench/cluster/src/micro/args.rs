@@ -7,8 +7,8 @@ use crate::load::args::{LARGE_NODES, LoadArgs, ideal_per_s, processors_of};
 use crate::load::point::{Cell, Point, Scene};
 use clap::Args;
 use treefold::{CallError, ReplicaPolicy, Shape, Waiting};
-use treefold_cli::commands::bench::fleet::NODES_MAX;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::NODES_MAX;
 use treefold_cli::parse;
 use treefold_micro::{Distribution, Emulation, PROCESSORS_MAX};
 

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use treefold::CallError;
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::Fleet;
 use treefold_cli::parse;
 
 /// One stopped node, and the time since measuring began.

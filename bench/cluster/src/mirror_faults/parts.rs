@@ -10,9 +10,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use treefold::Client;
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::commands::connect;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::Fleet;
 
 /// Time between two attempts to start a part again whose predecessor has just died.
 const RESTART_INTERVAL: Duration = Duration::from_millis(20);

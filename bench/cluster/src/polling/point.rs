@@ -9,7 +9,7 @@ use crate::load::trial::{Ending, Record};
 use serde::{Serialize, Serializer};
 use std::time::Duration;
 use treefold_cli::commands::bench::call::quantile_us;
-use treefold_cli::commands::bench::cost::Ticks;
+use treefold_cli::fleet::cost::Ticks;
 use treefold_cli::output::style::Style;
 use treefold_cli::output::table::{Align, Table};
 use treefold_figures::mean_interval;

@@ -3,10 +3,10 @@
 use super::scale::Scale;
 use std::time::{Duration, Instant};
 use treefold::{Body, Client, PartitionSet, Shape, Stream, StreamBuilder, StreamEvent};
-use treefold_cli::commands::bench::cost::cpu_time;
-use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::commands::{connect, failure_of};
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::Fleet;
+use treefold_cli::fleet::cost::cpu_time;
 use treefold_daemon::{Part, SERVICE};
 
 /// Limit on the time until streams include all daemons, once the nodes know each other.

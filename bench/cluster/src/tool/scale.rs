@@ -2,8 +2,8 @@
 
 use clap::Args;
 use treefold::{PartitionSet, Shape};
-use treefold_cli::commands::bench::fleet::NODES_MAX;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::NODES_MAX;
 use treefold_cli::parse;
 
 /// Default limit on processes.

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use treefold::operators::filter::time_aligned::{Aligned, INTERVALS_MAX};
 use treefold::operators::filter::{Filter, Piece, Source, Wave, builtin};
 use treefold::{Body, Shape, Stream, StreamWave, Synchronisation};
-use treefold_cli::commands::bench::cost::{Ticks, machine_ticks};
 use treefold_cli::commands::failure_of;
 use treefold_cli::exit::Failure;
+use treefold_cli::fleet::cost::{Ticks, machine_ticks};
 use treefold_cli::serve::daemon::now_ns;
 use treefold_daemon::{Injected, Part, Sampling, rates_of_all};
 

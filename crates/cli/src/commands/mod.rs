@@ -1,45 +1,69 @@
 //! The commands, one file each, with their flags, help texts and implementation.
 
+#[cfg(feature = "full")]
 pub mod bench;
 pub mod call;
+#[cfg(feature = "full")]
 pub(crate) mod completions;
+#[cfg(feature = "full")]
 pub(crate) mod config;
 pub(crate) mod demo;
+#[cfg(feature = "full")]
 pub(crate) mod doctor;
-#[cfg(feature = "vectors")]
+#[cfg(feature = "full")]
 pub(crate) mod faces;
+#[cfg(feature = "mirrors")]
+pub(crate) mod front_end;
+#[cfg(feature = "full")]
 pub(crate) mod gateway;
+#[cfg(feature = "full")]
 pub(crate) mod index;
+#[cfg(feature = "full")]
 pub(crate) mod keys;
+#[cfg(feature = "full")]
 pub(crate) mod man;
+#[cfg(feature = "mirrors")]
 pub(crate) mod mirror;
+#[cfg(feature = "full")]
+pub(crate) mod more;
+#[cfg(feature = "full")]
 pub(crate) mod new;
 pub(crate) mod node;
+#[cfg(feature = "full")]
 pub(crate) mod operator;
+#[cfg(feature = "full")]
 pub(crate) mod placement;
+#[cfg(feature = "full")]
 pub(crate) mod push;
+#[cfg(feature = "full")]
 pub(crate) mod replay;
+#[cfg(feature = "full")]
 pub(crate) mod shares;
-#[cfg(feature = "sim")]
+#[cfg(feature = "full")]
 pub(crate) mod sim;
+#[cfg(feature = "full")]
 pub(crate) mod sql;
 pub(crate) mod status;
+#[cfg(feature = "full")]
 pub(crate) mod stream;
+#[cfg(feature = "full")]
 pub(crate) mod top;
+#[cfg(feature = "full")]
 pub(crate) mod topology;
 pub(crate) mod traced;
+#[cfg(feature = "full")]
 pub(crate) mod tree;
+#[cfg(feature = "full")]
 pub(crate) mod up;
-#[cfg(feature = "vectors")]
+#[cfg(feature = "full")]
 pub(crate) mod vectors;
 
 use crate::exit::Failure;
 use crate::serve::known_services;
-use crate::trust::{KEYS_VARIABLE, cluster_of_environment};
+use crate::trust::{KEYS_VARIABLE, TOKEN_VARIABLE, cluster_of_environment};
 use std::time::Duration;
 use treefold::CLUSTER_DEFAULT;
 use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
-use treefold_network::launch::command::TOKEN_VARIABLE;
 
 /// Limit on the time to connect to a node.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -3,8 +3,8 @@
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
-use crate::serve::{Opened, Serve, known_as, known_service, known_services};
-use crate::trust::KEYS_VARIABLE;
+use crate::serve::{Opened, Running, Serve, known_as, known_service, known_services};
+use crate::trust::{KEYS_VARIABLE, TOKEN_VARIABLE};
 use attached::Attached;
 use clap::Args;
 use reload::Reloading;
@@ -17,9 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
 use treefold::shares::ShareSetting;
 use treefold::{Limits, Node, NodeBuilder, Service, StartError};
-use treefold_feed::{HttpListener, Mirror};
 use treefold_gateway::Gateway;
-use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
 pub(crate) mod files;
@@ -29,9 +27,6 @@ mod settings;
 
 /// Default address to listen at.
 pub(crate) const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
-
-/// Time that readers over HTTP have to take their last message.
-const READERS_GRACE: Duration = Duration::from_millis(500);
 
 /// Exit code after a second signal to stop, as shells report it for SIGINT.
 const STOPPED_TWICE: i32 = 130;
@@ -221,20 +216,13 @@ impl NodeArgs {
         for assumption in settings.serve.iter().filter_map(Serve::assumption) {
             eprintln!("treefold: {assumption}");
         }
-        let (services, mirrors): (Vec<_>, Vec<_>) =
-            services.into_iter().map(|opened| (opened.service, opened.mirror)).unzip();
+        let (services, companions): (Vec<_>, Vec<_>) =
+            services.into_iter().map(|opened| (opened.service, opened.companion)).unzip();
         let node = start(&settings, services).await?;
-        // They end with the node.
-        let (mut running, mut listeners) = (Vec::<Mirror>::new(), Vec::new());
-        for (unstarted, http) in mirrors.into_iter().flatten() {
-            let mirror = unstarted.start(node.client());
-            if let Some(http) = http {
-                files::warn(files, http.limits.connections_max);
-                let listener =
-                    mirror.listen(http).await.map_err(|error| Failure::failed(error.to_string()))?;
-                listeners.push((mirror.feed().to_owned(), listener));
-            }
-            running.push(mirror);
+        let mut running = Vec::new();
+        for companion in companions.into_iter().flatten() {
+            files::warn(files, companion.connections_max);
+            running.push((companion.start)(node.client()).await.map_err(Failure::failed)?);
         }
         let gateway = match gateway {
             Some(options) => {
@@ -243,7 +231,7 @@ impl NodeArgs {
             }
             None => None,
         };
-        announce(&node, &listeners, gateway.as_ref(), format);
+        announce(&node, &running, gateway.as_ref(), format);
         let live = async {
             match &settings.attached {
                 Some(attached) => attached.live(&node, settings.trust.token(), signals.next()).await,
@@ -262,9 +250,11 @@ impl NodeArgs {
         if has_ended {
             return Ok(Verdict::Full);
         }
+        // Mirrors end with the node, their listeners before it.
+        let (ends, _kept): (Vec<_>, Vec<_>) = running.into_iter().map(|part| (part.end, part.kept)).unzip();
         let readers_end = async {
-            for (_, listener) in listeners {
-                listener.shutdown(READERS_GRACE).await;
+            for end in ends {
+                end.await;
             }
         };
         let gateway_ends = async {
@@ -371,7 +361,7 @@ pub(crate) fn not_started(error: &StartError) -> Failure {
     }
 }
 
-fn announce(node: &Node, listeners: &[(String, HttpListener)], gateway: Option<&Gateway>, format: Format) {
+fn announce(node: &Node, running: &[Running], gateway: Option<&Gateway>, format: Format) {
     #[derive(Serialize)]
     struct Ready {
         listening: String,
@@ -384,19 +374,19 @@ fn announce(node: &Node, listeners: &[(String, HttpListener)], gateway: Option<&
         gateway: Option<String>,
     }
     let addr = node.addr();
+    let readers = running.iter().filter_map(|part| part.readers.as_ref());
     match format {
         Format::Text => {
             print(format_args!("listening on {addr}"));
             if let Some(gateway) = gateway {
                 print(format_args!("gateway at {}", gateway.url()));
             }
-            for (feed, listener) in listeners {
-                print(format_args!("readers of {feed} at http://{}/v1/feeds/{feed}/events", listener.addr()));
+            for (feed, addr) in readers {
+                print(format_args!("readers of {feed} at http://{addr}/v1/feeds/{feed}/events"));
             }
         }
         Format::Json => {
-            let readers =
-                listeners.iter().map(|(feed, listener)| (feed.clone(), listener.addr().to_string()));
+            let readers = readers.map(|(feed, addr)| (feed.clone(), addr.to_string()));
             let process = std::process::id();
             let gateway = gateway.map(Gateway::url);
             print_json(&Ready { listening: addr.to_string(), process, readers: readers.collect(), gateway });

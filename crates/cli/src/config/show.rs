@@ -2,14 +2,13 @@
 
 use super::Settled;
 use super::keys::{self, Key, Kind, Table, written};
-use crate::trust::TOKEN_FILE_VARIABLE;
+use crate::trust::{KEYS_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
 use std::fmt::Write;
 use treefold::{Limits, Tuning};
 use treefold_core::bounds::{Range, Setting};
 use treefold_core::membership::MembershipConfig;
 use treefold_core::placement::PlacementTuning;
 use treefold_gateway::Limits as GatewayLimits;
-use treefold_network::launch::command::{KEYS_VARIABLE, TOKEN_VARIABLE};
 
 /// Variables that count where neither a flag nor the file says anything.
 const VARIABLES: [&str; 4] = [KEYS_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, "TREEFOLD_LOG"];

@@ -5,28 +5,71 @@
 //! answers requests, answers probes of its clock after injected delays, or sends samples when they are due.
 //! The daemons of a process keep their state across streams, as a separate process would.
 
+use super::Opened;
+use super::kind::Offer;
+use super::words::Words;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use treefold::endpoint::{Acceptor, EndpointStream, accept};
-use treefold::{Body, Error, PartitionSet, Service};
+use treefold::{Body, CallError, Error, PartitionSet, Service};
 use treefold_daemon::clock::Delays;
 use treefold_daemon::skew::{self, EmulatedClockSkew};
 use treefold_daemon::{Clock, Daemon, Injected, Part, Request, SERVICE, Sampler, Sampling};
 
-/// Returns the service without endpoints: only its filter, with the clock of this host.
-pub fn service(host: Option<u32>) -> Service {
+/// The shortest valid parameters of a daemon.
+pub(super) const PARAMS: &str = r#"{"Answer":{"seed":1}}"#;
+
+pub(super) struct Kind;
+
+impl super::kind::Kind for Kind {
+    fn name(&self) -> &'static str {
+        SERVICE
+    }
+
+    fn numbered_by(&self) -> &'static str {
+        "endpoints"
+    }
+
+    fn form(&self) -> &'static str {
+        "daemon with endpoints, as in daemon:endpoints=0-31/512"
+    }
+
+    fn parse(&self, words: &Words<'_>) -> Result<Arc<dyn Offer>, CallError> {
+        words.without_subject()?;
+        Ok(Arc::new(Daemons))
+    }
+
+    fn known(&self) -> Option<Service> {
+        Some(empty(None))
+    }
+
+    fn check_endpoint_params(&self, params: &Bytes) -> Result<(), String> {
+        let part = Part::decode(params).map(drop);
+        part.map_err(|error| format!("{error}; a part is Answer, Clock or Sample, as in {PARAMS}"))
+    }
+}
+
+/// The service without endpoints: only its filter, with the clock of this host.
+fn empty(host: Option<u32>) -> Service {
     Service::new(SERVICE).filter(skew::FILTER, EmulatedClockSkew { host })
 }
 
-/// Returns the service with these daemons, which run from now on.
-///
-/// Must be called within a runtime.
-pub fn run(endpoints: &PartitionSet, total: u32) -> Service {
-    let (accepting, acceptor) = accept();
-    tokio::spawn(play_all(acceptor));
-    service(endpoints.least()).total(total).endpoints(endpoints.iter(), accepting)
+#[derive(Debug)]
+struct Daemons;
+
+impl Offer for Daemons {
+    fn name(&self) -> &str {
+        SERVICE
+    }
+
+    /// Must be called within a runtime, because the daemons run from now on.
+    fn open(&self, endpoints: &PartitionSet, total: u32) -> Result<Opened, String> {
+        let (accepting, acceptor) = accept();
+        tokio::spawn(play_all(acceptor));
+        Ok(empty(endpoints.least()).total(total).endpoints(endpoints.iter(), accepting).into())
+    }
 }
 
 /// Returns the true time in ns since the Unix epoch.

@@ -1,18 +1,50 @@
-//! The service `echo`: endpoints of streams that send each packet back in the wave of its tag.
+//! `echo`: endpoints of streams that send each packet back in the wave of its tag.
 //!
 //! It serves to try and to measure a network.
 
+use super::Opened;
+use super::kind::Offer;
+use super::words::Words;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use treefold::endpoint::{Endpoint, EndpointKind, Opening, Outlet, Packet, Took};
+use treefold::{CallError, PartitionSet, Service};
 
 /// Name of the service.
 pub(crate) const SERVICE: &str = "echo";
 
-/// Makes the endpoints.
-pub(crate) struct Kind;
+pub(super) struct Kind;
 
-impl EndpointKind for Kind {
+impl super::kind::Kind for Kind {
+    fn name(&self) -> &'static str {
+        SERVICE
+    }
+
+    fn form(&self) -> &'static str {
+        "echo with partitions, as in echo:partitions=0-3/12"
+    }
+
+    fn parse(&self, words: &Words<'_>) -> Result<Arc<dyn Offer>, CallError> {
+        words.without_subject()?;
+        Ok(Arc::new(Echoes))
+    }
+}
+
+#[derive(Debug)]
+struct Echoes;
+
+impl Offer for Echoes {
+    fn name(&self) -> &str {
+        SERVICE
+    }
+
+    fn open(&self, partitions: &PartitionSet, total: u32) -> Result<Opened, String> {
+        Ok(Service::new(SERVICE).total(total).endpoints(partitions.iter(), Self).into())
+    }
+}
+
+impl EndpointKind for Echoes {
     fn open(&self, _: &Opening) -> Box<dyn Endpoint> {
         Box::new(Echo(VecDeque::new()))
     }

@@ -11,77 +11,85 @@
 //!
 //! A command may contain colons: only a colon before one of the keys ends it.
 
-use super::{Serve, What, chain, each_once, is_service_name, split_options, total_of};
-use crate::parse::{self, partitions_of_total};
+use super::kind::Offer;
+use super::words::{Words, is_service_name};
+use super::{Opened, chain};
+use std::sync::Arc;
 use treefold::{CallError, PartitionSet, Service};
 use treefold_exec::template::Template;
 use treefold_exec::{AGGREGATION, Exec, Limits, Order, Ready, Reduce, Spec, SpecError};
 
-/// Keys that may follow a colon.
-const KEYS: [&str; 10] =
-    ["command", "reduce", "reduce-command", "partitions", "dir", "k", "order", "empty", "output", "memory"];
-
 /// Bounds of `output`, in bytes. A partial must fit into a message.
 const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 1..=32 << 20;
-/// Least `memory`, in bytes: a program needs some to start.
-const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// Bounds of `memory`, in bytes: a program needs some to start.
+const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=u64::MAX;
+
+pub(super) struct Kind;
+
+impl super::kind::Kind for Kind {
+    fn name(&self) -> &'static str {
+        "exec"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["command", "reduce", "reduce-command", "dir", "k", "order", "empty", "output", "memory"]
+    }
+
+    fn has_free_text(&self) -> bool {
+        true
+    }
+
+    fn form(&self) -> &'static str {
+        "exec with a name, a command, a reduce and partitions, as in \
+         exec=NAME:command=LINE:reduce=REDUCE:partitions=0-3/12"
+    }
+
+    fn parse(&self, words: &Words<'_>) -> Result<Arc<dyn Offer>, CallError> {
+        Ok(Arc::new(tool(words)?))
+    }
+}
 
 /// A command-line tool under a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tool {
-    pub(super) name: String,
+#[derive(Debug)]
+struct Tool {
+    name: String,
     spec: Spec,
 }
 
-impl Tool {
-    /// Makes the service with its partitions.
-    pub(super) fn service(&self, partitions: &PartitionSet, total: u32) -> Result<Service, String> {
+impl Offer for Tool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn open(&self, partitions: &PartitionSet, total: u32) -> Result<Opened, String> {
         let exec = Exec::open(self.spec.clone(), partitions.iter(), total);
         let exec = exec.map_err(|error| format!("--serve exec={}: {}", self.name, chain(&error)))?;
         let service = Service::new(self.name.as_str()).total(total).async_aggregation(AGGREGATION, exec);
-        Ok(partitions.iter().fold(service, |service, partition| service.partition(partition, ())))
+        let service = partitions.iter().fold(service, |service, partition| service.partition(partition, ()));
+        Ok(service.into())
     }
 }
 
-/// Values by key, as they were given.
-#[derive(Default)]
-struct Given<'a>(Vec<(&'a str, &'a str)>);
-
-impl<'a> Given<'a> {
-    fn of(&self, key: &str) -> Option<&'a str> {
-        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
-    }
-}
-
-/// Parses the argument `text`, which is `exec=` and `tool`.
-pub(super) fn parse(text: &str, tool: &str) -> Result<Serve, CallError> {
-    let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
-    let (name, options) = split_options(tool, &KEYS);
-    let given = Given(options);
-    if !is_service_name(name) {
-        return Err(refuse("a name of letters, digits and -_. before the keys, as in exec=errors:command=…"));
-    }
-    each_once(&given.0).map_err(|limit| refuse(&limit))?;
-    let partitions = given.of("partitions").ok_or_else(|| refuse("partitions, as in partitions=0-3/12"))?;
-    let (partitions, total) = partitions_of_total(partitions)?;
+fn tool(words: &Words<'_>) -> Result<Tool, CallError> {
+    let name = words.subject().ok().filter(|name| is_service_name(name)).ok_or_else(|| {
+        words.refuse("a name of letters, digits and -_. before the keys, as in exec=errors:command=…")
+    })?;
+    words.partitions()?;
     let command =
-        given.of("command").ok_or_else(|| refuse("a command, as in command=wc -l part-{partition}"))?;
+        words.of("command").ok_or_else(|| words.refuse("a command, as in command=wc -l part-{partition}"))?;
     let command = Template::local(command).map_err(|error| line("command", command, &error))?;
     let spec = Spec {
         command,
-        reduce: reduce(&given, text)?,
-        directory: given.of("dir").map(str::to_owned),
-        limits: limits(&given)?,
-        empty: given.of("empty").map_or(Ok(Vec::new()), exit_codes)?,
+        reduce: reduce(words)?,
+        directory: words.of("dir").map(str::to_owned),
+        limits: limits(words)?,
+        empty: words.of("empty").map_or(Ok(Vec::new()), exit_codes)?,
     };
-    let what = What::Exec(Tool { name: name.to_owned(), spec });
-    Ok(Serve {
-        what,
-        declared: total.is_some(),
-        total: total_of(&partitions, total),
-        partitions,
-        placing: None,
-    })
+    Ok(Tool { name: name.to_owned(), spec })
 }
 
 fn line(key: &str, given: &str, error: &SpecError) -> CallError {
@@ -89,58 +97,43 @@ fn line(key: &str, given: &str, error: &SpecError) -> CallError {
 }
 
 /// Parses the reduce: a ready one with its settings, or a command.
-fn reduce(given: &Given<'_>, text: &str) -> Result<Reduce, CallError> {
-    let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
-    let k = given.of("k").map(|k| parse::named("k", k, "a number of lines")).transpose()?;
+fn reduce(words: &Words<'_>) -> Result<Reduce, CallError> {
+    let k = words.number("k", "a number of lines")?;
     let of_name = |name: &str| {
         let allowed = format!("one of {}", Order::NAMES.join(", "));
         Order::named(name).ok_or_else(|| CallError::bad_field("order", name, allowed))
     };
-    let order = given.of("order").map(of_name).transpose()?;
-    match (given.of("reduce"), given.of("reduce-command")) {
+    let order = words.of("order").map(of_name).transpose()?;
+    match (words.of("reduce"), words.of("reduce-command")) {
         (Some(name), None) => {
             let ready = Ready::named(name, k, order);
             Ok(Reduce::Ready(ready.map_err(|allowed| CallError::bad_field("reduce", name, allowed))?))
         }
         (None, Some(_)) if k.is_some() || order.is_some() => {
-            Err(refuse("k and order for ready reduces only"))
+            Err(words.refuse("k and order for ready reduces only"))
         }
         (None, Some(command)) => {
             let template =
                 Template::reduce(command).map_err(|error| line("reduce-command", command, &error))?;
             Ok(Reduce::Command(template))
         }
-        _ => Err(refuse("reduce=NAME or reduce-command=LINE, and not both")),
+        _ => Err(words.refuse("reduce=NAME or reduce-command=LINE, and not both")),
     }
 }
 
-fn limits(given: &Given<'_>) -> Result<Limits, CallError> {
+fn limits(words: &Words<'_>) -> Result<Limits, CallError> {
     let mut limits = Limits::default();
-    if let Some(text) = given.of("output") {
-        let bytes = bytes_of(text).filter(|bytes| OUTPUT_BYTES.contains(bytes));
-        let allowed = "bytes from 1 to 32M, as in output=64K";
-        let bytes = bytes.ok_or_else(|| CallError::bad_field("output", text, allowed))?;
+    if let Some(bytes) = words.bytes("output", OUTPUT_BYTES, "bytes from 1 to 32M, as in output=64K")? {
         limits.output_bytes_max = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
-    match given.of("memory") {
-        Some("none") => limits.memory_bytes_max = None,
-        Some(text) => {
-            let bytes = bytes_of(text).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
-            let allowed = "bytes from 1M on, as in memory=512M, or none";
-            limits.memory_bytes_max =
-                Some(bytes.ok_or_else(|| CallError::bad_field("memory", text, allowed))?);
-        }
-        None => {}
+    if words.of("memory") == Some("none") {
+        limits.memory_bytes_max = None;
+    } else if let Some(bytes) =
+        words.bytes("memory", MEMORY_BYTES, "bytes from 1M on, as in memory=512M, or none")?
+    {
+        limits.memory_bytes_max = Some(bytes);
     }
     Ok(limits)
-}
-
-/// Parses a number of bytes: `4096`, `64K`, `16M`, `2G`.
-pub(super) fn bytes_of(text: &str) -> Option<u64> {
-    let unit = [('K', 10), ('M', 20), ('G', 30)];
-    let unit = unit.iter().find_map(|&(unit, bits)| text.strip_suffix(unit).map(|digits| (digits, bits)));
-    let (digits, bits) = unit.unwrap_or((text, 0));
-    digits.parse::<u64>().ok()?.checked_mul(1 << bits)
 }
 
 fn exit_codes(text: &str) -> Result<Vec<i32>, CallError> {
@@ -154,10 +147,7 @@ mod tests {
     use super::*;
 
     fn tool(text: &str) -> Tool {
-        match text.parse::<Serve>().unwrap().what {
-            What::Exec(tool) => tool,
-            _ => panic!("{text} is not an exec service"),
-        }
+        super::tool(&Words::split(text, &Kind).unwrap()).unwrap()
     }
 
     #[test]
@@ -206,14 +196,14 @@ mod tests {
             ("exec=a:command=cat:reduce=count:empty=0:partitions=0/1", "exit codes from 1 to 255"),
             ("exec=a:command=cat:reduce=count:partitions=1/1", "every id below the total"),
         ] {
-            let refused = text.parse::<Serve>().unwrap_err().to_string();
+            let refused = text.parse::<super::super::Serve>().unwrap_err().to_string();
             assert!(refused.contains("allowed: ") && refused.contains(reason), "{text}: {refused}");
         }
         let missing = tool("exec=a:command=no-such-tool:reduce=count:partitions=0/1");
-        let refused = missing.service(&PartitionSet::from_iter([0]), 1).unwrap_err();
+        let refused = missing.open(&PartitionSet::from_iter([0]), 1).err().unwrap();
         assert_eq!(refused, r#"--serve exec=a: no program "no-such-tool" was found in PATH"#);
         let missing = tool("exec=a:command=cat:dir=/no/such/{partition}:reduce=count:partitions=3/4");
-        let refused = missing.service(&PartitionSet::from_iter([3]), 4).unwrap_err();
+        let refused = missing.open(&PartitionSet::from_iter([3]), 4).err().unwrap();
         assert_eq!(refused, "--serve exec=a: /no/such/3: not a directory");
     }
 }

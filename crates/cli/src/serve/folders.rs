@@ -1,6 +1,5 @@
 //! The folders and files that a service of a node reads and writes, for checks before the node starts.
 
-use super::{Serve, What};
 use std::path::{Path, PathBuf};
 
 /// A folder or a file.
@@ -13,40 +12,15 @@ pub(crate) struct Folder {
     pub(crate) written: bool,
 }
 
-impl Serve {
-    /// The folders and files of the service.
-    pub(crate) fn folders(&self) -> Vec<Folder> {
-        match &self.what {
-            What::Search(corpus, _) => {
-                let default = || treefold_search::data_directory(&corpus.folder, self.total).ok();
-                let index = corpus.data.clone().or_else(default);
-                let index = index.map(|path| Folder { path, setting: "data", written: true });
-                std::iter::once(read(&corpus.folder)).chain(index).collect()
-            }
-            What::Sql(tables) => vec![read(&tables.folder)],
-            #[cfg(feature = "objects")]
-            What::Stored(stored) => {
-                let written = |path| Folder { path, setting: "data", written: true };
-                stored.directory().map(written).into_iter().collect()
-            }
-            What::Mirror(_, wish) => {
-                let parent = wish.promises.as_deref().and_then(Path::parent);
-                let folder =
-                    |path: &Path| Folder { path: path.to_owned(), setting: "promises", written: true };
-                parent.map(folder).into_iter().collect()
-            }
-            #[cfg(feature = "vectors")]
-            What::Near(near) => {
-                let data =
-                    near.data().map(|path| Folder { path: path.clone(), setting: "data", written: true });
-                near.sources().into_iter().map(read).chain(data).collect()
-            }
-            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon | What::Exec(_) => Vec::new(),
-        }
+impl Folder {
+    /// A folder that the node writes to.
+    pub(super) fn written(path: PathBuf, setting: &'static str) -> Self {
+        Self { path, setting, written: true }
     }
 }
 
-fn read(path: &Path) -> Folder {
+/// A folder or file that `--serve` names.
+pub(super) fn read(path: &Path) -> Folder {
     Folder { path: before_placeholder(path), setting: "serve", written: false }
 }
 
@@ -59,6 +33,7 @@ fn before_placeholder(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Serve;
     use super::*;
 
     fn folders(text: &str) -> Vec<Folder> {

@@ -5,33 +5,80 @@
 //! millisecond and may block, so it never happens on the node's event loop: locals of calls run on workers,
 //! and streams are served by a separate thread, which sleeps until a sample is due.
 
-use super::{chain, with_operators};
+use super::kind::Offer;
+use super::words::Words;
+use super::{Opened, chain, with_operators};
+use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use treefold::endpoint::{Acceptor, EndpointStream, accept};
-use treefold::{Body, PartitionSet, Service};
+use treefold::{Body, CallError, PartitionSet, Service};
+use treefold_hosts::SERVICE;
 use treefold_hosts::sample::{NodeStreams, Sample};
 use treefold_hosts::{Host, Pace, Watch};
 
-/// Returns its operators and its filter, without partitions.
-pub(super) fn known() -> Service {
-    with_operators(Service::new(treefold_hosts::SERVICE), treefold_hosts::aggregations())
+pub(super) struct Kind;
+
+impl super::kind::Kind for Kind {
+    fn name(&self) -> &'static str {
+        SERVICE
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["name"]
+    }
+
+    fn form(&self) -> &'static str {
+        "hosts with one partition, which is this host, as in hosts:partitions=3/100"
+    }
+
+    fn parse(&self, words: &Words<'_>) -> Result<Arc<dyn Offer>, CallError> {
+        words.without_subject()?;
+        // A process has one host; with two partitions, it would be counted twice.
+        if words.partitions()?.0.len() != 1 {
+            return Err(words.refuse(self.form()));
+        }
+        Ok(Arc::new(ThisHost(words.of("name").map(str::to_owned))))
+    }
+
+    fn known(&self) -> Option<Service> {
+        Some(empty())
+    }
+
+    fn check_endpoint_params(&self, params: &Bytes) -> Result<(), String> {
+        Pace::read(params).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+fn empty() -> Service {
+    with_operators(Service::new(SERVICE), treefold_hosts::aggregations())
         .filter(treefold_hosts::FILTER, treefold_hosts::folding())
 }
 
-/// Makes the service with its partitions.
-///
-/// A partition of `hosts` is a host, and a process has one host; with two partitions, it would be counted
-/// twice.
-pub(super) fn serve(partitions: &PartitionSet, total: u32, name: Option<&str>) -> Result<Service, String> {
-    let name = name.map_or_else(treefold_hosts::sampler::host_name, str::to_owned);
-    partitions.iter().try_fold(known().total(total), |service, partition| {
-        let watch = Arc::new(Watch::start(Host::new(partition, &name)).map_err(|error| chain(&error))?);
-        let (accepting, acceptor) = accept();
-        tell(acceptor, Arc::clone(&watch))?;
-        Ok(service.partition_arc(partition, watch).endpoints([partition], accepting))
-    })
+/// This host, under this name; `None` for the system's name.
+#[derive(Debug)]
+struct ThisHost(Option<String>);
+
+impl Offer for ThisHost {
+    fn name(&self) -> &str {
+        SERVICE
+    }
+
+    fn may_block(&self) -> bool {
+        true
+    }
+
+    fn open(&self, partitions: &PartitionSet, total: u32) -> Result<Opened, String> {
+        let name = self.0.clone().unwrap_or_else(treefold_hosts::sampler::host_name);
+        let service = partitions.iter().try_fold(empty().total(total), |service, partition| {
+            let watch = Arc::new(Watch::start(Host::new(partition, &name)).map_err(|error| chain(&error))?);
+            let (accepting, acceptor) = accept();
+            tell(acceptor, Arc::clone(&watch))?;
+            Ok::<_, String>(service.partition_arc(partition, watch).endpoints([partition], accepting))
+        })?;
+        Ok(service.into())
+    }
 }
 
 /// Starts the thread that serves streams.

@@ -1,11 +1,9 @@
 //! Services whose partitions the nodes share among themselves: `partitions=auto/TOTAL:replicas=N`.
 
-use super::{Serve, What, micro, search_service, with_stretched};
-use std::path::PathBuf;
+use super::kind::Offer;
 use std::sync::Arc;
 use treefold::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
-use treefold::{CallError, LoadPartition, PartitionData, Service};
-use treefold_search::{Bar, Shard};
+use treefold::{CallError, LoadPartition, PartitionData, PartitionSet, Service};
 
 /// The key and the word in front of the total.
 const AUTO: &str = ":partitions=auto/";
@@ -46,75 +44,32 @@ fn take_replicas(text: &str) -> (String, Option<&str>) {
     (format!("{}{rest}", &text[..at]), Some(value))
 }
 
-impl What {
-    /// True if any node can open any partition of it.
-    pub(super) fn is_shared(&self) -> bool {
-        match self {
-            Self::Search(..) | Self::Micro(_) | Self::Exec(_) | Self::Sql(_) => true,
-            #[cfg(feature = "objects")]
-            Self::Stored(_) => true,
-            #[cfg(feature = "vectors")]
-            Self::Near(_) => true,
-            Self::Echo | Self::Hosts(_) | Self::Daemon | Self::Mirror(..) => false,
-        }
+/// Makes the service ready without partitions, and with a loader for them.
+pub(super) fn open(offer: &Arc<dyn Offer>, total: u32, replicas: u32) -> Result<Service, String> {
+    if let Some(service) = offer.open_placed(total, replicas)? {
+        return Ok(service);
     }
-}
-
-impl Serve {
-    /// Makes the service ready without partitions, and with a loader for them.
-    pub(super) fn open_placed(&self, replicas: u32) -> Result<Service, String> {
-        let total = self.total;
-        Ok(match &self.what {
-            What::Search(corpus, emulated) => {
-                let report = corpus.index(total, &Bar::new())?;
-                let service = search_service(&report.directory, [], total)?;
-                let service = match emulated {
-                    Some(processors) => with_stretched(service, *processors),
-                    None => service,
-                };
-                service.placed(replicas, ShardLoader { directory: report.directory, total })
-            }
-            What::Micro(name) => {
-                let service = micro(name.as_deref().unwrap_or(treefold_micro::SERVICE)).total(total);
-                service.placed(replicas, |_| Ok::<(), String>(()))
-            }
-            #[cfg(feature = "objects")]
-            What::Stored(stored) => stored.open_placed(total, replicas)?,
-            _ => {
-                let empty = Self { placing: None, partitions: [].into_iter().collect(), ..self.clone() };
-                empty.open()?.service.placed(replicas, OneByOne(empty))
-            }
-        })
-    }
-}
-
-/// Opens partitions of an index.
-struct ShardLoader {
-    directory: PathBuf,
-    total: u32,
-}
-
-impl LoadPartition for ShardLoader {
-    fn load(&self, partition: u32) -> Result<PartitionData, String> {
-        let shard =
-            Shard::open(&self.directory, partition, self.total).map_err(|error| super::chain(&error))?;
-        Ok(Arc::new(shard))
-    }
+    let empty = offer.open(&PartitionSet::default(), total)?.service;
+    Ok(empty.placed(replicas, OneByOne { offer: Arc::clone(offer), total }))
 }
 
 /// Opens a service for each partition, and takes the partition out of it.
-struct OneByOne(Serve);
+struct OneByOne {
+    offer: Arc<dyn Offer>,
+    total: u32,
+}
 
 impl LoadPartition for OneByOne {
     fn load(&self, partition: u32) -> Result<PartitionData, String> {
-        let one = Serve { partitions: [partition].into_iter().collect(), ..self.0.clone() };
-        let data = one.open()?.service.into_partition(partition);
+        let one = self.offer.open(&[partition].into_iter().collect(), self.total)?;
+        let data = one.service.into_partition(partition);
         data.ok_or_else(|| format!("partition {partition} was opened without data"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Serve;
     use super::*;
 
     #[test]
@@ -134,9 +89,7 @@ mod tests {
             ("micro:partitions=auto/many", "1 to 16384"),
             ("micro:partitions=auto/8:replicas=0", "1 to 16 replicas"),
             ("micro:partitions=0-3/8:replicas=2", "auto/TOTAL only"),
-            ("hosts:partitions=auto/8", "search, micro"),
-            ("mirror=flights:partitions=auto/8", "search, micro"),
-            ("daemon:endpoints=auto/8", "ids and ranges"),
+            ("echo:partitions=auto/8", "search, micro"),
         ] {
             let refused = text.parse::<Serve>().unwrap_err().to_string();
             assert!(refused.contains(word), "{text}: {refused}");

@@ -8,12 +8,11 @@
 //!
 //! A node copies the objects of a partition into a directory on its disk, and opens the copy. See [`treefold_objects`].
 
-use super::exec::bytes_of;
-use super::{
-    Serve, What, each_once, is_service_name, processors, search, split_options, total_of, with_stretched,
-};
-use crate::parse::{self, partitions_of_total};
-use crate::sql::{self, Tables};
+use super::folders::Folder as LocalFolder;
+use super::kind::Offer;
+use super::words::Words;
+use super::{Opened, chain, search, sql};
+use crate::sql::Tables;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,21 +21,16 @@ use treefold::{CallError, LoadPartition, PartitionData, PartitionSet, Service};
 use treefold_objects::{CACHE_BYTES_DEFAULT, Cache, Folder, LocalCopy, Object, ObjectsError};
 use treefold_search::{Published, Shard};
 
-/// Keys that may follow a colon.
-const KEYS: [&str; 7] = ["partitions", "data", "cache", "name", "memory", "threads", "emulate"];
-const EXAMPLES: &str = "search or sql with a folder of a bucket and partitions, as in \
-                        search=s3://BUCKET/FOLDER:partitions=auto/64:cache=20G or sql=s3://BUCKET/FOLDER:partitions=0-3/16";
-
 /// In an address, the place of a partition's number.
 const PARTITION: &str = "{partition}";
 /// Declares the tables of a folder, so each partition needs it.
 const SCHEMA: &str = "schema.sql";
-/// Least bytes of a cache.
-const CACHE_BYTES_MIN: u64 = 1 << 20;
+/// Bounds of a cache, in bytes.
+const CACHE_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=u64::MAX;
 
 /// Data in an object store, and where its copies are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+#[derive(Clone, Debug)]
+struct Stored {
     url: String,
     /// Directory of the copies; `None` for the default.
     directory: Option<PathBuf>,
@@ -44,30 +38,59 @@ pub(super) struct Stored {
     kind: Kind,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Kind {
     /// An index, and the number of emulated processors for stretched aggregations.
     Search(Option<u32>),
     Sql(Tables),
 }
 
-impl Stored {
-    pub(super) fn name(&self) -> &str {
+impl Offer for Stored {
+    fn name(&self) -> &str {
         match &self.kind {
             Kind::Search(_) => treefold_search::SERVICE,
             Kind::Sql(tables) => &tables.name,
         }
     }
 
-    pub(super) fn emulated_processors(&self) -> Option<u32> {
+    fn may_block(&self) -> bool {
+        true
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn emulated_processors(&self) -> Option<u32> {
         match self.kind {
             Kind::Search(emulated) => emulated,
             Kind::Sql(_) => None,
         }
     }
 
+    fn folders(&self, _: u32) -> Vec<LocalFolder> {
+        self.directory().map(|path| LocalFolder::written(path, "data")).into_iter().collect()
+    }
+
+    /// The partitions stay until the process ends. Blocks until they are copied.
+    fn open(&self, partitions: &PartitionSet, total: u32) -> Result<Opened, String> {
+        let loader = self.copies(total)?;
+        let service = partitions.iter().try_fold(self.empty(total)?, |service, partition| {
+            let (data, copy) = loader.opened(partition).map_err(|error| self.said(&error))?;
+            copy.hold_until_exit();
+            Ok::<_, String>(service.partition_arc(partition, data))
+        })?;
+        Ok(service.into())
+    }
+
+    fn open_placed(&self, total: u32, replicas: u32) -> Result<Option<Service>, String> {
+        Ok(Some(self.empty(total)?.placed(replicas, self.copies(total)?)))
+    }
+}
+
+impl Stored {
     /// The directory of the copies.
-    pub(super) fn directory(&self) -> Result<PathBuf, String> {
+    fn directory(&self) -> Result<PathBuf, String> {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let default =
             || absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
@@ -77,24 +100,7 @@ impl Stored {
         })
     }
 
-    /// Makes the service ready with these partitions, which stay until the process ends.
-    ///
-    /// Blocks until they are copied.
-    pub(super) fn open(&self, partitions: &PartitionSet, total: u32) -> Result<Service, String> {
-        let loader = self.loader(total)?;
-        partitions.iter().try_fold(self.empty(total)?, |service, partition| {
-            let (data, copy) = loader.opened(partition).map_err(|error| self.said(&error))?;
-            copy.hold_until_exit();
-            Ok(service.partition_arc(partition, data))
-        })
-    }
-
-    /// Makes the service ready without partitions, and with a loader for them.
-    pub(super) fn open_placed(&self, total: u32, replicas: u32) -> Result<Service, String> {
-        Ok(self.empty(total)?.placed(replicas, self.loader(total)?))
-    }
-
-    fn loader(&self, total: u32) -> Result<Loader, String> {
+    fn copies(&self, total: u32) -> Result<Loader, String> {
         let cache = Cache::in_directory(&self.directory()?, self.bytes_max);
         let cache = cache.map_err(|error| self.said(&error.to_string()))?;
         // The address of a folder for each partition is complete only with the partition, but its settings are known.
@@ -106,13 +112,7 @@ impl Stored {
     /// The service without partitions.
     fn empty(&self, total: u32) -> Result<Service, String> {
         match &self.kind {
-            Kind::Search(emulated) => {
-                let service = search().total(total);
-                Ok(match emulated {
-                    Some(processors) => with_stretched(service, *processors),
-                    None => service,
-                })
-            }
+            Kind::Search(emulated) => Ok(search::stretched(search::empty(total), *emulated)),
             Kind::Sql(tables) => tables.service(&PartitionSet::default(), total),
         }
     }
@@ -122,51 +122,28 @@ impl Stored {
     }
 }
 
-/// Parses an argument whose folder is the address of a store.
-pub(super) fn parse(text: &str) -> Result<Serve, CallError> {
-    let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
-    let (head, options) = split_options(text, &KEYS);
-    let (name, url) = head.split_once('=').ok_or_else(|| refuse(EXAMPLES))?;
-    each_once(&options).map_err(|limit| refuse(&limit))?;
-    let of = |key: &str| options.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
-    let foreign: &[&str] = match name {
-        "search" => &["name", "memory", "threads"],
-        "sql" => &["emulate"],
-        _ => return Err(refuse(EXAMPLES)),
-    };
-    if let Some(key) = foreign.iter().find(|key| of(key).is_some()) {
-        return Err(refuse(&format!("{key} not with {name}")));
+/// Reads an argument of `search` whose folder is in a store.
+pub(super) fn search(words: &Words<'_>, url: &str) -> Result<Arc<dyn Offer>, CallError> {
+    if url.contains(PARTITION) {
+        return Err(words.refuse("the folder of an index, without {partition}"));
     }
-    Folder::check(&url.replace(PARTITION, "0")).map_err(|error| refuse(&error.to_string()))?;
-    let kind = if name == "search" {
-        if url.contains(PARTITION) {
-            return Err(refuse("the folder of an index, without {partition}"));
-        }
-        Kind::Search(of("emulate").map(processors).transpose()?)
-    } else {
-        let name = of("name").unwrap_or(sql::SERVICE).to_owned();
-        if !is_service_name(&name) {
-            return Err(refuse("a name of letters, digits and -_."));
-        }
-        let threads = of("threads").map(|text| parse::named("threads", text, "a number of threads"));
-        let (memory, threads) = (of("memory").map(str::to_owned), threads.transpose()?);
-        Kind::Sql(Tables { folder: url.into(), name, memory, threads, is_dealt: true })
-    };
-    let bytes_max = match of("cache") {
-        None => CACHE_BYTES_DEFAULT,
-        Some(text) => bytes_of(text)
-            .filter(|&bytes| bytes >= CACHE_BYTES_MIN)
-            .ok_or_else(|| CallError::bad_field("cache", text, "bytes from 1M on, as in cache=20G"))?,
-    };
-    let (partitions, total) = partitions_of_total(of("partitions").ok_or_else(|| refuse(EXAMPLES))?)?;
-    let stored = Stored { url: url.to_owned(), directory: of("data").map(PathBuf::from), bytes_max, kind };
-    Ok(Serve {
-        what: What::Stored(stored),
-        declared: total.is_some(),
-        total: total_of(&partitions, total),
-        partitions,
-        placing: None,
-    })
+    if words.of("files").is_some() {
+        return Err(words.refuse("files with a folder on this machine only"));
+    }
+    stored(words, url, Kind::Search(search::emulated(words)?))
+}
+
+/// Reads an argument of `sql` whose folder is in a store.
+pub(super) fn sql(words: &Words<'_>, url: &str) -> Result<Arc<dyn Offer>, CallError> {
+    let tables = Tables { is_dealt: true, ..sql::tables(words, url)? };
+    stored(words, url, Kind::Sql(tables))
+}
+
+fn stored(words: &Words<'_>, url: &str, kind: Kind) -> Result<Arc<dyn Offer>, CallError> {
+    Folder::check(&url.replace(PARTITION, "0")).map_err(|error| words.refuse(&error.to_string()))?;
+    let bytes_max = words.bytes("cache", CACHE_BYTES, "bytes from 1M on, as in cache=20G")?;
+    let bytes_max = bytes_max.unwrap_or(CACHE_BYTES_DEFAULT);
+    Ok(Arc::new(Stored { url: url.to_owned(), directory: words.path("data"), bytes_max, kind }))
 }
 
 /// Copies and opens partitions.
@@ -193,11 +170,11 @@ impl LoadPartition for Loader {
 
 impl Loader {
     fn opened(&self, partition: u32) -> Result<(PartitionData, LocalCopy), String> {
-        let copy = self.copied(partition).map_err(|error| super::chain(&error))?;
+        let copy = self.copied(partition).map_err(|error| chain(&error))?;
         let data: PartitionData = match &self.stored.kind {
             Kind::Search(_) => {
                 let shard = Shard::open(copy.files(), partition, self.total);
-                Arc::new(shard.map_err(|error| super::chain(&error))?)
+                Arc::new(shard.map_err(|error| chain(&error))?)
             }
             Kind::Sql(tables) => {
                 let tables = Tables { folder: copy.files().to_owned(), ..tables.clone() };
@@ -288,28 +265,24 @@ mod tests {
 
     #[test]
     fn addresses_and_caches_are_checked_when_the_argument_is_read() {
-        let read = |text: &str| {
-            text.parse::<Serve>().map(|serve| match serve.what {
-                What::Stored(stored) => Some(stored),
-                _ => None,
-            })
-        };
-        let all = read("search=s3://docs/idx:partitions=auto/64:replicas=2:cache=20G:data=/var/c")
-            .unwrap()
-            .unwrap();
-        assert_eq!((all.url.as_str(), all.bytes_max), ("s3://docs/idx", 20 << 30));
-        assert_eq!(all.directory, Some(PathBuf::from("/var/c")));
-        assert!(read("search=/srv/docs:partitions=0/1").unwrap().is_none());
+        let read = |text: &str| text.parse::<super::super::Serve>().map(|serve| format!("{serve:?}"));
+        let all = read("search=s3://docs/idx:partitions=auto/64:replicas=2:cache=20G:data=/var/c").unwrap();
+        for part in
+            ["Stored", "url: \"s3://docs/idx\"", "directory: Some(\"/var/c\")", "bytes_max: 21474836480"]
+        {
+            assert!(all.contains(part), "{part} in {all}");
+        }
+        assert!(!read("search=/srv/docs:partitions=0/1").unwrap().contains("Stored"));
         for (text, reason) in [
             ("search=gs://docs/idx:partitions=0/1", "s3://BUCKET/FOLDER"),
             ("search=s3://:partitions=0/1", "s3://BUCKET/FOLDER"),
             ("search=s3://docs/{partition}:partitions=0/1", "without {partition}"),
             ("search=s3://docs/a:partitions=0/1:cache=1K", "from 1M on"),
-            ("search=s3://docs/a:partitions=0/1:memory=1G", "memory not with search"),
-            ("search=s3://docs/a", "partitions=auto/64"),
+            ("search=s3://docs/a:partitions=0/1:memory=1G", "without memory"),
+            ("search=s3://docs/a", "partitions=0-3/12"),
             ("search=s3://docs/a:partitions=0/1:cache=1G:cache=2G", "cache is given twice"),
             ("vectors=s3://docs/a:partitions=0/1", "vectors with a file"),
-            ("hosts=s3://docs/a:partitions=0/1", "search or sql"),
+            ("hosts=s3://docs/a:partitions=0/1", "hosts with one partition"),
         ] {
             let refused = read(text).unwrap_err().to_string();
             assert!(refused.contains(reason), "{text}: {refused}");

@@ -1,65 +1,26 @@
 //! Arguments of `--serve`: their parts, and what is refused.
 
 use super::*;
+use treefold::Body;
 
 fn serve(text: &str) -> Serve {
     text.parse().unwrap()
 }
 
-fn corpus(text: &str) -> Corpus {
-    match serve(text).what {
-        What::Search(corpus, _) => corpus,
-        _ => panic!("{text} is not a search service"),
-    }
+/// The offer of an argument, as it is shown.
+fn offer(text: &str) -> String {
+    format!("{:?}", serve(text).offer)
 }
 
 #[test]
 fn names_a_service_its_folder_and_its_partitions() {
     let search = serve("search=/srv/docs:partitions=0-3/12");
     assert_eq!((search.partitions.to_string().as_str(), search.total), ("0-3", 12));
-    assert_eq!(corpus("search=/srv/docs:partitions=0-3/12").folder, Path::new("/srv/docs"));
-    let tables = Tables {
-        folder: "/srv/{partition}".into(),
-        name: "sql".to_owned(),
-        memory: None,
-        threads: None,
-        is_dealt: false,
-    };
-    assert_eq!(serve("sql=/srv/{partition}:partitions=0-3/16").what, What::Sql(tables.clone()));
-    let bounded =
-        Tables { memory: Some("4GB".to_owned()), threads: Some(2), name: "sales".to_owned(), ..tables };
-    let text = "sql=/srv/{partition}:partitions=0/1:memory=4GB:threads=2:name=sales";
-    assert_eq!(serve(text).what, What::Sql(bounded));
-    assert_eq!(serve("micro:partitions=0,8/16").what, What::Micro(None));
-    assert_eq!(serve("micro:partitions=0/1:name=batch").what, What::Micro(Some("batch".to_owned())));
-    assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
-    assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
-    assert_eq!(
-        serve("mirror=flights:partitions=1/4").what,
-        What::Mirror("flights".to_owned(), MirrorWish::default())
-    );
-    let kept = serve("mirror=flights:partitions=1/4:promises=/var/m1").what;
-    assert_eq!(
-        kept,
-        What::Mirror(
-            "flights".to_owned(),
-            MirrorWish { promises: Some("/var/m1".into()), ..Default::default() }
-        )
-    );
-    let pruned = serve("mirror=flights:partitions=1/4:deletes=departed,lost:retention=1.5s").what;
-    let deletes = ["departed", "lost"].map(|name| Name::new(name.to_owned()).unwrap()).to_vec();
-    let state = StateOptions { deletes, retention_ms: Some(1_500) };
-    assert_eq!(pruned, What::Mirror("flights".to_owned(), MirrorWish { state, ..Default::default() }));
-    for wrong in ["deletes=", "deletes=a,,b", "retention=0s", "retention=5"] {
-        assert!(format!("mirror=flights:partitions=1/4:{wrong}").parse::<Serve>().is_err(), "{wrong}");
-    }
-    let served = serve("mirror=flights:partitions=1/4:http=[::1]:7780").what;
-    let http = HttpOptions::new("[::1]:7780".parse().unwrap());
-    assert_eq!(
-        served,
-        What::Mirror("flights".to_owned(), MirrorWish { http: Some(http), ..Default::default() })
-    );
-    assert!("mirror=flights:partitions=1/4:http-public=0.0.0.0:0".parse::<Serve>().is_ok());
+    assert!(offer("search=/srv/docs:partitions=0-3/12").contains(r#"folder: "/srv/docs""#));
+    assert_eq!(offer("micro:partitions=0,8/16"), r#"Micro("micro")"#);
+    assert_eq!(offer("micro:partitions=0/1:name=batch"), r#"Micro("batch")"#);
+    assert_eq!(offer("hosts:partitions=3/100"), "ThisHost(None)");
+    assert_eq!(offer("hosts:partitions=0/2:name=web-1"), r#"ThisHost(Some("web-1"))"#);
     assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
     assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);
     let assumption = serve("micro:partitions=0,8").assumption().unwrap();
@@ -68,10 +29,18 @@ fn names_a_service_its_folder_and_its_partitions() {
 
 #[test]
 fn a_folder_may_contain_colons_and_equal_signs() {
-    let odd = corpus("search=/a:b=c:d:files=7:partitions=0/1:data=/x:y");
-    assert_eq!(odd.folder, Path::new("/a:b=c:d"));
-    assert_eq!(odd.data.as_deref(), Some(Path::new("/x:y")));
-    assert_eq!(odd.files_max, Some(7));
+    let odd = offer("search=/a:b=c:d:files=7:partitions=0/1:data=/x:y");
+    for part in [r#"folder: "/a:b=c:d""#, r#"data: Some("/x:y")"#, "files_max: Some(7)"] {
+        assert!(odd.contains(part), "{part} in {odd}");
+    }
+}
+
+#[test]
+fn every_kind_of_service_is_named_in_the_refusal_of_an_unknown_one() {
+    let refused = "sarch=.:partitions=0/1".parse::<Serve>().unwrap_err().to_string();
+    for kind in KINDS {
+        assert!(refused.contains(kind.form()), "{} in {refused}", kind.name());
+    }
 }
 
 #[test]
@@ -81,7 +50,7 @@ fn search_alone_has_stretched_aggregations() {
     for (wrong, allowed) in [
         ("search=.:partitions=0/1:emulate=0", "1 to 4096 processors"),
         ("search=.:partitions=0/1:emulate=two", "1 to 4096 processors"),
-        ("micro:partitions=0/1:emulate=2", "emulate for search only"),
+        ("micro:partitions=0/1:emulate=2", "without emulate"),
     ] {
         let refused = wrong.parse::<Serve>().unwrap_err().to_string();
         assert!(refused.contains(allowed), "{wrong}: {refused}");
@@ -99,8 +68,8 @@ fn invalid_endpoint_params_are_refused() {
     }
     assert_eq!(check_endpoint_params("micro", &Bytes::new()), Ok(()), "the usual part");
     assert!(check("micro", r#""tock""#).unwrap_err().contains("witness"));
-    assert_eq!(check("daemon", DAEMON_PARAMS), Ok(()));
-    assert!(check("daemon", r#"{"answer":{}}"#).unwrap_err().contains(DAEMON_PARAMS));
+    assert_eq!(check("daemon", daemon::PARAMS), Ok(()));
+    assert!(check("daemon", r#"{"answer":{}}"#).unwrap_err().contains(daemon::PARAMS));
     assert!(check_endpoint_params("daemon", &Bytes::new()).is_err(), "a daemon has no usual part");
     assert_eq!(check("echo", "3"), Ok(()), "echo endpoints read no parameters");
 }

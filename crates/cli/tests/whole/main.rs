@@ -11,7 +11,6 @@ mod calls;
 mod config;
 mod contradictions;
 mod demo;
-#[cfg(feature = "srv")]
 mod discovery;
 mod doctor;
 mod exec;
@@ -22,7 +21,6 @@ mod keys;
 mod mirror;
 mod mirror_set;
 mod mirror_state;
-#[cfg(feature = "srv")]
 mod name_server;
 #[cfg(feature = "wasm")]
 mod nodes;
@@ -36,7 +34,6 @@ mod real;
 mod relays;
 mod shares;
 mod sim;
-#[cfg(feature = "objects")]
 mod stored;
 mod stream;
 mod top;
@@ -45,6 +42,5 @@ mod totals;
 mod traces;
 mod up;
 mod usage;
-#[cfg(feature = "vectors")]
 mod vectors;
 mod watch;

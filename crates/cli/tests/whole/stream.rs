@@ -176,7 +176,6 @@ fn filters_are_listed_with_their_parameters() {
     assert_eq!(named("top-k")["params"][0]["name"], "k");
     assert_eq!(named("identity")["params"], json!([]));
     assert_eq!(named("hosts/hosts")["params"][0]["name"], "top");
-    #[cfg(feature = "arrow")]
     assert_eq!(
         [named("group")["params"][0]["name"].clone(), named("concat-batches")["params"][0]["name"].clone()],
         ["keys", "rows_max"]

@@ -7,11 +7,11 @@
 //! that filling and draining it do not count. Both phases tell the processor time of the caller's process apart
 //! from that of all processes.
 
-use super::fleet::{Fleet, NODES_MAX, Placement};
 use super::moment::{Moment, Span};
 use crate::commands::call::missing_line;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
+use crate::fleet::{Fleet, NODES_MAX, Placement};
 use crate::output::{Format, print, print_json};
 use crate::parse;
 use clap::Args;

@@ -3,10 +3,10 @@
 //! Clients connect to a node one after another, on several tasks, and each asks nothing. The figures are the price of a
 //! connection: of the greeting alone, or with a token or keys in the environment that of a TLS session too.
 
-use super::fleet::{Fleet, Placement};
 use super::moment::Moment;
 use crate::commands::connect;
 use crate::exit::{Failure, Verdict};
+use crate::fleet::{Fleet, Placement};
 use crate::output::{Format, print, print_json, rounded};
 use crate::parse;
 use crate::trust::Trust;

@@ -2,8 +2,9 @@
 //!
 //! That is the cost of gossip, load figures and timers, which every node pays all the time.
 
-use super::fleet::{Fleet, NODES_MAX, Placement};
 use crate::exit::{Failure, Verdict};
+use crate::fleet::cost::Footprint;
+use crate::fleet::{Fleet, NODES_MAX, Placement};
 use crate::output::{Format, print, print_json};
 use crate::parse;
 use clap::Args;
@@ -79,8 +80,7 @@ impl BenchIdle {
         let percents: Vec<f64> = spent.collect();
         let footprints = processes.footprints()?;
         let count = footprints.len() as u64;
-        let mean =
-            |figure: fn(&super::cost::Footprint) -> u64| footprints.iter().map(figure).sum::<u64>() / count;
+        let mean = |figure: fn(&Footprint) -> u64| footprints.iter().map(figure).sum::<u64>() / count;
         Ok(Figures {
             nodes: self.nodes,
             seconds,

@@ -3,9 +3,7 @@
 //! Each node is a process of its own, started from the running executable, so that a figure includes sockets, context
 //! switches and scheduling. Every answer is checked: a benchmark whose answers are wrong fails.
 //!
-//! - [`fleet`]: starts the processes, waits until they know each other, and ends them.
-//! - [`network`]: a fleet and a front-end of streams over it.
-//! - [`processes`] and [`cost`]: what a process has cost in processor time and memory; how busy the machine was.
+//! - [`network`]: a [fleet](crate::fleet) and a front-end of streams over it.
 //! - [`moment`]: throughput and its price between two moments.
 //! - [`call`], `connect`, `stream` and `idle`: the benchmarks.
 //!
@@ -14,12 +12,9 @@
 
 pub mod call;
 mod connect;
-pub mod cost;
-pub mod fleet;
 mod idle;
 pub mod moment;
 pub mod network;
-pub mod processes;
 mod stream;
 
 use crate::exit::{Failure, Verdict};

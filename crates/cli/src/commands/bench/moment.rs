@@ -1,9 +1,9 @@
 //! Throughput and processor time, measured between two moments while calls or waves are in flight, so that
 //! filling and draining the pipeline do not count.
 
-use super::cost::cpu_time;
-use super::processes::Processes;
 use crate::exit::Failure;
+use crate::fleet::cost::cpu_time;
+use crate::fleet::processes::Processes;
 use std::time::{Duration, Instant};
 
 /// Waves and processor time up to one moment.

@@ -5,10 +5,10 @@
 //! ([`FrontEnd::of_cluster`]) find each other by gossip, can come back after they were killed, and need
 //! longer to know each other. The same streams are opened over either kind, in any shape.
 
-use super::fleet::{Fleet, Placement};
-use super::processes::Processes;
 use crate::commands::{connect, failure_of, up};
 use crate::exit::Failure;
+use crate::fleet::processes::Processes;
+use crate::fleet::{Fleet, Placement};
 use crate::serve::pulse::Part;
 use std::time::{Duration, Instant};
 use treefold::{Client, Error, Node, PartitionSet, Stream, StreamBuilder};

@@ -14,9 +14,9 @@
 mod measured;
 
 use super::call::quantile_us;
-use super::fleet::NODES_MAX;
 use super::network::{FrontEnd, Started};
 use crate::exit::{Failure, Verdict};
+use crate::fleet::NODES_MAX;
 use crate::output::{Format, print, print_json, rounded};
 use crate::parse;
 use crate::serve::pulse::Part;

@@ -11,6 +11,7 @@
 //! - [`flights`]: the other demo, of mirrors.
 
 mod corpus;
+#[cfg(feature = "mirrors")]
 mod flights;
 mod input;
 mod line;
@@ -49,6 +50,7 @@ use treefold_search::{Bar, Report};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
+    #[cfg(feature = "mirrors")]
     #[command(flatten)]
     flights: flights::FlightsDemo,
 
@@ -89,7 +91,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Largest number of files to index
+    /// Largest number of files to index [default: 4000 of the default folder, all of --path]
     #[arg(long, value_name = "N")]
     limit_files: Option<u64>,
 }
@@ -103,11 +105,15 @@ Examples:
   treefold demo --flights --seconds 10 -o json
   printf ':kill 1\\n:kill 2\\nbinary heap\\n:tree\\n' | treefold demo";
 
+/// Files of the default folder that are indexed: the first answer is there seconds after the build.
+const DEFAULT_FILES: u64 = 4_000;
+
 /// Queries that are answered if there is no input.
 const SAMPLES: [&str; 3] = ["work stealing scheduler", "\"lock free\" queue", "\"sift down\" heap"];
 
 impl Demo {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        #[cfg(feature = "mirrors")]
         if self.flights.is_wanted() {
             return self.flights.run(format).await;
         }
@@ -115,8 +121,9 @@ impl Demo {
             let limit = format!("at most the number of nodes, {}", self.nodes);
             return Err(Failure::Rejected(treefold::CallError::bad_field("replicas", self.replicas, limit)));
         }
-        let corpus =
-            Corpus { folder: self.folder()?, data: self.data_dir.clone(), files_max: self.limit_files };
+        let few = self.path.is_none().then_some(DEFAULT_FILES);
+        let files_max = self.limit_files.or(few);
+        let corpus = Corpus { folder: self.folder()?, data: self.data_dir.clone(), files_max };
         let report = index(corpus.clone(), self.partitions).await?;
         let style = Style::of_stdout();
         let settings = Settings { deadline: self.deadline, min_coverage: self.min_coverage, format, style };

@@ -2,9 +2,8 @@
 
 use super::finding::{Finding, capped};
 use super::nodes::{Seen, count};
-use crate::trust::KEYS_VARIABLE;
+use crate::trust::{KEYS_VARIABLE, TOKEN_VARIABLE};
 use treefold::Error;
-use treefold_network::launch::command::TOKEN_VARIABLE;
 
 const CHECK: &str = "greeting";
 

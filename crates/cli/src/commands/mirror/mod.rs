@@ -13,9 +13,9 @@ mod feed;
 mod flights;
 mod functions;
 mod journal;
-#[cfg(feature = "nats")]
+#[cfg(feature = "full")]
 mod nats;
-#[cfg(not(feature = "nats"))]
+#[cfg(not(feature = "full"))]
 mod no_nats;
 mod origin_node;
 mod replay;
@@ -32,7 +32,7 @@ use crate::exit::{Failure, Verdict};
 use crate::on_runtime;
 use crate::output::Format;
 use clap::{Args, Subcommand};
-#[cfg(not(feature = "nats"))]
+#[cfg(not(feature = "full"))]
 use no_nats as nats;
 
 /// Check rules for mirrored event streams, try them on a trace, feed mirrors, and read them

@@ -1,4 +1,4 @@
-//! The place of [`nats`](super) in a build without the feature `nats`: every use of a NATS server is refused.
+//! The place of [`nats`](super) in a build without the feature `full`: every use of a NATS server is refused.
 
 use crate::exit::Failure;
 use clap::Args;

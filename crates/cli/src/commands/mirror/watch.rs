@@ -1,7 +1,7 @@
 //! `treefold mirror watch`: follows a feed at one of its mirrors.
 
 use crate::args::At;
-use crate::commands::stream::front_end::front_end;
+use crate::commands::front_end::front_end;
 use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;

@@ -1,13 +1,14 @@
 //! `treefold node --attach`: a process of a network that `treefold up` starts or waits for.
 
-use crate::exit::Failure;
+#[cfg_attr(not(feature = "full"), path = "attached/no_post.rs")]
+mod post;
+
 use crate::parse;
 use clap::Args;
 use std::time::Duration;
 use treefold::NodeBuilder;
-use treefold::{CallError, Node};
-use treefold_network::launch::command::tie_to_parent;
-use treefold_network::launch::{Ending, Post, PostError, Token};
+
+pub(super) use post::tie;
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct AttachArgs {
@@ -34,12 +35,6 @@ pub(super) struct Attached {
     patience: Duration,
 }
 
-/// Ties this process to its parent process if that one wants it.
-pub(super) fn tie() -> Result<(), Failure> {
-    tie_to_parent()
-        .map_err(|error| Failure::failed(format!("the process that started this one has ended: {error}")))
-}
-
 impl Attached {
     /// The settings, if the process attaches.
     pub(super) fn of(
@@ -64,37 +59,5 @@ impl Attached {
 
     pub(super) fn configure(&self, builder: NodeBuilder) -> NodeBuilder {
         builder.attached_to(&self.addr)
-    }
-
-    /// Takes part in the network.
-    ///
-    /// Returns true when the network has ended, and false when this process was stopped.
-    pub(super) async fn live(
-        &self,
-        node: &Node,
-        token: Option<Token>,
-        stop: impl Future<Output = ()>,
-    ) -> Result<bool, Failure> {
-        let post = Post::new(&self.addr, &self.place).token(token).patience(self.patience);
-        match post.run(node, stop).await {
-            Ok(Ending::Ended) => Ok(true),
-            Ok(Ending::Orphaned) => {
-                Err(Failure::unreachable("the network's front-end can't be reached any more"))
-            }
-            Ok(Ending::Stopped) => Ok(false),
-            Err(error) => Err(failure_of(&error)),
-        }
-    }
-}
-
-fn failure_of(error: &PostError) -> Failure {
-    match error {
-        PostError::Unreachable { .. } | PostError::Closed => Failure::unreachable(error.to_string()),
-        PostError::Token { .. } => Failure::Rejected(CallError::bad_field(
-            "token",
-            "a different one",
-            format_args!("the network's token: {error}"),
-        )),
-        _ => Failure::failed(error.to_string()),
     }
 }

@@ -4,16 +4,16 @@
 //! therefore needs the filter's code. It has the filters that every node has, and the filters of the services
 //! that `treefold node --serve` can name.
 //!
-//! - [`mod@front_end`]: makes a client that can be one. [`filters`]: the output of `--list-filters`.
+//! - [`front_end`](super::front_end) makes a client that can be one. [`filters`]: the output of `--list-filters`.
 //! - [`send`]: packets down. [`shown`]: prints waves and changes of the tree.
 
 mod filters;
-pub(crate) mod front_end;
 mod send;
 mod shown;
 
 use super::call::read_json;
 use super::failure_of;
+use super::front_end::front_end;
 use crate::args::At;
 use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
@@ -22,7 +22,6 @@ use crate::parse;
 use crate::serve::check_endpoint_params;
 use bytes::Bytes;
 use clap::Args;
-use front_end::front_end;
 use send::Sends;
 pub(crate) use send::packet_given;
 use shown::{Shown, verdict};

@@ -26,7 +26,7 @@ mod streamed;
 mod view;
 
 use super::connect;
-use super::stream::front_end::beside;
+use super::front_end::beside;
 use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;

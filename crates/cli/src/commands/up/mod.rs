@@ -13,7 +13,7 @@ use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse::{self, Words};
 use crate::serve::{Serve, one_each};
-use crate::trust::{Given, Trust};
+use crate::trust::{Given, KEYS_VARIABLE, TOKEN_VARIABLE, Trust};
 use bar::Bar;
 use clap::Args;
 use shown::{Awaited, Summary, failures_text, refused};
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use treefold::Node;
 use treefold_network::Network;
-use treefold_network::launch::command::{KEYS_VARIABLE, TOKEN_VARIABLE, ssh_default};
+use treefold_network::launch::command::ssh_default;
 use treefold_network::launch::{Launcher, NetworkEvent, Token, UpOptions};
 use treefold_network::topology::Topology;
 
@@ -182,7 +182,7 @@ impl Up {
     }
 
     fn services(&self) -> impl Iterator<Item = &str> {
-        let default = self.serve.is_empty().then_some(crate::echo::SERVICE);
+        let default = self.serve.is_empty().then_some(crate::serve::echo::SERVICE);
         self.serve.iter().map(String::as_str).chain(default)
     }
 }

@@ -3,10 +3,11 @@
 use super::AT_VARIABLE;
 use crate::exit::Failure;
 use crate::output::{Format, print_json};
+use crate::trust::TOKEN_VARIABLE;
 use serde::Serialize;
 use std::time::Duration;
 use treefold_network::Network;
-use treefold_network::launch::command::{TOKEN_VARIABLE, quote, quote_all};
+use treefold_network::launch::command::{quote, quote_all};
 use treefold_network::launch::{Failed, Token, UpError};
 use treefold_network::topology::{Process, Role};
 

@@ -1,9 +1,9 @@
 //! The front-end of a measured stream: sends, receives, and checks every wave.
 
 use crate::commands::bench::moment::{Moment, Span};
-use crate::commands::bench::processes::Processes;
 use crate::commands::failure_of;
 use crate::exit::Failure;
+use crate::fleet::processes::Processes;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 use treefold::operators::Packet;

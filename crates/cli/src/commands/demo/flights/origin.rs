@@ -2,9 +2,9 @@
 
 use super::news::News;
 use super::{FEED, RULES};
-use crate::commands::bench::fleet::die_with_parent;
 use crate::commands::mirror::report::StateLine;
 use crate::exit::Failure;
+use crate::fleet::die_with_parent;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use super::FEED;
 use super::news::{News, Read};
 use super::values::Values;
-use crate::commands::stream::front_end::front_end;
+use crate::commands::front_end::front_end;
 use crate::exit::Failure;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{mpsc, watch};

@@ -6,9 +6,9 @@
 use super::news::{Life, News, Order, Part};
 use super::origin::{OriginProcess, Recipe};
 use super::{FEED, MIRRORS, ORIGIN_RETURNS_AFTER};
-use crate::commands::bench::fleet::Fleet;
 use crate::commands::connect;
 use crate::exit::Failure;
+use crate::fleet::Fleet;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::FEED;
 use super::news::{News, Storm};
-use crate::commands::stream::front_end::front_end;
+use crate::commands::front_end::front_end;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
