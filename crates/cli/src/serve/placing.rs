@@ -90,6 +90,9 @@ mod tests {
             ("micro:partitions=auto/8:replicas=0", "1 to 16 replicas"),
             ("micro:partitions=0-3/8:replicas=2", "auto/TOTAL only"),
             ("echo:partitions=auto/8", "search, micro"),
+            ("hosts:partitions=auto/8", "search, micro"),
+            ("mirror=flights:partitions=auto/8", "search, micro"),
+            ("daemon:endpoints=auto/8", "ids and ranges"),
         ] {
             let refused = text.parse::<Serve>().unwrap_err().to_string();
             assert!(refused.contains(word), "{text}: {refused}");
