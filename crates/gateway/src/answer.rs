@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use treefold::{PartitionSet, Raw, Reply};
 use treefold_forms::json::Answer;
+use treefold_http::accept::Accepted;
 
 /// The verdict of a call: `full`, `partial` or `insufficient`.
 const STATUS: HeaderName = HeaderName::from_static("treefold-status");
@@ -24,36 +25,13 @@ const CUT: &str = ",...";
 
 /// The form that the request accepts. A request without `Accept` accepts JSON.
 pub(crate) fn form_of(headers: &HeaderMap) -> Result<Form, Problem> {
-    let mut accepted = headers.get_all(header::ACCEPT).iter().peekable();
-    if accepted.peek().is_none() {
-        return Ok(Form::Json);
-    }
-    let texts: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
-    let mut best: Option<(f32, Form)> = None;
-    for range in texts.iter().flat_map(|text| text.split(',')) {
-        let name = range.split(';').next().unwrap_or_default().trim();
-        let form = match name {
-            "*/*" | "application/*" => Some(Form::Json),
-            name => Form::of_media_type(name),
-        };
-        let quality = quality_of(range);
-        if let Some(form) = form.filter(|_| quality > 0.0)
-            && best.is_none_or(|(least, _)| quality > least)
-        {
-            best = Some((quality, form));
-        }
-    }
-    best.map(|(_, form)| form).ok_or_else(|| {
-        let detail = format!("the request accepts {}; there are {MEDIA_TYPES}", texts.join(", "));
-        Problem::new(Kind::NotAcceptable, detail).about("accept").limit(MEDIA_TYPES)
+    let Some(accepted) = Accepted::of(headers) else { return Ok(Form::Json) };
+    accepted.best(&Form::ALL).ok_or_else(|| {
+        let given = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let given = given.collect::<Vec<_>>().join(", ");
+        let detail = format!("the request accepts {given}; there are {MEDIA_TYPES}");
+        Problem::new(Kind::NotAcceptable, detail).about("accept").given(given).limit(MEDIA_TYPES)
     })
-}
-
-/// The weight of a media range, from 0 to 1.
-fn quality_of(range: &str) -> f32 {
-    let parameters = range.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let weight = parameters.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-    weight.and_then(|(_, weight)| weight.trim().parse().ok()).unwrap_or(1.0)
 }
 
 /// The answer of a call that has a value.
@@ -136,6 +114,8 @@ mod tests {
         assert_eq!(accepted(&["text/html, application/msgpack"]), Some(Form::MessagePack));
         assert_eq!(accepted(&["application/json;q=0.5", "application/octet-stream"]), Some(Form::Bytes));
         assert_eq!(accepted(&["application/msgpack; q=0, */*; q=0.1"]), Some(Form::Json));
+        assert_eq!(accepted(&["application/json; q=0, */*"]), Some(Form::MessagePack));
+        assert_eq!(accepted(&["*/*;q=0.8", "application/x-msgpack"]), Some(Form::MessagePack));
         assert_eq!(accepted(&["application/vnd.apache.arrow.stream"]), Some(Form::Arrow));
         assert_eq!(accepted(&["text/html"]), None);
         assert_eq!(accepted(&["application/json;q=0"]), None);

@@ -28,21 +28,19 @@ pub(crate) enum Form {
 }
 
 impl Form {
+    /// The forms, and the media types that name each.
+    pub(crate) const ALL: [(Self, &[&str]); 4] = [
+        (Self::Json, &["application/json"]),
+        (Self::MessagePack, &["application/msgpack", "application/vnd.msgpack", "application/x-msgpack"]),
+        (Self::Bytes, &["application/octet-stream"]),
+        (Self::Arrow, &["application/vnd.apache.arrow.stream"]),
+    ];
+
     /// The form that a media type names, with or without its parameters.
     pub(crate) fn of_media_type(media_type: &str) -> Option<Self> {
         let name = media_type.split(';').next().unwrap_or_default().trim();
-        let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
-        if is(&["application/json"]) {
-            Some(Self::Json)
-        } else if is(&["application/msgpack", "application/vnd.msgpack", "application/x-msgpack"]) {
-            Some(Self::MessagePack)
-        } else if is(&["application/octet-stream"]) {
-            Some(Self::Bytes)
-        } else if is(&["application/vnd.apache.arrow.stream"]) {
-            Some(Self::Arrow)
-        } else {
-            None
-        }
+        let is_named = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+        Self::ALL.into_iter().find(|(_, names)| is_named(names)).map(|(form, _)| form)
     }
 
     pub(crate) fn media_type(self) -> &'static str {
@@ -177,7 +175,7 @@ mod tests {
         assert_eq!(Form::of_media_type("Application/JSON; charset=utf-8"), Some(Form::Json));
         assert_eq!(Form::of_media_type("application/x-msgpack"), Some(Form::MessagePack));
         assert_eq!(Form::of_media_type("text/plain"), None);
-        for form in [Form::Json, Form::MessagePack, Form::Bytes, Form::Arrow] {
+        for (form, _) in Form::ALL {
             assert_eq!(Form::of_media_type(form.media_type()), Some(form));
             assert!(MEDIA_TYPES.contains(form.media_type()));
         }

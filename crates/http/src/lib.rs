@@ -11,7 +11,9 @@
 //! - [`Kept`]: the place of a connection that a request takes over. [`messages`]: answers without end.
 
 #[cfg(feature = "http2")]
+//!   [`accept`]: the form that a request prefers.
 mod answers;
+pub mod accept;
 mod bounds;
 mod connection;
 mod door;

@@ -8,6 +8,7 @@
 //!
 //! The content of a message is JSON without line breaks, as serde writes it.
 
+use crate::accept::Accepted;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// The header by which a browser says the last event that it has.
@@ -23,15 +24,11 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// The form that a request accepts: server-sent events if they are named, else lines.
+    /// The form that a request prefers: server-sent events if it accepts them by name, else lines.
     pub fn of(headers: &HeaderMap) -> Self {
-        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut kinds = accepted.flat_map(|value| value.split(','));
-        let is_sent = kinds.any(|kind| {
-            let kind = kind.split(';').next().unwrap_or_default();
-            kind.trim().eq_ignore_ascii_case("text/event-stream")
-        });
-        if is_sent { Self::Sent } else { Self::Lines }
+        let forms = [(Self::Lines, &["application/x-ndjson"][..]), (Self::Sent, &["text/event-stream"][..])];
+        // A request that accepts neither gets lines, which every program can skip.
+        Accepted::of(headers).and_then(|accepted| accepted.best(&forms)).unwrap_or(Self::Lines)
     }
 
     /// The headers of an answer: its content type, and the wish that neither caches nor proxies hold messages back.
@@ -97,6 +94,11 @@ mod tests {
         };
         assert_eq!(accepts("text/event-stream"), Framing::Sent);
         assert_eq!(accepts("text/html, Text/Event-Stream;q=0.9"), Framing::Sent);
+        for lines in ["text/event-stream;q=0", "text/event-stream;q=0, */*", "text/html"] {
+            assert_eq!(accepts(lines), Framing::Lines, "{lines}");
+        }
+        let both = "text/event-stream;q=0.5, application/x-ndjson;q=0.6";
+        assert_eq!([accepts(both), accepts("text/event-stream, */*")], [Framing::Lines, Framing::Sent]);
         assert_eq!([accepts("*/*"), accepts("application/x-ndjson")], [Framing::Lines; 2]);
     }
 }

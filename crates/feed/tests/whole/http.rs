@@ -197,6 +197,21 @@ async fn place_that_cannot_be_resumed_gets_a_snapshot_with_the_reason() {
 }
 
 #[tokio::test]
+async fn weights_in_accept_choose_the_form() {
+    let (_node, _mirror, _origin, listener) = usual_site().await;
+    for (accept, kind) in [
+        ("text/event-stream;q=0", "application/x-ndjson"),
+        ("text/event-stream;q=0, */*", "application/x-ndjson"),
+        ("text/event-stream;q=0.5, application/x-ndjson", "application/x-ndjson"),
+        ("text/event-stream, application/x-ndjson;q=0.5", "text/event-stream"),
+    ] {
+        let headers = format!("accept: {accept}\r\n");
+        let answer = Answer::get(listener.addr(), "/v1/feeds/flights/events", &headers).await;
+        assert!(answer.head.contains(&format!("content-type: {kind}")), "{accept}: {}", answer.head);
+    }
+}
+
+#[tokio::test]
 async fn malformed_requests_get_typed_errors() {
     let (_node, _mirror, _origin, listener) = usual_site().await;
     let many: String = (0..1_001).map(|key| format!("&key={key}")).collect();

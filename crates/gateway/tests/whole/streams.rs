@@ -238,3 +238,16 @@ async fn token_that_is_taken_back_ends_its_streams() {
     assert_eq!((name.as_str(), &problem["type"]), ("closed", &json!("urn:treefold:problem:no_token")));
     world.until_streams(0).await;
 }
+
+#[tokio::test]
+async fn weights_in_accept_choose_the_form() {
+    let world = World::usual().await;
+    for (accept, kind) in [
+        ("text/event-stream;q=0", "application/x-ndjson"),
+        ("text/event-stream;q=0.5, application/x-ndjson", "application/x-ndjson"),
+        ("text/event-stream, */*;q=0.8", "text/event-stream"),
+    ] {
+        let reader = Reader::open(&world, TICKING, &[("accept", accept)]).await;
+        assert!(reader.head.contains(&format!("content-type: {kind}")), "{accept}: {}", reader.head);
+    }
+}
