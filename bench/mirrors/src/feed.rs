@@ -245,7 +245,7 @@ async fn snapshot(client: &Client) -> Result<u64, Problem> {
 /// Joins once over HTTP, and returns the number of rows.
 pub(crate) fn join_http(at: &str) -> Result<u64, Problem> {
     let mut stream = TcpStream::connect(at)?;
-    write!(stream, "GET /v1/feeds/{FEED}/events HTTP/1.1\r\nhost: bench\r\n\r\n")?;
+    write!(stream, "GET /v1/feeds/{FEED}/events HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
     let (mut lines, mut line, mut rows) = (BufReader::with_capacity(256 << 10, stream), Vec::new(), 0);
     loop {
         line.clear();

@@ -89,7 +89,7 @@ fn open_http(addr: &str, way: Way, key: Option<usize>) -> Result<BufReader<TcpSt
     let mut stream = TcpStream::connect(addr)?;
     let accept = if way == Way::Sent { "accept: text/event-stream\r\n" } else { "" };
     let query = key.map_or(String::new(), |key| format!("?key=k{key:06}"));
-    write!(stream, "GET /v1/feeds/{FEED}/events{query} HTTP/1.1\r\nhost: bench\r\n{accept}\r\n")?;
+    write!(stream, "GET /v1/feeds/{FEED}/events{query} HTTP/1.1\r\nhost: localhost\r\n{accept}\r\n")?;
     // A small buffer, so that idle readers cost little here.
     let mut lines = BufReader::with_capacity(4_096, stream);
     if !read_until(&mut lines, "complete")? {

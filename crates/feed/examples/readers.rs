@@ -90,7 +90,7 @@ fn http(addr: &str, count: usize) -> Result<(), Failure> {
     let mut streams = Vec::new();
     for number in 1..=count {
         let mut stream = std::net::TcpStream::connect(addr)?;
-        write!(stream, "GET /v1/feeds/flights/events?key=DL{number} HTTP/1.1\r\nhost: t\r\n\r\n")?;
+        write!(stream, "GET /v1/feeds/flights/events?key=DL{number} HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
         let (mut text, mut buffer) = (Vec::new(), [0; 4_096]);
         while !text.windows(8).any(|part| part == b"complete") {
             let read = stream.read(&mut buffer)?;

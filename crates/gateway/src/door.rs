@@ -2,7 +2,8 @@
 //!
 //! Browsers let any page send requests to any address. A page's request carries `Origin`, or `Sec-Fetch-Site`; it is
 //! refused unless its origin is named in the options, or it is the gateway's own page. A page whose name was made to lead to
-//! this machine (DNS rebinding) may send neither, but its name is in the header `Host`.
+//! this machine (DNS rebinding) may send neither, but its name is in the header `Host`, which the listener checks before
+//! ([`treefold_http::Unfit`]).
 //!
 //! The gateway's own page has the origin that the header `Host` names. A page whose name was made to lead here has that
 //! too, so a gateway without tokens knows its own page only by an address or as `localhost`. With tokens, such a page has
@@ -13,11 +14,11 @@ use crate::routes::refusal;
 use crate::site::Site;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::IpAddr;
 use std::sync::Arc;
+use treefold_http::{Unfit, names_this_machine};
 
 /// The header by which a browser says where the page of a request comes from.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -42,15 +43,12 @@ const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
     let page = page_of(&site, &request);
     let mut response = match &page {
-        Err(problem) => refusal(&request, problem()),
+        Err(problem) => refusal(request.headers(), problem()),
         Ok(Some(_)) if is_preflight(&request) => allow_later_requests(),
         Ok(_) => next.run(request).await,
     };
-    site.metrics.count_answer(response.status());
+    count(&site, &mut response);
     let headers = response.headers_mut();
-    // The page's own files say themselves how long they may be kept.
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(Some(origin)) = page {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
@@ -59,11 +57,33 @@ pub(crate) async fn pass(State(site): State<Arc<Site>>, request: Request, next: 
     response
 }
 
+/// Refuses a request that the listener does not let in.
+pub(crate) fn refuse_unfit(site: &Site, headers: &HeaderMap, unfit: &Unfit) -> Response {
+    let kind = match unfit {
+        Unfit::ForeignHost => Kind::Browser,
+        Unfit::Encoding { .. } => Kind::ContentEncoding,
+        _ => Kind::BadField,
+    };
+    let mut problem = Problem::new(kind, unfit.to_string()).about(unfit.field());
+    if let Unfit::Encoding { given } = unfit {
+        problem = problem.given(given).limit("identity");
+    }
+    let mut response = refusal(headers, problem);
+    count(site, &mut response);
+    response
+}
+
+/// Counts an answer, and tells caches and browsers how to treat it.
+fn count(site: &Site, response: &mut Response) {
+    site.metrics.count_answer(response.status());
+    let headers = response.headers_mut();
+    // The page's own files say themselves how long they may be kept.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
 /// The named origin of a page that makes the request; `None` if no page makes it, or the gateway's own.
 fn page_of(site: &Site, request: &Request) -> Result<Option<HeaderValue>, fn() -> Problem> {
-    if site.is_for_this_machine && !host_of(request).is_none_or(names_this_machine) {
-        return Err(foreign_name);
-    }
     let headers = request.headers();
     match headers.get(header::ORIGIN) {
         Some(origin) if site.cors.contains(origin) => Ok(Some(origin.clone())),
@@ -119,22 +139,6 @@ fn unnamed_page() -> Problem {
     Problem::new(Kind::Browser, detail).about("origin")
 }
 
-fn foreign_name() -> Problem {
-    let detail = "a gateway without tokens is asked by an address or as localhost only, so that no page's name can lead \
-                  to it; found another name in the header Host";
-    Problem::new(Kind::Browser, detail).about("host")
-}
-
-/// True for an address, or for `localhost`, with or without a port.
-fn names_this_machine(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
-}
-
 /// True for the question of a browser whether a page may make a request.
 fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS
@@ -154,22 +158,6 @@ fn allow_later_requests() -> Response {
 mod tests {
     use super::*;
     use crate::wishes;
-
-    #[test]
-    fn addresses_and_localhost_name_this_machine() {
-        for (host, is_named) in [
-            ("127.0.0.1:80", true),
-            ("[::1]:80", true),
-            ("[::1]", true),
-            ("localhost", true),
-            ("LocalHost:8080", true),
-            ("evil.example:80", false),
-            ("127.0.0.1.evil.example", false),
-            ("", false),
-        ] {
-            assert_eq!(names_this_machine(host), is_named, "{host}");
-        }
-    }
 
     #[test]
     fn own_page_has_the_origin_of_the_host() {

@@ -1,14 +1,17 @@
-//! The gateway's door: TLS if it has a certificate, counted connections, and a problem as refusal.
+//! The gateway's door: TLS if it has a certificate, counted connections, and problems as refusals.
 
+use crate::door;
 use crate::limits::Limits;
 use crate::problem::{PROBLEM_JSON, Problem};
 use crate::site::Site;
 use crate::watched::Watched;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use treefold_http::{Bounds, Door, Duplex, Http2Bounds, Refusal};
+use treefold_http::{Bounds, Door, Duplex, Http2Bounds, Refusal, Unfit};
 
 #[derive(Clone)]
 pub(crate) struct Entrance {
@@ -30,6 +33,14 @@ impl Door for Entrance {
             None => Box::new(stream),
             Some(acceptor) => Box::new(acceptor.content().accept(stream).await?),
         })
+    }
+
+    fn knows_callers(&self) -> bool {
+        self.site.tokens.is_some()
+    }
+
+    fn refuse_request(&self, headers: &HeaderMap, unfit: Unfit) -> Response {
+        door::refuse_unfit(&self.site, headers, &unfit)
     }
 
     fn refuse(&self) -> Option<Refusal> {

@@ -64,6 +64,7 @@ kinds! {
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, DeadlineExceeded, "The body took too long";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, ResourceExhausted, "The body is too large";
     ContentType = "content_type", UNSUPPORTED_MEDIA_TYPE, InvalidArgument, "The body has an unknown content type";
+    ContentEncoding = "content_encoding", UNSUPPORTED_MEDIA_TYPE, InvalidArgument, "The body has a content encoding";
     Rate = "rate", TOO_MANY_REQUESTS, ResourceExhausted, "Too many requests in a second";
     OpenCalls = "open_calls", TOO_MANY_REQUESTS, ResourceExhausted, "Too many open calls";
     OpenStreams = "open_streams", TOO_MANY_REQUESTS, ResourceExhausted, "Too many open streams";

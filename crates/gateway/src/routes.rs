@@ -109,20 +109,20 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .fallback(async |request: Request| {
             let paths = Route::ALL.map(Route::path).join(", ");
             let detail = format!("no such path: {}; there are {paths}", request.uri().path());
-            refusal(&request, Problem::new(Kind::UnknownPath, detail))
+            refusal(request.headers(), Problem::new(Kind::UnknownPath, detail))
         })
         .layer(from_fn_with_state(Arc::clone(&site), door::pass))
         .with_state(site)
 }
 
 /// The answer to a request that no handler gets, in the form of its protocol.
-pub(crate) fn refusal(request: &Request, problem: Problem) -> Response {
+pub(crate) fn refusal(headers: &HeaderMap, problem: Problem) -> Response {
     #[cfg(feature = "grpc")]
-    if crate::grpc::is_rpc(request.headers()) {
+    if crate::grpc::is_rpc(headers) {
         return crate::grpc::refusal(problem);
     }
     #[cfg(not(feature = "grpc"))]
-    let _ = request;
+    let _ = headers;
     problem.into_response()
 }
 

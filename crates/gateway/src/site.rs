@@ -30,9 +30,6 @@ pub(crate) struct Site {
     pub(crate) cors: Vec<HeaderValue>,
     /// True if the gateway has a certificate, so that its own page's origin begins with `https`.
     pub(crate) is_encrypted: bool,
-    /// True if only names of this machine may be in the header `Host`: no token tells callers apart, and a page whose name
-    /// was made to lead here must not read.
-    pub(crate) is_for_this_machine: bool,
     /// Permits for the bytes of bodies.
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
@@ -63,7 +60,6 @@ impl Site {
             anybody: Arc::new(Tenant::anybody(&limits)),
             cors: options.cors.iter().map(|given| origin(given)).collect::<Result<_, _>>()?,
             is_encrypted: options.tls.is_some(),
-            is_for_this_machine: tokens.is_none() && options.addr.ip().to_canonical().is_loopback(),
             bodies: Arc::new(Semaphore::new(permits)),
             metrics: Metrics::default(),
             seconds: Seconds::new(limits.history),

@@ -20,6 +20,7 @@ pub(crate) async fn serve_one(
     door: impl Door,
     bounds: Bounds,
     router: Router,
+    is_for_this_machine: bool,
     ending: watch::Receiver<bool>,
 ) {
     let Passed(door) = &Passed::through(door);
@@ -29,7 +30,7 @@ pub(crate) async fn serve_one(
         timeout(bounds.head_within, door.secure(stream)).await.unwrap_or_else(late)
     };
     let (kept, released) = Kept::new();
-    let served = Served { router, kept };
+    let served = Served { door: door.clone(), router, kept, is_for_this_machine };
     let outcome = async { serve_http(secured.await?, &bounds, served, ending).await };
     if let Err(error) = outcome.await {
         tracing::debug!(%error, "a connection is over");
@@ -64,7 +65,7 @@ fn prepare(stream: &TcpStream, stalled_max: Duration) -> io::Result<()> {
 async fn serve_http(
     stream: Box<dyn Duplex>,
     bounds: &Bounds,
-    served: Served,
+    served: Served<impl Door>,
     ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     use crate::version::{Version, begin};
@@ -88,7 +89,7 @@ async fn serve_http(
 async fn serve_http(
     stream: Box<dyn Duplex>,
     bounds: &Bounds,
-    served: Served,
+    served: Served<impl Door>,
     ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     serve_http1(stream, bounds, served, ending).await
@@ -97,7 +98,7 @@ async fn serve_http(
 async fn serve_http1(
     stream: impl Duplex + 'static,
     bounds: &Bounds,
-    served: Served,
+    served: Served<impl Door>,
     mut ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut builder = http1::Builder::new();

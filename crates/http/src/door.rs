@@ -1,6 +1,9 @@
-//! A service's own part of a listener: TLS, counters, and the text of a refusal.
+//! A service's own part of a listener: TLS, counters, and the text of refusals.
 
 use crate::refusal::Refusal;
+use crate::unfit::Unfit;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use std::future::Future;
 use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +27,15 @@ pub trait Door: Clone + Send + Sync + 'static {
     /// # Errors
     /// If the handshake fails. The connection is closed.
     fn secure(&self, stream: TcpStream) -> impl Future<Output = io::Result<Box<dyn Duplex>>> + Send;
+
+    /// True if callers show who they are. Else a listener at an address of this machine is asked by its addresses and as
+    /// `localhost` only, because a page's name that was made to lead here must get nothing.
+    fn knows_callers(&self) -> bool {
+        false
+    }
+
+    /// The answer to a request that no handler gets, with the status of the reason.
+    fn refuse_request(&self, headers: &HeaderMap, unfit: Unfit) -> Response;
 
     /// The answer to a connection above the limit; `None` to close it without one, as before a handshake.
     fn refuse(&self) -> Option<Refusal>;

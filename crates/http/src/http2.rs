@@ -15,6 +15,7 @@ use crate::answers::{Answers, Paced};
 use crate::bounds::{Bounds, Http2Bounds};
 use crate::kept::Served;
 use crate::serve::ended;
+use crate::door::Door;
 use crate::version::Begun;
 use axum::response::Response;
 use hyper::body::Incoming;
@@ -42,11 +43,11 @@ const LOOKS: u32 = 4;
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Serves requests until the connection is over.
-pub(crate) async fn serve(
+pub(crate) async fn serve<D: Door>(
     stream: Begun,
     bounds: &Bounds,
     Http2Bounds { requests_open_max, idle_max }: Http2Bounds,
-    served: Served,
+    served: Served<D>,
     mut ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let answers = Arc::new(Answers::default());
@@ -90,14 +91,14 @@ pub(crate) async fn serve(
 }
 
 /// Counts the requests of a connection, and paces their answers.
-struct Counted {
-    served: Served,
+struct Counted<D> {
+    served: Served<D>,
     answers: Arc<Answers>,
 }
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Paced>, Infallible>> + Send>>;
 
-impl Service<hyper::Request<Incoming>> for Counted {
+impl<D: Door> Service<hyper::Request<Incoming>> for Counted<D> {
     type Response = Response<Paced>;
     type Error = Infallible;
     type Future = Answering;

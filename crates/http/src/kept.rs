@@ -3,14 +3,16 @@
 //! Such a connection still counts among those of its listener, and ends with it. Each request carries a [`Kept`] among its
 //! extensions. Code that takes the connection over keeps it for as long as it uses the connection.
 
+use crate::door::Door;
+use crate::unfit::Given;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
+use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, ready};
+use std::pin::Pin;
 use tokio::sync::mpsc;
 use tower_service::Service as _;
 
@@ -34,22 +36,39 @@ impl Kept {
     }
 }
 
-/// Serves the requests of one connection.
+/// Serves the requests of one connection that are fit for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Served {
+pub(crate) struct Served<D> {
+    pub(crate) door: D,
     pub(crate) router: Router,
     pub(crate) kept: Kept,
+    /// True if only names of this machine may ask.
+    pub(crate) is_for_this_machine: bool,
 }
 
-impl Service<hyper::Request<Incoming>> for Served {
+pub(crate) type Serving = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+impl<D: Door> Service<hyper::Request<Incoming>> for Served<D> {
     type Response = Response;
     type Error = Infallible;
-    type Future = <Router as tower_service::Service<Request>>::Future;
+    type Future = Serving;
 
-    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
+    fn call(&self, request: hyper::Request<Incoming>) -> Serving {
+        let given = Given {
+            version: request.version(),
+            uri: request.uri(),
+            headers: request.headers(),
+            has_body: !request.body().is_end_stream(),
+        };
+        if let Err(unfit) = given.check(self.is_for_this_machine) {
+            let allowed = unfit.allowed();
+            let mut refused = self.door.refuse_request(request.headers(), unfit);
+            refused.headers_mut().extend(allowed);
+            return Box::pin(ready(Ok(refused)));
+        }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.kept.clone());
         // A router is always ready.
-        self.router.clone().call(request)
+        Box::pin(self.router.clone().call(request))
     }
 }

@@ -4,9 +4,11 @@
 //! answered 503, and closed. A client that takes nothing of its answer is cut off. At the end, connections finish the request
 //! that they are in.
 //!
+//! Every request passes one check before its service sees it ([`Unfit`]): its header `Host`, and that its body is not encoded.
+//!
 //! It serves HTTP/1.1, and with the feature `http2` also HTTP/2 on the same address, if the bounds have limits for it.
 //!
-//! - [`Bounds`]: the limits. [`Door`]: what a service adds, which is TLS, counters, and the text of a refusal.
+//! - [`Bounds`]: the limits. [`Door`]: what a service adds, which is TLS, counters, and the text of refusals.
 //! - [`bind`] makes a socket; [`serve`] accepts and serves, until it is told to stop.
 //! - [`Kept`]: the place of a connection that a request takes over. [`messages`]: answers without end.
 
@@ -24,6 +26,7 @@ pub mod messages;
 mod refusal;
 mod serve;
 #[cfg(feature = "http2")]
+mod unfit;
 mod version;
 
 pub use bounds::{Bounds, Http2Bounds};
@@ -31,3 +34,4 @@ pub use door::{Door, Duplex};
 pub use kept::Kept;
 pub use refusal::Refusal;
 pub use serve::{BACKLOG, Ending, bind, ended, serve};
+pub use unfit::{Unfit, names_this_machine};

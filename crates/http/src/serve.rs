@@ -59,6 +59,9 @@ pub async fn serve(
     let mut running = JoinSet::new();
     let places = Arc::new(Semaphore::new(bounds.connections_max));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let here = listener.local_addr();
+    let is_for_this_machine =
+        !door.knows_callers() && here.map_or(true, |here| here.ip().to_canonical().is_loopback());
     let grace = loop {
         let accepted = tokio::select! {
             grace = &mut stopped => break grace.ok(),
@@ -74,7 +77,8 @@ pub async fn serve(
             }
         };
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let served = serve_one(stream, door.clone(), bounds.clone(), router.clone(), tell.subscribe());
+            let (door, bounds, router) = (door.clone(), bounds.clone(), router.clone());
+            let served = serve_one(stream, door, bounds, router, is_for_this_machine, tell.subscribe());
             running.spawn(async move {
                 served.await;
                 drop(place);

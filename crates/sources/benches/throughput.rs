@@ -138,7 +138,7 @@ async fn over_http(events: u64) -> f64 {
     let began = Instant::now();
     let asking = tokio::task::spawn_blocking(move || {
         let head = format!(
-            "POST /v1/feeds/flights/events HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            "POST /v1/feeds/flights/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         let mut stream = std::net::TcpStream::connect(addr).unwrap();

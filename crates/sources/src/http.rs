@@ -15,11 +15,12 @@
 //! | 200 | the origin has all events, and they are acknowledged |
 //! | 202 | as 200, but not yet acknowledged, because the request does not ask for it |
 //! | 207 | some events were refused, see `refusals` |
-//! | 400 | the body is no text or no JSON document |
-//! | 403 | a page in a browser makes the request |
+//! | 400 | the body is no text or no JSON document, or the header `Host` is wrong |
+//! | 403 | a page in a browser makes the request, or a name in `Host` that is not one of this machine |
 //! | 404 | no such feed |
 //! | 408 | the body, or one of its lines, took too long |
 //! | 413 | a line is too long |
+//! | 415 | the body is compressed |
 //! | 429 | the origin, or this listener, is busy; try again after `Retry-After` |
 //! | 503 | the origin has ended or stops, or the events were not acknowledged in time |
 
@@ -27,7 +28,6 @@ mod answer;
 mod body;
 mod listener;
 mod post;
-mod timed;
 
 pub use listener::serve;
 

@@ -223,7 +223,7 @@ fn several_sources_feed_one_origin_until_it_is_stopped() {
     assert_eq!(answer, "{\"acknowledged\":{\"faa\":1}}\n");
     let body = r#"{"number":3,"key":"DL103","type":"gate","fields":{"gate":"B1"}}"#;
     let mut http = std::net::TcpStream::connect(&addrs[1]).expect("it listens");
-    let head = format!("content-length: {}\r\nhost: a\r\nconnection: close", body.len());
+    let head = format!("content-length: {}\r\nhost: localhost\r\nconnection: close", body.len());
     write!(http, "POST /v1/feeds/flights/events HTTP/1.1\r\n{head}\r\n\r\n{body}").expect("it reads");
     let mut answer = String::new();
     http.read_to_string(&mut answer).expect("an answer");

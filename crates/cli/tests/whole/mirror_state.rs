@@ -37,8 +37,11 @@ impl Drop for Source {
 /// The status code of the mirror's answer about a key.
 fn answer(http: &str, key: &str) -> String {
     let mut stream = TcpStream::connect(http).expect("it listens");
-    write!(stream, "GET /v1/feeds/flights/keys/{key} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
-        .expect("it reads");
+    write!(
+        stream,
+        "GET /v1/feeds/flights/keys/{key} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    )
+    .expect("it reads");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
     text.split(' ').nth(1).expect("a status code").to_owned()

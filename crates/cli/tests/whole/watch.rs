@@ -284,7 +284,7 @@ fn node_serves_readers_over_http_until_it_is_told_to_end() {
     wait_until_current(&hub.addr, 1);
     let mut stream = TcpStream::connect(addr).expect("it listens");
     stream.set_read_timeout(Some(WITHIN)).expect("a time-out");
-    write!(stream, "GET /{path}?key=DL3 HTTP/1.1\r\nhost: t\r\n\r\n").expect("it reads");
+    write!(stream, "GET /{path}?key=DL3 HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it reads");
     let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines().map_while(Result::ok);
     assert!(lines.by_ref().any(|line| line.contains(r#"{"complete":{"#)));
     source.finish();

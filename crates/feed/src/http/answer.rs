@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use treefold_http::Unfit;
 use treefold_mirror::filter::FilterError;
 use treefold_mirror::message::Refusal;
 use treefold_mirror::vector::VectorTimeError;
@@ -36,6 +37,10 @@ impl Problem {
         let message = format!("the listener has {limit} connections, the limit connections_max");
         Self { limit: Some(limit), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "connections", message) }
     }
+    pub(super) fn unfit(unfit: &Unfit) -> Self {
+        Self::new(unfit.status(), unfit.field(), unfit.to_string()).about(unfit.field())
+    }
+
 
     pub(super) fn readers(refusal: &Refusal) -> Self {
         let Refusal::Full { limit } = *refusal;

@@ -1,9 +1,11 @@
-//! The door of the readers' listener: no encryption, and a refusal in the form of the other errors.
+//! The door of the readers' listener: no encryption, and refusals in the form of the other errors.
 
 use super::{HttpLimits, answer};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use std::io;
 use tokio::net::TcpStream;
-use treefold_http::{Bounds, Door, Duplex, Refusal};
+use treefold_http::{Bounds, Door, Duplex, Refusal, Unfit};
 
 #[derive(Clone, Debug)]
 pub(super) struct ReadersDoor {
@@ -13,6 +15,10 @@ pub(super) struct ReadersDoor {
 impl Door for ReadersDoor {
     async fn secure(&self, stream: TcpStream) -> io::Result<Box<dyn Duplex>> {
         Ok(Box::new(stream))
+    }
+
+    fn refuse_request(&self, _: &HeaderMap, unfit: Unfit) -> Response {
+        answer::Problem::unfit(&unfit).into_response()
     }
 
     fn refuse(&self) -> Option<Refusal> {

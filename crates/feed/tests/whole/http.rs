@@ -59,7 +59,7 @@ impl Answer {
     }
 
     async fn get(addr: SocketAddr, path: &str, headers: &str) -> Self {
-        Self::to(addr, &format!("GET {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n")).await
+        Self::to(addr, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n")).await
     }
 
     /// The next line of a chunked body. `None` at its end.
@@ -212,6 +212,35 @@ async fn weights_in_accept_choose_the_form() {
 }
 
 #[tokio::test]
+async fn name_that_was_made_to_lead_here_reads_nothing() {
+    let (_node, _mirror, _origin, listener) = usual_site().await;
+    for (hosts, status) in [
+        ("host: evil.example\r\n", 403),
+        ("host: 127.0.0.1.evil.example:7780\r\n", 403),
+        ("", 400),
+        ("host: localhost\r\nhost: localhost\r\n", 400),
+        ("host: a b\r\n", 400),
+        ("host: localhost\r\n", 200),
+        ("host: 127.0.0.1:7780\r\n", 200),
+        ("host: [::1]:7780\r\n", 200),
+    ] {
+        let request = format!("GET /v1/feeds/flights/status HTTP/1.1\r\n{hosts}\r\n");
+        let answer = Answer::to(listener.addr(), &request).await;
+        assert_eq!(answer.status, status, "{hosts}");
+        if status != 200 {
+            let problem = answer.whole().await;
+            assert_eq!(
+                (&problem["error"], &problem["parameter"]),
+                (&"host".into(), &"host".into()),
+                "{problem}"
+            );
+        }
+    }
+    let old = Answer::to(listener.addr(), "GET /healthz HTTP/1.0\r\n\r\n").await;
+    assert_eq!(old.status, 200, "HTTP/1.0 has no header Host");
+}
+
+#[tokio::test]
 async fn malformed_requests_get_typed_errors() {
     let (_node, _mirror, _origin, listener) = usual_site().await;
     let many: String = (0..1_001).map(|key| format!("&key={key}")).collect();
@@ -243,7 +272,8 @@ async fn malformed_requests_get_typed_errors() {
     let problem = Answer::get(listener.addr(), events, header).await.whole().await;
     assert_eq!(problem["parameter"], "last-event-id", "{problem}");
     let posted =
-        Answer::to(listener.addr(), "POST /healthz HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n\r\n").await;
+        Answer::to(listener.addr(), "POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
+            .await;
     assert_eq!(posted.status, 405, "{}", posted.head);
     assert!(posted.head.contains("allow: get"), "{}", posted.head);
     let long = format!("x: {}\r\n", "y".repeat(64 << 10));
@@ -386,7 +416,7 @@ async fn slow_request_is_cut_off_and_connections_are_bounded() {
     }
     until("there is room", async || {
         let mut stream = TcpStream::connect(listener.addr()).await.unwrap();
-        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await;
+        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
         Answer::read(stream).await.status == 200
     })
     .await;

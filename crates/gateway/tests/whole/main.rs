@@ -35,5 +35,6 @@ mod tokens;
 mod traces;
 mod trees;
 mod watch;
+mod unfit;
 mod websocket;
 mod world;

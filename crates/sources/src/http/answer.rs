@@ -8,6 +8,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::time::Duration;
+use treefold_http::Unfit;
 
 /// Seconds after which a client should try again.
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -42,6 +43,10 @@ pub(super) enum Problem {
     UnknownFeed { given: String, known: String },
     #[error("pages in a browser can't feed events; found the header Origin or Sec-Fetch-Site")]
     Page,
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    #[error("too many connections; allowed: {0}")]
+    Connections(usize),
     #[error("{0}")]
     NoEvents(String),
     #[error("{0}")]
@@ -69,6 +74,8 @@ impl Problem {
         match self {
             Self::UnknownFeed { .. } => ("feed", StatusCode::NOT_FOUND),
             Self::Page => ("page", StatusCode::FORBIDDEN),
+            Self::Unfit(unfit) => (unfit.field(), unfit.status()),
+            Self::Connections(_) => ("connections", StatusCode::SERVICE_UNAVAILABLE),
             Self::NoEvents(_) => ("syntax", StatusCode::BAD_REQUEST),
             Self::TooLong(_) => ("length", StatusCode::PAYLOAD_TOO_LARGE),
             Self::Slow(_) | Self::SlowLine(_) | Self::SlowBody(_) => ("slow", StatusCode::REQUEST_TIMEOUT),
@@ -115,6 +122,11 @@ impl Answer {
         self.problem.is_some()
     }
 
+    /// The body of the answer.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        line_of(self)
+    }
+
     /// Lists a refusal. The list keeps those of the first lines.
     pub(super) fn list(&mut self, refusal: Refusals) {
         if !self.refusals.iter_mut().any(|known| known.merge(&refusal)) {
@@ -141,10 +153,16 @@ impl IntoResponse for Answer {
     }
 }
 
-/// A response with a line of JSON.
-pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+/// A line of JSON.
+fn line_of(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec(value).expect("invariant: answers have string keys");
     text.push(b'\n');
+    text
+}
+
+/// A response with a line of JSON.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let text = line_of(value);
     let kind: (HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
     (status, [kind], Body::from(text)).into_response()
 }

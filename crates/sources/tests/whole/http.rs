@@ -41,7 +41,7 @@ async fn ask(addr: SocketAddr, request: &str) -> Answer {
 
 fn post(query: &str, kind: &str, body: &str) -> String {
     format!(
-        "POST /v1/feeds/flights/events{query} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+        "POST /v1/feeds/flights/events{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -65,7 +65,7 @@ async fn bodies_of_all_forms_are_taken_once() {
     let object = line("faa", 4).replace(',', ",\n  ");
     assert_eq!(ask(addr, &post("", "application/json; charset=utf-8", &object)).await.status, 200);
     // A body without a length, in chunks that end within lines.
-    let mut chunked = "POST /v1/feeds/flights/events HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+    let mut chunked = "POST /v1/feeds/flights/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
                        transfer-encoding: chunked\r\n\r\n"
         .to_owned();
     let lines: String = (5..=2_000).map(|number| line("faa", number) + "\n").collect();
@@ -75,8 +75,10 @@ async fn bodies_of_all_forms_are_taken_once() {
     let answer = ask(addr, &(chunked + "0\r\n\r\n")).await;
     assert_eq!((answer.status, &answer.body["accepted"]), (200, &1_996.into()), "{}", answer.body);
     assert_eq!(intake.numbers("faa"), (1..=2_000).collect::<Vec<_>>());
-    let answer =
-        ask(addr, "GET /v1/feeds/flights/acknowledged HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    let answer = ask(
+        addr,
+        "GET /v1/feeds/flights/acknowledged HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    );
     assert_eq!(answer.await.body["acknowledged"]["faa"], 2_000);
 }
 
@@ -228,13 +230,36 @@ async fn pages_in_a_browser_can_not_feed_events() {
     for (header, status) in [
         ("origin: https://elsewhere.example", 403),
         ("origin: null", 403),
-        ("origin: http://a", 403),
+        ("origin: http://localhost", 403),
         ("sec-fetch-site: cross-site", 403),
         ("sec-fetch-site: none", 200),
     ] {
-        let request = post("", NDJSON, &line("faa", 1)).replace("host: a", &format!("host: a\r\n{header}"));
+        let request = post("", NDJSON, &line("faa", 1))
+            .replace("host: localhost", &format!("host: localhost\r\n{header}"));
         let answer = ask(addr, &request).await;
         assert_eq!(answer.status, status, "{header}: {}", answer.body);
         assert_eq!(intake.events().len(), usize::from(status == 200), "{header}");
     }
+}
+
+#[tokio::test]
+async fn wrong_names_and_compressed_bodies_are_refused_before_an_event_is_taken() {
+    let (addr, intake, _stopper) = serve(SourceLimits::DEFAULT).await;
+    let good = post("", NDJSON, &line("faa", 1));
+    let header = |header: &str| good.replace("host: localhost\r\n", header);
+    for (request, status, problem) in [
+        (header("host: evil.example\r\n"), 403, "host"),
+        (header("host: localhost.evil.example:80\r\n"), 403, "host"),
+        (header(""), 400, "host"),
+        (header("host: localhost\r\nhost: localhost\r\n"), 400, "host"),
+        (header("host: a b\r\n"), 400, "host"),
+        (header("host: localhost\r\ncontent-encoding: gzip\r\n"), 415, "content-encoding"),
+        (header("host: localhost\r\ncontent-encoding: zstd\r\n"), 415, "content-encoding"),
+    ] {
+        let answer = ask(addr, &request).await;
+        assert_eq!((answer.status, &answer.body["error"]["problem"]), (status, &problem.into()), "{request}");
+        assert_eq!(status == 415, answer.head.contains("accept-encoding: identity"), "{}", answer.head);
+        assert!(intake.events().is_empty(), "{request}");
+    }
+    assert_eq!(ask(addr, &header("host: 127.0.0.1:80\r\ncontent-encoding: identity\r\n")).await.status, 200);
 }

@@ -115,7 +115,7 @@ async fn http_reaches_the_mirror() {
     tokio::spawn(async move { http::serve(listener, routes, &feeder.limits, feeder.stop.clone()).await });
     let body = lines();
     let request = format!(
-        "POST /v1/feeds/flights/events HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v1/feeds/flights/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut stream = TcpStream::connect(addr).await.unwrap();
