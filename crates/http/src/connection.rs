@@ -2,6 +2,7 @@
 
 use crate::bounds::Bounds;
 use crate::door::{Door, Duplex};
+use crate::half_closed::{HalfClosed, Turn};
 use crate::kept::{Kept, Served};
 use crate::serve::ended;
 use axum::Router;
@@ -30,7 +31,7 @@ pub(crate) async fn serve_one(
         timeout(bounds.head_within, door.secure(stream)).await.unwrap_or_else(late)
     };
     let (kept, released) = Kept::new();
-    let served = Served { door: door.clone(), router, kept, is_for_this_machine };
+    let served = Served { door: door.clone(), router, kept, is_for_this_machine, turn: Turn::default() };
     let outcome = async { serve_http(secured.await?, &bounds, served, ending).await };
     if let Err(error) = outcome.await {
         tracing::debug!(%error, "a connection is over");
@@ -102,12 +103,12 @@ async fn serve_http1(
     mut ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut builder = http1::Builder::new();
-    // A client that closes its connection ends its request, because half-closed connections are not kept.
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_within)
         .max_headers(bounds.headers_max)
         .max_buf_size(bounds.head_bytes_max);
+    let stream = HalfClosed::new(stream, served.turn.clone());
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), served).with_upgrades());
     let outcome = tokio::select! {
         outcome = served.as_mut() => outcome,

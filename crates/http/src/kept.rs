@@ -4,6 +4,7 @@
 //! extensions. Code that takes the connection over keeps it for as long as it uses the connection.
 
 use crate::door::Door;
+use crate::half_closed::{Noted, Turn};
 use crate::unfit::Given;
 use axum::Router;
 use axum::body::{Body, HttpBody};
@@ -44,6 +45,7 @@ pub(crate) struct Served<D> {
     pub(crate) kept: Kept,
     /// True if only names of this machine may ask.
     pub(crate) is_for_this_machine: bool,
+    pub(crate) turn: Turn,
 }
 
 pub(crate) type Serving = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -66,9 +68,15 @@ impl<D: Door> Service<hyper::Request<Incoming>> for Served<D> {
             refused.headers_mut().extend(allowed);
             return Box::pin(ready(Ok(refused)));
         }
-        let mut request = request.map(Body::new);
+        self.turn.begin(request.version());
+        let mut request = request.map(|body| Body::new(Noted::new(body, self.turn.clone())));
         request.extensions_mut().insert(self.kept.clone());
         // A router is always ready.
-        Box::pin(self.router.clone().call(request))
+        let (answering, turn) = (self.router.clone().call(request), self.turn.clone());
+        Box::pin(async move {
+            let answer = answering.await;
+            turn.answer_begins();
+            answer
+        })
     }
 }

@@ -11,22 +11,23 @@
 //! - [`Bounds`]: the limits. [`Door`]: what a service adds, which is TLS, counters, and the text of refusals.
 //! - [`bind`] makes a socket; [`serve`] accepts and serves, until it is told to stop.
 //! - [`Kept`]: the place of a connection that a request takes over. [`messages`]: answers without end.
-
-#[cfg(feature = "http2")]
 //!   [`accept`]: the form that a request prefers.
-mod answers;
+
 pub mod accept;
+#[cfg(feature = "http2")]
+mod answers;
 mod bounds;
 mod connection;
 mod door;
+mod half_closed;
 #[cfg(feature = "http2")]
 mod http2;
 mod kept;
 pub mod messages;
 mod refusal;
 mod serve;
-#[cfg(feature = "http2")]
 mod unfit;
+#[cfg(feature = "http2")]
 mod version;
 
 pub use bounds::{Bounds, Http2Bounds};

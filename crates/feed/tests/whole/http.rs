@@ -241,6 +241,20 @@ async fn name_that_was_made_to_lead_here_reads_nothing() {
 }
 
 #[tokio::test]
+async fn client_that_half_closes_after_its_request_gets_the_answer() {
+    let (_node, _mirror, _origin, listener) = usual_site().await;
+    for version in ["1.0", "1.1"] {
+        let mut stream = TcpStream::connect(listener.addr()).await.unwrap();
+        let request = format!("GET /v1/feeds/flights/status HTTP/{version}\r\nhost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut text = String::new();
+        timeout(WITHIN, stream.read_to_string(&mut text)).await.expect("an end").unwrap();
+        assert!(text.contains(" 200 OK\r\n") && text.ends_with("}\n"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn malformed_requests_get_typed_errors() {
     let (_node, _mirror, _origin, listener) = usual_site().await;
     let many: String = (0..1_001).map(|key| format!("&key={key}")).collect();

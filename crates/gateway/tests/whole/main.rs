@@ -17,6 +17,7 @@ mod ends;
 mod generated;
 #[cfg(feature = "grpc")]
 mod grpc;
+mod half_closed;
 #[cfg(feature = "grpc")]
 mod http2;
 mod limits;
@@ -34,7 +35,7 @@ mod tokens;
 #[cfg(all(feature = "grpc", feature = "otel"))]
 mod traces;
 mod trees;
-mod watch;
 mod unfit;
+mod watch;
 mod websocket;
 mod world;

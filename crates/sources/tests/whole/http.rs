@@ -263,3 +263,22 @@ async fn wrong_names_and_compressed_bodies_are_refused_before_an_event_is_taken(
     }
     assert_eq!(ask(addr, &header("host: 127.0.0.1:80\r\ncontent-encoding: identity\r\n")).await.status, 200);
 }
+
+#[tokio::test]
+async fn client_that_half_closes_gets_the_answer_when_its_events_are_acknowledged() {
+    let (addr, intake, _stopper) = serve(SourceLimits::DEFAULT).await;
+    intake.is_prompt.store(false, Ordering::Relaxed);
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all(post("", NDJSON, &line("faa", 1)).as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    until("its event is taken", || intake.numbers("faa") == [1]).await;
+    let mut text = String::new();
+    // Interim answers come while the request waits.
+    while !text.contains("100 Continue") {
+        text.push(stream.read_u8().await.unwrap().into());
+    }
+    intake.acknowledge(&[("faa", 1)]);
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 100") && text.contains("HTTP/1.1 200 OK"), "{text}");
+    assert!(text.ends_with("}\n"), "{text}");
+}
