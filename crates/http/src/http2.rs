@@ -9,13 +9,15 @@
 //! | bytes of bodies that nobody has read | [`STREAM_WINDOW_BYTES`] for a request, [`CONNECTION_WINDOW_BYTES`] for all |
 //! | answers that the client does not take | [`Bounds::stalled_max`] for one piece of any of them ([`Answers`]) |
 //! | a client that has vanished | a ping each [`Bounds::head_within`] |
+//! | requests that were cancelled before they were begun | [`CANCELLED_WAITING_MAX`] |
+//! | faults of the client that end a request | [`FAULTS_MAX`] |
 //! | a connection without a request | [`Bounds::head_within`] before the first one, then [`Http2Bounds::idle_max`] |
 
 use crate::answers::{Answers, Paced};
 use crate::bounds::{Bounds, Http2Bounds};
+use crate::door::Door;
 use crate::kept::Served;
 use crate::serve::ended;
-use crate::door::Door;
 use crate::version::Begun;
 use axum::response::Response;
 use hyper::body::Incoming;
@@ -37,6 +39,16 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 /// Bytes of one answer that wait for the client's window.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Requests that a client may have cancelled before the listener begins with them; more close its connection.
+///
+/// A client that hedges cancels dozens within one turn of its connection, and the h2 crate's own limit of 20 would cost it
+/// all its requests. The listener begins with all requests that it has read at each turn, and each counts against its
+/// caller's rate then. So no more than this are cancelled in between unless there are tens of thousands in a second, which
+/// is an attack (CVE-2023-44487).
+const CANCELLED_WAITING_MAX: usize = 1_024;
+/// Requests of one connection that may end because the client breaks the protocol; more close it. The value is that of the h2
+/// crate.
+const FAULTS_MAX: usize = 1_024;
 /// Looks at a connection within its shortest limit.
 const LOOKS: u32 = 4;
 /// Shortest pause between two looks. It holds for any limits.
@@ -59,6 +71,8 @@ pub(crate) async fn serve<D: Door>(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_pending_accept_reset_streams(CANCELLED_WAITING_MAX)
+        .max_local_error_reset_streams(FAULTS_MAX)
         .keep_alive_interval(bounds.head_within)
         .keep_alive_timeout(bounds.head_within);
     let service = Counted { served, answers: Arc::clone(&answers) };

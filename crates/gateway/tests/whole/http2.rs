@@ -7,6 +7,7 @@ use hyper::client::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tonic::Request;
@@ -133,4 +134,57 @@ async fn headers_above_the_limit_are_refused() {
     }
     let mut channel = world.channel().await;
     assert_eq!(channel.sender.send_request(get("/healthz")).await.unwrap().status().as_u16(), 200);
+}
+
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The headers of a request without a body, none of them compressed.
+fn headers(stream: u32, path: &str) -> Vec<u8> {
+    const END_STREAM_AND_HEADERS: u8 = 0x5;
+    let text = |name: u8, text: &str| {
+        let length = u8::try_from(text.len()).unwrap();
+        [&[name, length][..], text.as_bytes()].concat()
+    };
+    // GET and http are in the static table, as are the names of the path and of the authority.
+    let block = [vec![0x82, 0x86], text(0x04, path), text(0x01, "localhost")].concat();
+    frame(1, END_STREAM_AND_HEADERS, stream, &block)
+}
+
+#[tokio::test]
+async fn requests_that_are_cancelled_at_once_leave_their_connection_open() {
+    const CANCELLED: u32 = 500;
+    const SETTINGS: u8 = 4;
+    const RESET: u8 = 3;
+    const AWAY: u8 = 7;
+    const HEADERS: u8 = 1;
+    let world = World::usual().await;
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(SETTINGS, 0, 0, &[]));
+    for number in 0..CANCELLED {
+        let stream = 2 * number + 1;
+        bytes.extend(headers(stream, "/v1/services"));
+        bytes.extend(frame(RESET, 0, stream, &8_u32.to_be_bytes()));
+    }
+    let last = 2 * CANCELLED + 1;
+    bytes.extend(headers(last, "/healthz"));
+    let mut stream = send(world.addr(), &bytes).await;
+    let answered = async {
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).await.expect("the connection stays open");
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let mut payload = vec![0; length];
+            stream.read_exact(&mut payload).await.expect("the connection stays open");
+            let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            assert_ne!(head[3], AWAY, "{}", String::from_utf8_lossy(&payload));
+            if head[3] == HEADERS && number == last {
+                return;
+            }
+        }
+    };
+    timeout(WITHIN, answered).await.expect("the last request is answered");
 }
