@@ -21,7 +21,7 @@
 //! - [`Gateway`] accepts connections and drains them at the end, with the listener of `treefold_http`. `entrance` adds TLS to it, and
 //!   `tls` reads the certificate.
 //! - `door` is passed by every request: it refuses pages in browsers that nobody named, and counts answers.
-//! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`).
+//! - `routes` lists the paths. `caller` says which tenant asks, from [`tokens`], and holds it to its limits (`tenants`, `bucket`).
 //! - `call` makes a call from a `body` with `parameters` and from `wishes`, and `answer` writes its result. `cluster` and `metrics` read the
 //!   node's state.
 //! - `observers` watch calls: they make traces for OpenTelemetry, and lines of slow calls (`slow`).
@@ -37,6 +37,7 @@
 
 mod answer;
 mod body;
+mod bucket;
 mod call;
 mod caller;
 mod cluster;

@@ -108,6 +108,10 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Most frames in a second over a WebSocket that complete no message, as pings; a second's worth may come at once. A
+    /// browser sends one for each sign of life that it gets, and few programs send more than one a second themselves.
+    pub const IDLE_FRAMES_PER_S: u32 = 100;
+
     /// Checks that each limit is within its bounds.
     ///
     /// # Errors

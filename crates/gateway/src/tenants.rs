@@ -1,8 +1,9 @@
 //! Tenants: programs with a token, each with its rights and its limits.
 //!
-//! Requests per second are counted by a bucket that holds one second's worth and fills steadily (a token bucket), so short
-//! bursts pass and a flood is refused with the time until the next request would pass.
+//! Requests per second are counted by a [`Bucket`], so short bursts pass and a flood is refused with the time until the next
+//! request would pass.
 
+use crate::bucket::Bucket;
 use crate::limits::Limits;
 use crate::problem::{Kind, Problem};
 use crate::tokens::{Entry, GatewayRight, ServiceNames};
@@ -32,13 +33,6 @@ struct Usage {
     bucket: Mutex<Option<Bucket>>,
     calls_open: AtomicUsize,
     streams_open: AtomicUsize,
-}
-
-/// The requests that may come at once, and when they were counted.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    left: f64,
-    counted_at: Instant,
 }
 
 /// An open call of a tenant.
@@ -118,21 +112,13 @@ impl Tenant {
     pub(crate) fn count_request(&self, now: Instant) -> Result<(), Problem> {
         let rate = f64::from(self.requests_per_s);
         let mut bucket = self.usage.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        let former = bucket.unwrap_or(Bucket { left: rate, counted_at: now });
-        let passed = now.saturating_duration_since(former.counted_at).as_secs_f64();
-        let left = (former.left + passed * rate).min(rate.max(1.0));
-        let counted_at = former.counted_at.max(now);
-        if left >= 1.0 {
-            *bucket = Some(Bucket { left: left - 1.0, counted_at });
-            return Ok(());
-        }
-        *bucket = Some(Bucket { left, counted_at });
+        let taken = bucket.get_or_insert_with(|| Bucket::full(rate, now)).take(1.0, rate, now);
         drop(bucket);
+        let Err(wait) = taken else { return Ok(()) };
         let detail = format!(
             "{:?} has made more than {rate} requests in a second; allowed: at most {rate} (requests_per_s)",
             self.name
         );
-        let wait = Duration::from_secs_f64(((1.0 - left) / rate).min(3_600.0));
         Err(Problem::new(Kind::Rate, detail)
             .about("requests_per_s")
             .limit(self.requests_per_s)

@@ -9,12 +9,14 @@
 //! - `reader`: a stream with its pump, a task that moves waves into the queue, and ends the stream when the gateway ends or
 //!   its token is taken back. Dropping the reader closes the stream at all its nodes.
 //! - `queue`: waves that wait for the reader, and the rule for a reader that is too slow ([`Slow`]).
-//! - `event`: news of a stream as JSON. `socket`: the same over a WebSocket, and packets down.
+//! - `event`: news of a stream as JSON. `socket`: the same over a WebSocket, and packets down. `frames` counts a WebSocket's
+//!   frames that carry nothing.
 //!
 //! A stream begins anew with each request: its waves are not kept, so no reader can resume. A mirror keeps its events, and its
 //! readers can (`treefold_feed`); both write messages with `treefold_http::messages`.
 
 mod event;
+mod frames;
 mod queue;
 mod reader;
 mod socket;
@@ -32,13 +34,13 @@ use crate::site::Site;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
+use axum::http::header;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use socket::Upgrade;
 use std::convert::Infallible;
 use std::sync::Arc;
 use treefold_http::Kept;
@@ -50,22 +52,21 @@ pub(crate) async fn open(
     Caller(tenant): Caller,
     named: Result<Path<String>, PathRejection>,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
-    headers: HeaderMap,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     kept: Option<Extension<Kept>>,
+    request: Parts,
 ) -> Result<Response, Problem> {
     let bad = |field: &str, detail: String| Problem::new(Kind::BadField, detail).about(field);
     let Path(service) = named.map_err(|error| bad("path", error.body_text()))?;
     let Query(query) = query.map_err(|error| bad("query", error.body_text()))?;
     let wishes = StreamWishes::of(query)?;
-    if !headers.contains_key(header::UPGRADE) {
+    if !request.headers.contains_key(header::UPGRADE) {
         let reader = Reader::open(&site, &tenant, service, wishes).await?;
-        let framing = Framing::of(&headers);
+        let framing = Framing::of(&request.headers);
         return Ok((framing.headers(), body(reader, framing)).into_response());
     }
-    let upgrade = upgrade.map_err(|error| bad("upgrade", error.body_text()))?;
+    let upgrade = Upgrade::of(request).map_err(|detail| bad("upgrade", detail))?;
     let reader = Reader::open(&site, &tenant, service, wishes).await?;
-    Ok(socket::answer(upgrade, reader, tenant, &site.limits, kept.map(|Extension(kept)| kept)))
+    Ok(upgrade.answer(reader, tenant, &site.limits, kept.map(|Extension(kept)| kept)))
 }
 
 /// The messages of a reader, until its stream ends.

@@ -6,19 +6,25 @@
 //! | `{"send": PACKET, "tag": N}`, with `"to": "0-3"` | the same under a tag of the reader's choice, to some endpoints |
 //! | a binary message | sends its bytes to all endpoints |
 //!
-//! A message that is wrong is answered by `{"refused": …}`, and the stream goes on. Messages above the tenant's rate wait. So
-//! do messages beyond the stream's window: the reader's side of the connection then fills, and its sends wait.
+//! A message that is wrong is answered by `{"refused": …}`, and the stream goes on. Messages above the tenant's rate wait, the
+//! wrong ones too. So do messages beyond the stream's window: the reader's side of the connection then fills, and its sends
+//! wait. Frames that carry nothing have a limit of their own (`frames`).
 
 use super::event::Event;
+use super::frames::{Counted, TooManyFrames};
 use super::reader::Reader;
 use crate::limits::Limits;
 use crate::problem::{Kind, Problem};
 use crate::tenants::Tenant;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Request, header};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream::SplitStream;
-use futures_util::{Sink, SinkExt, StreamExt};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::Value;
 use std::future::pending;
@@ -26,6 +32,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::handshake::server::create_response;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
 use treefold::StreamSender;
 use treefold_forms::stream;
 use treefold_http::Kept;
@@ -40,35 +52,70 @@ const WRITE_BUFFER_BYTES: usize = 64 << 10;
 /// Time that a reader has for its part of the closing.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Takes the connection over.
-pub(super) fn answer(
-    upgrade: WebSocketUpgrade,
-    reader: Reader,
-    tenant: Arc<Tenant>,
-    limits: &Limits,
-    kept: Option<Kept>,
-) -> Response {
-    let upgrade = upgrade
-        .protocols([PROTOCOL])
-        .max_message_size(limits.message_bytes_max)
-        .max_frame_size(limits.message_bytes_max)
-        .write_buffer_size(0)
-        .max_write_buffer_size(WRITE_BUFFER_BYTES);
-    upgrade.on_upgrade(move |socket| async move {
-        let revoked = async {
-            match &kept {
-                Some(kept) => kept.revoked().await,
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            () = serve(socket, reader, &tenant) => {}
-            () = revoked => {}
-        }
-    })
+/// A request that may take its connection over.
+pub(super) struct Upgrade {
+    response: Response<()>,
+    connection: OnUpgrade,
 }
 
-async fn serve(socket: WebSocket, mut reader: Reader, tenant: &Tenant) {
+/// A connection that was taken over.
+type Socket = WebSocketStream<Counted<TokioIo<Upgraded>>>;
+
+impl Upgrade {
+    /// Reads the request for a WebSocket.
+    ///
+    /// # Errors
+    /// The reason why it is none.
+    pub(super) fn of(mut request: Parts) -> Result<Self, String> {
+        let connection = request.extensions.remove::<OnUpgrade>();
+        let request = Request::from_parts(request, ());
+        let mut response = create_response(&request).map_err(|error| error.to_string())?;
+        let connection =
+            connection.ok_or("a WebSocket is opened over HTTP/1.1; found another version".to_owned())?;
+        let given = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let mut given = given.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
+        if given.any(|protocol| protocol.trim() == PROTOCOL) {
+            let protocol = HeaderValue::from_static(PROTOCOL);
+            response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+        }
+        Ok(Self { response, connection })
+    }
+
+    /// Takes the connection over.
+    pub(super) fn answer(
+        self,
+        reader: Reader,
+        tenant: Arc<Tenant>,
+        limits: &Limits,
+        kept: Option<Kept>,
+    ) -> Response {
+        let Self { response, connection } = self;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(limits.message_bytes_max))
+            .max_frame_size(Some(limits.message_bytes_max))
+            .write_buffer_size(0)
+            .max_write_buffer_size(WRITE_BUFFER_BYTES);
+        tokio::spawn(async move {
+            // The client may be gone.
+            let Ok(upgraded) = connection.await else { return };
+            let counted = Counted::new(TokioIo::new(upgraded));
+            let socket = WebSocketStream::from_raw_socket(counted, Role::Server, Some(config)).await;
+            let revoked = async {
+                match &kept {
+                    Some(kept) => kept.revoked().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = serve(socket, reader, &tenant) => {}
+                () = revoked => {}
+            }
+        });
+        response.map(|()| Body::empty())
+    }
+}
+
+async fn serve(socket: Socket, mut reader: Reader, tenant: &Tenant) {
     let (mut out, mut messages) = socket.split();
     let (answers, mut answered) = mpsc::channel(ANSWERS_WAITING_MAX);
     let taking = take(&mut messages, reader.sender(), tenant, answers);
@@ -94,26 +141,35 @@ async fn serve(socket: WebSocket, mut reader: Reader, tenant: &Tenant) {
         problem = taking => problem,
     };
     let Some(problem) = problem else { return };
+    // The stream is over; its place is free for others while the reader is told.
+    drop(reader);
+    let closing = async {
+        close(&mut out, &mut messages, &problem).await?;
+        if let Ok(mut socket) = out.reunite(messages) {
+            socket.get_mut().end().await;
+        }
+        Some(())
+    };
     // The reader may be gone, or take nothing.
-    let _ = timeout(CLOSE_WITHIN, close(&mut out, &mut messages, &problem)).await;
+    let _ = timeout(CLOSE_WITHIN, closing).await;
 }
 
 /// Tells the reader why the stream ends, and waits for its part.
 async fn close(
-    out: &mut (impl Sink<Message, Error = axum::Error> + Unpin),
-    messages: &mut SplitStream<WebSocket>,
+    out: &mut SplitSink<Socket, Message>,
+    messages: &mut SplitStream<Socket>,
     problem: &Problem,
-) -> Result<(), axum::Error> {
-    out.send(said("closed", |out| out.extend_from_slice(problem.to_json().trim_ascii_end()))).await?;
+) -> Option<()> {
+    out.send(said("closed", |out| out.extend_from_slice(problem.to_json().trim_ascii_end()))).await.ok()?;
     let code = match problem.kind() {
-        Kind::Ending => close_code::AWAY,
-        Kind::NoToken | Kind::Denied | Kind::SlowReader => close_code::POLICY,
-        Kind::BodyTooLarge => close_code::SIZE,
-        _ => close_code::ERROR,
+        Kind::Ending => CloseCode::Away,
+        Kind::NoToken | Kind::Denied | Kind::SlowReader | Kind::Rate => CloseCode::Policy,
+        Kind::BodyTooLarge => CloseCode::Size,
+        _ => CloseCode::Error,
     };
-    out.send(Message::Close(Some(CloseFrame { code, reason: problem.kind().name().into() }))).await?;
+    out.send(Message::Close(Some(CloseFrame { code, reason: problem.kind().name().into() }))).await.ok()?;
     while let Some(Ok(_)) = messages.next().await {}
-    Ok(())
+    Some(())
 }
 
 /// A message with a name.
@@ -128,7 +184,7 @@ fn said(name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Message {
 
 /// Takes messages until the reader goes away, or a packet cannot be sent because the stream is over.
 async fn take(
-    messages: &mut SplitStream<WebSocket>,
+    messages: &mut SplitStream<Socket>,
     sender: StreamSender,
     tenant: &Tenant,
     answers: mpsc::Sender<Message>,
@@ -138,14 +194,13 @@ async fn take(
             Ok(Message::Text(text)) => Command::read(&text),
             Ok(Message::Binary(bytes)) => Ok(Command { packet: bytes, tag: None, to: None }),
             // The next turn answers a close, and ends.
-            Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => continue,
-            Err(error) => return too_large(&error),
+            Ok(_) => continue,
+            Err(error) => return over_a_limit(&error),
         };
+        // A wrong message counts too, or a flood of them would be free.
+        wait_for_rate(tenant).await;
         let tag = match command {
-            Ok(command) => {
-                wait_for_rate(tenant).await;
-                command.send(&sender).await
-            }
+            Ok(command) => command.send(&sender).await,
             Err(problem) => Err(problem),
         };
         let answer = match tag {
@@ -160,13 +215,20 @@ async fn take(
     None
 }
 
-/// The problem of a message that is larger than allowed; `None` if the connection is over.
-fn too_large(error: &axum::Error) -> Option<Problem> {
-    let text = error.to_string();
-    text.to_lowercase().contains("too long").then(|| {
-        let detail = format!("{text} (message_bytes_max)");
-        Problem::new(Kind::BodyTooLarge, detail).about("send")
-    })
+/// The problem of a reader that exceeds a limit; `None` if the connection is over.
+fn over_a_limit(error: &Error) -> Option<Problem> {
+    match error {
+        Error::Capacity(error @ CapacityError::MessageTooLong { max_size, .. }) => {
+            let detail = format!("{error} (message_bytes_max)");
+            Some(Problem::new(Kind::BodyTooLarge, detail).about("send").limit(max_size))
+        }
+        Error::Io(error) => {
+            let frames = error.get_ref().and_then(|error| error.downcast_ref::<TooManyFrames>())?;
+            let problem = Problem::new(Kind::Rate, frames.to_string()).about("frames");
+            Some(problem.limit(Limits::IDLE_FRAMES_PER_S))
+        }
+        _ => None,
+    }
 }
 
 /// Counts a message as a request, and waits if there are too many.

@@ -2,8 +2,10 @@
 
 use crate::tokens::{entry, world_of};
 use crate::world::{WITHIN, World, ask};
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use std::future::pending;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -11,6 +13,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use treefold::operators::packet::Row;
 use treefold_gateway::tokens::{GatewayRight, draw};
@@ -155,4 +159,99 @@ async fn broken_upgrade_is_refused() {
     assert_eq!((answer.status, answer.problem().as_str()), (400, "bad_field"));
     assert_eq!(answer.json()["field"], "upgrade");
     world.until_streams(0).await;
+}
+
+/// Sends the same frame until the gateway closes the connection, and returns the code and reason of its close.
+async fn flooded(world: &World, first: Option<Message>, frame: Message) -> (u16, String, Value) {
+    let (socket, _) = Socket::open(world, "", None).await;
+    let (mut out, mut messages) = socket.0.split();
+    let sending = async move {
+        if let Some(first) = first {
+            out.send(first).await.unwrap();
+        }
+        // A write fails once the connection is closed.
+        while out.send(frame.clone()).await.is_ok() {}
+        pending::<()>().await;
+    };
+    let reading = async {
+        let mut closed = Value::Null;
+        loop {
+            match messages.next().await.expect("a close with a reason").expect("a close with a reason") {
+                Message::Text(text) => {
+                    let message: Value = serde_json::from_str(&text).unwrap();
+                    closed = message.get("closed").cloned().unwrap_or(closed);
+                }
+                Message::Close(Some(frame)) => {
+                    return (frame.code.into(), frame.reason.to_string(), closed);
+                }
+                _ => {}
+            }
+        }
+    };
+    let told = async {
+        tokio::select! {
+            told = reading => told,
+            () = sending => unreachable!("it never ends"),
+        }
+    };
+    timeout(WITHIN, told).await.expect("the flood is ended")
+}
+
+#[tokio::test]
+async fn flood_of_frames_that_carry_nothing_is_closed_with_the_reason_and_others_are_served() {
+    let world = World::usual().await;
+    let part = |code| Message::Frame(Frame::message(Bytes::new(), OpCode::Data(code), false));
+    for (first, frame) in [
+        (None, Message::Ping(Bytes::new())),
+        (None, Message::Pong(Bytes::new())),
+        (Some(part(Data::Text)), part(Data::Continue)),
+    ] {
+        let calling = async {
+            loop {
+                assert_eq!(world.sum("", "null").await.status, 200);
+            }
+        };
+        let (code, reason, closed) = tokio::select! {
+            told = flooded(&world, first, frame) => told,
+            () = calling => unreachable!("it never ends"),
+        };
+        assert_eq!((code, reason.as_str()), (1008, "rate"));
+        assert_eq!(closed["type"], "urn:treefold:problem:rate", "{closed}");
+        assert_eq!((&closed["field"], &closed["limit"]), (&json!("frames"), &json!("100")), "{closed}");
+        world.until_streams(0).await;
+    }
+}
+
+#[tokio::test]
+async fn some_pings_and_long_parts_of_messages_pass() {
+    let world = World::usual().await;
+    let (mut socket, _) = Socket::open(&world, "", None).await;
+    socket.named("opened").await;
+    for _ in 0..50 {
+        socket.0.send(Message::Ping(Bytes::new())).await.unwrap();
+    }
+    for (code, is_last) in [(Data::Binary, false), (Data::Continue, false), (Data::Continue, true)] {
+        let frame = Frame::message(Bytes::from(vec![0; 2_000]), OpCode::Data(code), is_last);
+        socket.0.send(Message::Frame(frame)).await.unwrap();
+    }
+    assert_eq!(socket.named("sent").await["tag"], 1);
+}
+
+#[tokio::test]
+async fn wrong_messages_count_against_the_rate_of_their_caller() {
+    let world = World::with_limits(|limits| limits.requests_per_s = 5).await;
+    let (mut socket, _) = Socket::open(&world, "", None).await;
+    socket.named("opened").await;
+    for _ in 0..40 {
+        socket.say("{}").await;
+    }
+    for _ in 0..4 {
+        socket.named("refused").await;
+    }
+    // The others wait for the rate, so hardly anything is left for calls.
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(world.sum("", "null").await.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
 }
