@@ -27,7 +27,7 @@ mod shelf;
 mod turns;
 
 pub(crate) use forms::{Because, Beginning, Form, Reached};
-pub(crate) use place::Service;
+pub(crate) use place::{Service, Start};
 pub(crate) use pump::serve;
 
 use crate::mirror::Shared;

@@ -6,7 +6,6 @@ use serde::Serialize;
 use treefold_http::Unfit;
 use treefold_mirror::filter::FilterError;
 use treefold_mirror::message::Refusal;
-use treefold_mirror::vector::VectorTimeError;
 
 /// Time after which a client may ask again, in seconds.
 const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
@@ -37,10 +36,10 @@ impl Problem {
         let message = format!("the listener has {limit} connections, the limit connections_max");
         Self { limit: Some(limit), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "connections", message) }
     }
+
     pub(super) fn unfit(unfit: &Unfit) -> Self {
         Self::new(unfit.status(), unfit.field(), unfit.to_string()).about(unfit.field())
     }
-
 
     pub(super) fn readers(refusal: &Refusal) -> Self {
         let Refusal::Full { limit } = *refusal;
@@ -95,12 +94,7 @@ impl Problem {
         }
     }
 
-    pub(super) fn time(parameter: &str, error: &VectorTimeError) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "vector_time", error.to_string()).about(parameter)
-    }
-
-    pub(super) fn other_feed(parameter: &str, feed: &str) -> Self {
-        let message = format!("the vector time has no component of the feed {feed}");
+    pub(super) fn time(parameter: &str, message: String) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "vector_time", message).about(parameter)
     }
 

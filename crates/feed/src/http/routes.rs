@@ -4,7 +4,7 @@ use super::answer::{Problem, answer};
 use super::{Site, ended};
 use crate::mirror::Shared;
 use crate::reading::MirrorStatus;
-use crate::serving::{Form, Service};
+use crate::serving::{Form, Service, Start};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -22,6 +22,7 @@ use treefold_mirror::event::Name;
 use treefold_mirror::filter::{Filter, FilterError};
 use treefold_mirror::follow::Follower;
 use treefold_mirror::keyed::{KeyValue, KeyedState};
+use treefold_mirror::vector::VectorTimeError;
 use treefold_mirror::{Cut, VectorTime};
 
 pub(super) fn routes(site: Site) -> Router {
@@ -111,14 +112,14 @@ async fn events(
 ) -> Result<Response, Problem> {
     let shared = site.mirror(&path(feed)?)?;
     let Query(parameters) = parameters.map_err(|error| Problem::query(&error.body_text()))?;
-    let (filter, from) = wishes(&site.feed, &parameters, &headers)?;
+    let (filter, start) = wishes(&site.feed, &parameters, &headers)?;
     let feed = site.feed.clone();
     let framing = Framing::of(&headers);
     let form = match framing {
         Framing::Sent => Form::Sent(feed),
         Framing::Lines => Form::Lines(feed),
     };
-    let service = Service::new(&shared, site.changed.clone(), form, filter, from);
+    let service = Service::new(&shared, site.changed.clone(), form, filter, start);
     let service = service.map_err(|refusal| Problem::readers(&refusal))?;
     Ok((framing.headers(), body(service, site)).into_response())
 }
@@ -138,13 +139,14 @@ fn body(service: Service, site: Site) -> Body {
 }
 
 /// The filter and the place of a request. A browser that reconnects sends its first request again, with the last
-/// event's id as a header; so the header outranks `from`.
+/// event's id as a header; so the header outranks `from`. An id that is no place in this feed is no error: a browser would
+/// give up for good, and a snapshot has all that it needs.
 fn wishes(
     feed: &Name,
     parameters: &[(String, String)],
     headers: &HeaderMap,
-) -> Result<(Filter, Option<Cut>), Problem> {
-    let (mut filter, mut from) = (Filter::default(), None);
+) -> Result<(Filter, Start), Problem> {
+    let (mut filter, mut start) = (Filter::default(), Start::Snapshot);
     for (name, value) in parameters {
         let added = match name.as_str() {
             "key" => filter.add_key(value.as_str()),
@@ -153,7 +155,7 @@ fn wishes(
                 Name::new(value.clone()).map_err(FilterError::from).and_then(|kind| filter.add_type(kind))
             }
             "from" => {
-                from = Some(cut_of(feed, "from", value)?);
+                start = Start::Place(cut_of(feed, value).map_err(|unknown| Problem::time("from", unknown))?);
                 Ok(())
             }
             name => return Err(Problem::parameter(name)),
@@ -162,13 +164,18 @@ fn wishes(
     }
     if let Some(id) = headers.get(LAST_EVENT_ID) {
         let id = id.to_str().unwrap_or("not a text");
-        // An empty id means that the client has no state.
-        from = if id.is_empty() { None } else { Some(cut_of(feed, LAST_EVENT_ID.as_str(), id)?) };
+        start = match cut_of(feed, id) {
+            // An empty id means that the client has no state.
+            _ if id.is_empty() => Start::Snapshot,
+            Ok(cut) => Start::Place(cut),
+            Err(unknown) => Start::Unknown(unknown),
+        };
     }
-    Ok((filter, from))
+    Ok((filter, start))
 }
 
-fn cut_of(feed: &Name, parameter: &str, text: &str) -> Result<Cut, Problem> {
-    let time: VectorTime = text.parse().map_err(|error| Problem::time(parameter, &error))?;
-    time.feed(feed).ok_or_else(|| Problem::other_feed(parameter, feed))
+/// The place in the feed that a vector time names, or the reason why it names none.
+fn cut_of(feed: &Name, text: &str) -> Result<Cut, String> {
+    let time: VectorTime = text.parse().map_err(|error: VectorTimeError| error.to_string())?;
+    time.feed(feed).ok_or_else(|| format!("the vector time has no component of the feed {feed}"))
 }

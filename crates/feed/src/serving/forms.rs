@@ -118,7 +118,7 @@ impl Writer {
                 Message::Piece(piece.into())
             }
             Served::Resumes(cut) => Message::Resumes(cut),
-            Served::Begins(begins) => Message::Begins(begins),
+            Served::Begins(begins, _) => Message::Begins(begins),
             Served::Complete(place) => Message::Complete(place),
             Served::At(place) => Message::At(place),
             Served::Alive => Message::Alive,
@@ -224,6 +224,13 @@ pub(crate) struct Because {
     message: String,
 }
 
+impl Because {
+    /// The reader's place is none in this feed.
+    fn unknown(problem: &str) -> Self {
+        Self { name: "unknown_place", message: format!("{problem}; take a snapshot") }
+    }
+}
+
 impl From<ResumeError> for Because {
     fn from(error: ResumeError) -> Self {
         Self { name: error.name(), message: error.to_string() }
@@ -280,8 +287,8 @@ impl Form {
                 let at = self.cut(cut);
                 self.say("resumes", Some(&at), &Reached { at: at.clone() }, out);
             }
-            Served::Begins(Begins { cut, rules_version, because, .. }) => {
-                let because = because.map(Because::from);
+            Served::Begins(Begins { cut, rules_version, because, .. }, unknown) => {
+                let because = unknown.as_deref().map(Because::unknown).or(because.map(Because::from));
                 self.say("begins", Some(""), &Beginning { at: self.cut(cut), rules_version, because }, out);
             }
             Served::Rows(rows) => rows.iter().for_each(|row: &KeyValue| self.say("row", None, row, out)),

@@ -32,7 +32,8 @@ const ROWS_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) enum Served {
     Resumes(Cut),
-    Begins(Begins),
+    /// The second value is the reason why the reader's place is unknown.
+    Begins(Begins, Option<String>),
     /// A piece of the snapshot at a place, which all readers get.
     Piece(Bytes, Cut),
     /// Rows for this reader alone.
@@ -45,7 +46,24 @@ pub(super) enum Served {
     Lagging(ResumeError),
 }
 
-/// Serves one reader. Fourteen fields, because its task reads all of them.
+/// The place from which a reader goes on.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// Nowhere: the reader has no state.
+    Snapshot,
+    /// Behind the events up to here.
+    Place(Cut),
+    /// Nowhere, because the text that the reader has is no place in this feed. It gets a snapshot with this reason.
+    Unknown(String),
+}
+
+impl From<Option<Cut>> for Start {
+    fn from(place: Option<Cut>) -> Self {
+        place.map_or(Self::Snapshot, Self::Place)
+    }
+}
+
+/// Serves one reader. Fifteen fields, because its task reads all of them.
 pub(crate) struct Service {
     seat: Seat,
     changed: watch::Receiver<Cut>,
@@ -54,6 +72,8 @@ pub(crate) struct Service {
     /// `None` until the mirror can begin with this reader.
     reader: Option<Reader>,
     from: Option<Cut>,
+    /// The reason for the first snapshot, if the reader's place is unknown.
+    unknown: Option<String>,
     /// Until then, a mirror behind `from` may catch up.
     wait_until: Instant,
     ready: VecDeque<Served>,
@@ -87,19 +107,25 @@ impl Service {
         changed: watch::Receiver<Cut>,
         form: Form,
         filter: Filter,
-        from: Option<Cut>,
+        start: Start,
     ) -> Result<Self, Refusal> {
         let seat = Seat::take(shared)?;
         let serving = &shared.serving;
         let channel = serving.shelf().channel(filter);
         let deletes = shared.options.state.deletes.clone();
         let now = Instant::now();
+        let (from, unknown) = match start {
+            Start::Snapshot => (None, None),
+            Start::Place(cut) => (Some(cut), None),
+            Start::Unknown(reason) => (None, Some(reason)),
+        };
         Ok(Self {
             changed,
             finished: serving.finished.subscribe(),
             writer: Writer { form, channel, deletes },
             reader: None,
             from,
+            unknown,
             wait_until: now + serving.limits.ahead_wait,
             ready: VecDeque::new(),
             second: None,
@@ -263,7 +289,8 @@ impl Service {
                 let begins = begins(&shared, mirror.cut(), mirror.rules_version(), because);
                 let rows: Vec<_> = keys.iter().filter_map(|key| mirror.state().value(key)).collect();
                 let place = Place { cut: mirror.cut(), streams: mirror.streams().to_vec(), sent_ms: 0 };
-                self.ready.extend([Served::Begins(begins), Served::Rows(rows), Served::Complete(place)]);
+                let begins = Served::Begins(begins, self.unknown.take());
+                self.ready.extend([begins, Served::Rows(rows), Served::Complete(place)]);
                 continue;
             }
             let is_loading = reader.cut().is_none();
@@ -277,7 +304,8 @@ impl Service {
             self.ready.push_back(match given {
                 Given::Begins { snapshot, because } => {
                     self.loading = Place { cut: snapshot.cut, streams: snapshot.streams.clone(), sent_ms: 0 };
-                    Served::Begins(begins(&shared, snapshot.cut, snapshot.rules_version, because))
+                    let begins = begins(&shared, snapshot.cut, snapshot.rules_version, because);
+                    Served::Begins(begins, self.unknown.take())
                 }
                 Given::Piece(piece) => {
                     bytes += piece.len();

@@ -18,7 +18,7 @@ pub(crate) async fn serve(
 ) {
     let sender = stream.sender();
     let ReaderParams { filter, from } = params;
-    let mut service = match Service::new(&shared, changed, Form::Packets, filter, from) {
+    let mut service = match Service::new(&shared, changed, Form::Packets, filter, from.into()) {
         Ok(service) => service,
         Err(refusal) => {
             let (tag, payload) = Message::Refused(refusal.clone()).write();

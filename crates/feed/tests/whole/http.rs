@@ -197,6 +197,34 @@ async fn place_that_cannot_be_resumed_gets_a_snapshot_with_the_reason() {
 }
 
 #[tokio::test]
+async fn last_event_id_that_is_no_place_in_the_feed_gets_a_snapshot_with_the_reason() {
+    let (_node, mirror, origin, listener) = usual_site().await;
+    offer(&origin, 1..=10).await;
+    until("the mirror has all", async || mirror.cut().position == 10).await;
+    let accept = "accept: text/event-stream\r\n";
+    for (id, said) in [
+        ("prices=1.7", "no component of the feed flights"),
+        ("junk", "take a snapshot"),
+        ("flights=99999999999.1", "take a snapshot"),
+        ("flights=x", "take a snapshot"),
+        ("\u{fc}", "take a snapshot"),
+    ] {
+        // A key is read from the state, and all keys from a snapshot.
+        for query in ["", "?key=DL7", "?from=flights=1.3"] {
+            let path = format!("/v1/feeds/flights/events{query}");
+            let headers = format!("{accept}last-event-id: {id}\r\n");
+            let mut answer = Answer::get(listener.addr(), &path, &headers).await;
+            assert_eq!(answer.status, 200, "{id}: {}", answer.head);
+            let (at, name, data) = answer.sent().await;
+            assert_eq!((at.as_deref(), name.as_str()), (Some(""), "begins"), "{id}: {data}");
+            assert_eq!(data["because"]["name"], "unknown_place", "{id}: {data}");
+            assert!(data["because"]["message"].as_str().unwrap().contains(said), "{id}: {data}");
+            assert_eq!(answer.sent().await.1, "row", "{id}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn weights_in_accept_choose_the_form() {
     let (_node, _mirror, _origin, listener) = usual_site().await;
     for (accept, kind) in [
@@ -282,9 +310,6 @@ async fn malformed_requests_get_typed_errors() {
         assert_eq!(problem["parameter"].as_str(), parameter, "{path}: {problem}");
         assert!(problem["message"].as_str().is_some_and(|text| !text.is_empty()), "{problem}");
     }
-    let header = "last-event-id: flights=x\r\n";
-    let problem = Answer::get(listener.addr(), events, header).await.whole().await;
-    assert_eq!(problem["parameter"], "last-event-id", "{problem}");
     let posted =
         Answer::to(listener.addr(), "POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
             .await;

@@ -54,7 +54,7 @@ impl Feed {
     fn reader(&self, keys: &[String], from: Option<Cut>) -> Service {
         let mut filter = Filter::default();
         keys.iter().for_each(|key| filter.add_key(key.as_str()).unwrap());
-        Service::new(&self.shared, self.changed.subscribe(), Form::Packets, filter, from).unwrap()
+        Service::new(&self.shared, self.changed.subscribe(), Form::Packets, filter, from.into()).unwrap()
     }
 }
 
