@@ -92,6 +92,10 @@ impl<I: Intake> Receiver<I> {
         let (mut events, mut places, mut refused) = (VecDeque::new(), Vec::new(), Vec::new());
         loop {
             let end = self.take_lines(&mut events, &mut places, &mut refused).await;
+            if events.is_empty() && refused.is_empty() {
+                // Empty lines have no limit, so others take turns with a peer that sends nothing else.
+                tokio::task::yield_now().await;
+            }
             if let Err(HandError::Ended | HandError::Busy) =
                 self.offer(&mut events, &places, &mut refused).await
             {
