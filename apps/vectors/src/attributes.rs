@@ -6,14 +6,15 @@
 //! The attribute `id` names a row; without it the row's number does. Every other attribute is a column of
 //! codes into the list of its distinct values, so that a filter decides once for each value, and then
 //! compares codes only. All values are texts here; a value that reads as a number can also be compared as
-//! one.
+//! one. Blank lines are no rows.
 
 use crate::error::OpenError;
 use crate::limits::{ATTRIBUTES_MAX, LINE_BYTES_MAX, VALUE_BYTES_MAX};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use treefold_operators::text::lines::LineError;
+use treefold_operators::text::{Csv, LineReader, json};
 
 /// The attribute that names a row.
 const ID: &str = "id";
@@ -138,8 +139,8 @@ pub(crate) struct Lines {
 }
 
 enum Form {
-    Json(BufReader<File>),
-    Csv(Box<csv::Reader<File>>, csv::StringRecord),
+    Json(Box<LineReader<File>>),
+    Csv(Box<csv::Reader<Csv<File>>>, csv::StringRecord),
 }
 
 impl Lines {
@@ -147,9 +148,9 @@ impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let file = File::open(path).map_err(OpenError::file(path))?;
         let form = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("jsonl") => Form::Json(BufReader::new(file)),
+            Some("jsonl") => Form::Json(Box::new(LineReader::new(file, LINE_BYTES_MAX))),
             Some("csv") => {
-                let mut reader = csv::Reader::from_reader(file);
+                let mut reader = csv::Reader::from_reader(Csv::new(file));
                 let names =
                     reader.headers().map_err(|error| OpenError::format(path, error.to_string()))?.clone();
                 Form::Csv(Box::new(reader), names)
@@ -172,9 +173,11 @@ impl Lines {
     pub(crate) fn next(&mut self) -> Result<Option<Line>, OpenError> {
         let refuse = |problem: String| OpenError::Row { path: self.path.clone(), row: self.row, problem };
         let line = match &mut self.form {
-            Form::Json(reader) => {
-                json_line(reader).map_err(OpenError::file(&self.path))?.map(|line| parse_json(&line))
-            }
+            Form::Json(reader) => match reader.next_line() {
+                Ok(line) => line.map(parse_json),
+                Err(LineError::Unreadable(error)) => return Err(OpenError::file(&self.path)(error)),
+                Err(LineError::TooLong(_)) => Some(Err(format!("is longer than {LINE_BYTES_MAX} bytes"))),
+            },
             Form::Csv(reader, names) => {
                 let mut record = csv::StringRecord::new();
                 match reader.read_record(&mut record) {
@@ -220,19 +223,10 @@ impl Lines {
     }
 }
 
-fn json_line(reader: &mut BufReader<File>) -> std::io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let read = reader.take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
-    Ok((read > 0).then_some(line))
-}
-
 fn parse_json(line: &[u8]) -> Result<Line, String> {
     use serde_json::Value;
-    if line.len() > LINE_BYTES_MAX {
-        return Err(format!("is longer than {LINE_BYTES_MAX} bytes"));
-    }
     let object: BTreeMap<String, Value> =
-        serde_json::from_slice(line).map_err(|error| format!("is no JSON object: {error}"))?;
+        json::from_slice(line).map_err(|error| format!("is no JSON object: {error}"))?;
     let mut values = Vec::with_capacity(object.len());
     for (name, value) in object {
         let value = match value {
@@ -293,6 +287,14 @@ mod tests {
     }
 
     #[test]
+    fn mark_blank_lines_and_carriage_returns_are_no_rows() {
+        let plain = read(".jsonl", "{\"a\": 1}\n{\"a\": 2}\n").unwrap();
+        let json = "\u{feff}{\"a\": 1}\r\n\r\n{\"a\": 2}\r\n\n \n";
+        assert_eq!(read(".jsonl", json).unwrap(), plain);
+        assert_eq!(read(".csv", "\u{feff}\"a\"\r\n1\r\n\r\n2\r\n\r\n").unwrap(), plain);
+    }
+
+    #[test]
     fn invalid_lines_are_refused_with_their_row() {
         let long = "x".repeat(VALUE_BYTES_MAX + 1);
         let many: Vec<String> = (0..=ATTRIBUTES_MAX).map(|at| format!("\"a{at}\": 1")).collect();
@@ -309,6 +311,15 @@ mod tests {
             assert!(refused.contains(problem), "expected {problem:?}: {refused}");
         }
         assert!(read(".csv", "a,b\n1\n").unwrap_err().contains("row 0"));
+        for (ending, text, problem) in [
+            (".csv", "a,b\n1,2\n3,\"cut\n4,5\n", "the quote that opens in line 3 has no end"),
+            (".csv", "a,\"b\n1,2\n", "the quote that opens in line 1 has no end"),
+            (".jsonl", "{\"a\": 12345678901234567890123}\n", "has more than 64 bits"),
+            (".jsonl", "{\"a\": 1, \"a\": 2}\n", "key `a` occurs twice"),
+        ] {
+            let refused = read(ending, text).unwrap_err();
+            assert!(refused.contains(problem), "expected {problem:?}: {refused}");
+        }
         assert!(read(".txt", "").unwrap_err().contains(".jsonl or .csv"));
     }
 }

@@ -5,8 +5,10 @@
 use crate::exit::Failure;
 use std::fs::File;
 use std::io::Read;
+use treefold::operators::text::MARK;
 
-/// Reads a file of at most `bytes_max` bytes; `-` means standard input. Returns its name for messages, and its text.
+/// Reads a file of at most `bytes_max` bytes; `-` means standard input. Returns its name for messages, and its text, without
+/// a byte order mark.
 pub(crate) fn read_text(path: &str, bytes_max: u64) -> Result<(String, String), Failure> {
     let name = if path == "-" { "standard input" } else { path };
     let fail = |problem: String| Failure::failed(format!("can't read {name}: {problem}"));
@@ -19,6 +21,9 @@ pub(crate) fn read_text(path: &str, bytes_max: u64) -> Result<(String, String), 
     read.map_err(|error| fail(error.to_string()))?;
     if bytes.len() as u64 > bytes_max {
         return Err(fail(format!("it has more than {bytes_max} bytes")));
+    }
+    if bytes.starts_with(MARK) {
+        bytes.drain(..MARK.len());
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]

@@ -6,6 +6,7 @@ use crate::exit::Failure;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use treefold::operators::text::unmarked;
 use treefold::{CLUSTER_DEFAULT, CallError, ClusterOptions, Credentials, Token};
 
 /// The environment variable with the token.
@@ -122,7 +123,7 @@ fn token_in(setting: &str, path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
     match read {
-        Ok(_) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Ok(_) => Ok(unmarked(&text).trim_end_matches(['\r', '\n']).to_owned()),
         Err(error) => Err(Failure::failed(format!("{setting}: can't read {}: {error}", path.display()))),
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! It looks only at quotes, brackets and commas. An element's own syntax is checked when it is read as an event.
 
-use crate::buffer::make_room;
 use std::ops::Range;
+use treefold_operators::text::MARK;
+use treefold_operators::text::room::make_room;
 
 /// Received bytes of a JSON document, and the place of the next element.
 #[derive(Debug)]
@@ -16,12 +17,16 @@ pub(crate) struct Elements {
     /// Open brackets inside the element.
     depth: usize,
     text: Text,
+    /// Bytes of the byte order mark that have passed.
+    mark: usize,
     element_bytes_max: usize,
 }
 
 /// The place in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
+    /// At the first byte, or in the byte order mark.
+    Start,
     /// Before the array or the object.
     Before,
     /// In a document that is one object.
@@ -68,8 +73,8 @@ pub(crate) enum ElementsError {
 
 impl Elements {
     pub(crate) fn new(element_bytes_max: usize) -> Self {
-        let (place, text) = (Place::Before, Text::Outside);
-        Self { bytes: Vec::new(), start: 0, scanned: 0, place, depth: 0, text, element_bytes_max }
+        let (place, text) = (Place::Start, Text::Outside);
+        Self { bytes: Vec::new(), start: 0, scanned: 0, place, depth: 0, text, mark: 0, element_bytes_max }
     }
 
     /// The buffer, to be appended to, with room for `more` bytes.
@@ -123,6 +128,15 @@ impl Elements {
         let unexpected = |expected| Err(ElementsError::Unexpected { found: byte, expected });
         match (self.place, byte) {
             (Place::Alone | Place::Inside, _) => Ok(self.step_inside(byte)),
+            (Place::Start, _) if MARK.get(self.mark) == Some(&byte) => {
+                (self.mark, self.start) = (self.mark + 1, self.scanned);
+                Ok(None)
+            }
+            (Place::Start, _) if self.mark == 0 || self.mark == MARK.len() => {
+                self.place = Place::Before;
+                self.step(byte)
+            }
+            (Place::Start, _) => unexpected("the rest of a byte order mark"),
             (_, b' ' | b'\t' | b'\r' | b'\n') => {
                 self.start = self.scanned;
                 Ok(None)
@@ -172,8 +186,8 @@ impl Elements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::KEPT;
     use proptest::prelude::*;
+    use treefold_operators::text::room::KEPT;
 
     fn cut(whole: &str, piece: usize) -> Result<Vec<String>, ElementsError> {
         let (mut elements, mut found) = (Elements::new(40), Vec::new());
@@ -196,6 +210,8 @@ mod tests {
         assert_eq!(cut("{}{}", 9), unexpected(b'{', "the end of the body"));
         assert_eq!(cut("[{}", 9), Err(ElementsError::Incomplete));
         assert_eq!(cut("", 9), Err(ElementsError::Incomplete));
+        assert_eq!(cut("\u{feff}", 9), Err(ElementsError::Incomplete));
+        assert_eq!(cut(" \u{feff}{}", 9), unexpected(0xef, "`[` or `{`"));
         assert_eq!(
             cut(&format!("[{{\"a\":\"{}\"}}]", "x".repeat(50)), 9),
             Err(ElementsError::TooLong { limit: 40 })
@@ -205,6 +221,14 @@ mod tests {
             Ok(vec!["{}".to_owned()]),
             "spaces do not count"
         );
+    }
+
+    #[test]
+    fn a_mark_is_no_part_of_the_document() {
+        for piece in 1..9 {
+            assert_eq!(cut("\u{feff}\r\n[{} ]\r\n", piece), Ok(vec!["{}".to_owned()]));
+            assert_eq!(cut("\u{feff}{}", piece), Ok(vec!["{}".to_owned()]));
+        }
     }
 
     #[test]

@@ -18,12 +18,11 @@
 //!   and not before.
 //!
 //! A map of the code: [`intake`] is the way into the origin, [`feeder`] gives it events; [`recording`] reads files,
-//! [`replay`] offers them in their time; [`tcp`], [`http`], `nats` and `jetstream` are live sources; without the feature `nats` the last two are absent. `lines`
-//! and `elements` cut bytes into events, and `buffer` has their memory; `reply` has the answers in JSON; [`listen`] has their addresses; [`stop`] ends sources; [`limits`] has all
+//! [`replay`] offers them in their time; [`tcp`], [`http`], `nats` and `jetstream` are live sources; without the feature `nats` the last two are absent.
+//! `elements` cuts JSON documents into events; `reply` has the answers in JSON; [`listen`] has their addresses; [`stop`] ends sources; [`limits`] has all
 //! limits.
 #![forbid(unsafe_code)]
 
-mod buffer;
 mod elements;
 pub mod feeder;
 pub mod http;
@@ -33,7 +32,6 @@ pub mod intake;
 pub mod jetstream;
 
 pub mod limits;
-mod lines;
 pub mod listen;
 #[cfg(feature = "nats")]
 mod message;

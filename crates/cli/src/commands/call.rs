@@ -14,6 +14,7 @@ use clap::Args;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
+use treefold::operators::text::json;
 use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
 
 /// Call an aggregation over the partitions of a service
@@ -179,7 +180,7 @@ pub fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
     } else {
         (given, given.to_owned())
     };
-    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(source, &error))?;
+    let value: serde_json::Value = json::from_str(&text).map_err(|error| refuse(source, &error))?;
     to_message_pack(&value).map_err(|error| refuse(source, &error))
 }
 

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use treefold_operators::codec::transcode;
+use treefold_operators::text::{JsonError, json, unmarked};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,7 +90,8 @@ impl Given {
     /// # Errors
     /// As [`Event::from_json`].
     pub fn from_json(text: &str, defaults: &Defaults<'_>, limits: &MirrorLimits) -> Result<Self, EventError> {
-        let given: Written<'_> = serde_json::from_str(text).map_err(|error| json_error(&error))?;
+        let text = unmarked(text);
+        let given: Written<'_> = serde_json::from_str(text).map_err(|error| json_error(error.into()))?;
         let fields = match given.fields {
             None => Fields::EMPTY,
             Some(raw) => {
@@ -122,6 +124,7 @@ impl Given {
             body,
         };
         let event = parts.event(defaults.stream, limits)?;
+        json::check(text.as_bytes()).map_err(json_error)?;
         Ok(Self { event, at_ms: given.at_ms, has_number: given.number.is_some() })
     }
 }
@@ -130,10 +133,7 @@ impl Given {
 const PROBLEM_CHARS_MAX: usize = 200;
 
 /// An error whose place is a column, because an event is one line.
-fn json_error(error: &serde_json::Error) -> EventError {
-    let (line, column) = (error.line(), error.column());
-    let text = error.to_string();
-    let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
+fn json_error(JsonError { problem, column, .. }: JsonError) -> EventError {
     // The parser quotes what it found, and a line may have many megabytes.
     let problem = problem.chars().take(PROBLEM_CHARS_MAX).collect();
     EventError::Json { problem, column: column.max(1) }

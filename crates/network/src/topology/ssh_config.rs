@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use treefold_operators::text::unmarked;
 
 /// The greatest depth of nested includes: OpenSSH's own limit.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
@@ -156,7 +157,7 @@ enum Block {
 impl Reader<'_> {
     fn read(&mut self, file: &SshConfigFile, depth: usize) -> Result<(), SshConfigError> {
         let mut block = Block::Everybody;
-        for (at, text) in file.text.lines().enumerate() {
+        for (at, text) in unmarked(&file.text).lines().enumerate() {
             let line = at + 1;
             let fail = |problem| SshConfigError { file: file.name.clone(), line, problem };
             let words = words_of(text).ok_or_else(|| fail(SshConfigProblem::UnclosedQuote))?;

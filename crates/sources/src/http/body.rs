@@ -3,11 +3,11 @@
 use super::answer::Problem;
 use crate::elements::{Elements, ElementsError};
 use crate::limits::SourceLimits;
-use crate::lines::Lines;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use treefold_operators::text::{Lines, MARK};
 
 /// Received bytes of a body.
 pub(super) struct Cutter {
@@ -22,9 +22,10 @@ pub(super) struct Cutter {
 }
 
 enum Cut {
-    /// Nothing has arrived yet.
+    /// Nothing but spaces, or a part of a byte order mark, has arrived yet.
     Unknown {
         line_bytes_max: usize,
+        mark: Vec<u8>,
     },
     Lines(Lines),
     Elements(Elements),
@@ -36,7 +37,7 @@ impl Cutter {
         let line_bytes_max = limits.line_bytes_max;
         let cut = match is_document {
             true => Cut::Elements(Elements::new(line_bytes_max)),
-            false => Cut::Unknown { line_bytes_max },
+            false => Cut::Unknown { line_bytes_max, mark: Vec::new() },
         };
         Self { cut, count: 0, is_over: false, since: None, long_lines, long_line: None }
     }
@@ -51,14 +52,26 @@ impl Cutter {
             // The wait for other requests is not the client's.
             self.since = None;
         }
-        if let Cut::Unknown { line_bytes_max } = self.cut
-            && let Some(first) = bytes.trim_ascii_start().first()
-        {
-            self.cut = match first {
-                b'[' => Cut::Elements(Elements::new(line_bytes_max)),
-                _ => Cut::Lines(Lines::new(line_bytes_max)),
-            };
+        if let Cut::Unknown { line_bytes_max, mark } = &mut self.cut {
+            let is_before = |byte: &u8| byte.is_ascii_whitespace() || MARK.contains(byte);
+            let first = bytes.iter().find(|byte| !is_before(*byte));
+            // A mark is a few bytes. Many such bytes are something else, and the lines refuse them.
+            let is_known = first.is_some() || mark.len() > MARK.len();
+            if is_known {
+                let (line_bytes_max, mark) = (*line_bytes_max, std::mem::take(mark));
+                self.cut = match first {
+                    Some(b'[') => Cut::Elements(Elements::new(line_bytes_max)),
+                    _ => Cut::Lines(Lines::new(line_bytes_max)),
+                };
+                self.take(&mark);
+            } else {
+                mark.extend(bytes.iter().filter(|byte| MARK.contains(byte)));
+            }
         }
+        self.take(bytes);
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
         match &mut self.cut {
             // Spaces before the first event.
             Cut::Unknown { .. } => {}
@@ -78,13 +91,22 @@ impl Cutter {
 
     /// Gives back the memory of a body of which nothing more is read.
     pub(super) fn close(&mut self) {
-        self.cut = Cut::Unknown { line_bytes_max: 0 };
+        self.cut = Cut::Unknown { line_bytes_max: 0, mark: Vec::new() };
         self.long_line = None;
     }
 
     /// Notes that no bytes follow.
     pub(super) fn end(&mut self) {
         self.is_over = true;
+        if let Cut::Unknown { line_bytes_max, mark } = &mut self.cut
+            && !mark.is_empty()
+            && mark != MARK
+        {
+            // A part of a mark, which the lines refuse.
+            let mut lines = Lines::new(*line_bytes_max);
+            lines.room(mark.len()).append(mark);
+            self.cut = Cut::Lines(lines);
+        }
     }
 
     fn pending(&self) -> usize {

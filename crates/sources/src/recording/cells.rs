@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use treefold_mirror::fields::Value;
 use treefold_mirror::rules::FieldType;
+use treefold_operators::text::json;
 
 /// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +46,8 @@ pub(super) fn read_cell(text: &str, kind: FieldType) -> Result<Cell<'_>, String>
             bytes.map(Cell::Bytes).map_err(|error| format!("expected bytes in base64: {error}"))
         }
         FieldType::Nested => {
-            let nested: serde_json::Value = serde_json::from_str(text)
-                .map_err(|error| format!("expected a JSON list or object: {error}"))?;
+            let nested: serde_json::Value =
+                json::from_str(text).map_err(|error| format!("expected a JSON list or object: {error}"))?;
             if !nested.is_array() && !nested.is_object() {
                 return Err(format!("found `{text}`; expected a JSON list or object"));
             }
@@ -59,7 +60,7 @@ pub(super) fn read_cell(text: &str, kind: FieldType) -> Result<Cell<'_>, String>
 /// The most special type that a text fits.
 ///
 /// A number with leading zeros or a sign `+` stays a text, because it is a code: `00441` as a number would be another
-/// postcode.
+/// postcode. So does an integer beyond 64 bits, which a float would round.
 fn guess(text: &str) -> Value<'_> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let is_number = match digits {
@@ -87,6 +88,9 @@ fn integer(text: &str) -> Option<Value<'static>> {
 }
 
 fn float(text: &str) -> Option<Value<'static>> {
-    let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let text = text.trim();
+    // Digits alone are an integer. If 64 bits have no room for it, a float would lose some of them.
+    let is_integer = text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && !is_integer);
     number.map(Value::Float)
 }

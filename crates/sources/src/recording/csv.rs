@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use treefold_mirror::event::EventError;
 use treefold_mirror::rules::FieldType;
 use treefold_mirror::{Event, Fields, Name};
+use treefold_operators::text::{self, csv::OpenQuote};
 
 /// Columns that are parts of an event.
 const PARTS: [&str; 5] = ["stream", "number", "key", "type", "at_ms"];
@@ -46,7 +47,7 @@ struct Columns {
 /// A reader that ends with an error if one record takes more bytes than allowed: a quote without its end would
 /// otherwise hold the whole file.
 struct Bounded {
-    reader: Box<dyn Read + Send>,
+    reader: text::Csv<Box<dyn Read + Send>>,
     read: Arc<AtomicU64>,
     bound: Arc<AtomicU64>,
     is_line_end: Arc<AtomicBool>,
@@ -72,7 +73,7 @@ impl Csv {
         let (read, bound) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (limit, is_line_end) = (options.line_bytes_max, Arc::new(AtomicBool::new(true)));
         let reader = Bounded {
-            reader,
+            reader: text::Csv::new(reader),
             read: Arc::clone(&read),
             bound: Arc::clone(&bound),
             is_line_end: Arc::clone(&is_line_end),
@@ -130,7 +131,15 @@ impl Csv {
         let begins_at = self.reader.position().byte();
         self.bound.store(begins_at + self.options.line_bytes_max as u64, Ordering::Relaxed);
         self.line = self.reader.position().line();
-        let is_read = self.reader.read_byte_record(&mut self.record).map_err(|error| match error.kind() {
+        let read = self.reader.read_byte_record(&mut self.record);
+        if let Err(error) = &read
+            && let csv::ErrorKind::Io(error) = error.kind()
+            && let Some(open) = OpenQuote::of(error)
+        {
+            self.line = open.line;
+            return Err(Problem::new(open));
+        }
+        let is_read = read.map_err(|error| match error.kind() {
             csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
                 Problem::new(format_args!("{len} cells; the header has {expected_len}"))
             }
@@ -153,8 +162,6 @@ impl Csv {
         let mut names = Vec::<&str>::new();
         for (at, cell) in self.record.iter().enumerate() {
             let wrong = |problem| Problem::new(format_args!("column {} of the header: {problem}", at + 1));
-            // Spreadsheets begin UTF-8 files with this mark.
-            let cell = if at == 0 { cell.strip_prefix(b"\xef\xbb\xbf").unwrap_or(cell) } else { cell };
             let name = std::str::from_utf8(cell).map_err(|_| wrong("not UTF-8 text".to_owned()))?.trim();
             if name.is_empty() {
                 return Err(wrong("it has no name".to_owned()));

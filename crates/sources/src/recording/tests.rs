@@ -129,6 +129,51 @@ fn problems_of_csv_have_line_and_column() {
 }
 
 #[test]
+fn open_quote_is_refused_where_it_opens_and_gives_no_event() {
+    let header = "number,key,type,v\n";
+    let mut recording = open(Format::Csv, "", &format!("{header}1,a,t,1\n2,a,t,\"cut\n3,b,t,2\n"));
+    assert_eq!(recording.next_event().unwrap().unwrap().event.number, 1);
+    let problem = recording.next_event().unwrap_err().to_string();
+    assert_eq!(problem, "trace:3: the quote that opens in line 3 has no end; close it");
+    let later = problem_of_csv(&format!("{header}1,a,\"t\nu\",\"cut\n"));
+    assert_eq!(later, "trace:3: the quote that opens in line 3 has no end; close it");
+    assert_eq!(
+        problem_of_csv("number,\"key\n"),
+        "trace:1: the quote that opens in line 1 has no end; close it"
+    );
+}
+
+fn problem_of_csv(text: &str) -> String {
+    problem(Format::Csv, text)
+}
+
+#[test]
+fn mark_blank_lines_and_carriage_returns_are_no_events() {
+    let json = "{\"number\":1,\"key\":\"k\",\"type\":\"t\",\"fields\":{\"v\":1}}";
+    let of_json = all(Format::JsonLines, "", &format!("\u{feff}{json}\r\n\r\n\n")).unwrap();
+    let of_csv = all(Format::Csv, "", "\u{feff}\"number\",key,type,v\r\n1,k,t,1\r\n\r\n\n").unwrap();
+    assert_eq!((of_json.len(), &of_json), (1, &of_csv));
+}
+
+#[test]
+fn integers_beyond_64_bits_keep_their_digits_or_are_refused() {
+    const BIG: &str = "12345678901234567890123";
+    let csv = format!("number,key,type,v\n1,k,t,{BIG}\n");
+    let guessed = all(Format::Csv, "", &csv).unwrap();
+    assert_eq!(guessed[0].event.fields.value("v"), Some(Value::Text(BIG)));
+    let declared = all(Format::Csv, "[types.t]\nv = \"number\"\n", &csv).unwrap_err().to_string();
+    assert_eq!(declared, format!("trace:2: column `v`: found `{BIG}`; expected number"));
+    let nested = all(Format::Csv, "[types.t]\nv = \"nested\"\n", &csv.replace(BIG, &format!("[{BIG}]")));
+    assert!(nested.unwrap_err().to_string().contains("has more than 64 bits"));
+    let event = |fields: &str| format!(r#"{{"number":1,"key":"k","type":"t","fields":{fields}}}"#);
+    let refused = problem(Format::JsonLines, &event(&format!("{{\"v\":{BIG}}}")));
+    let place = "trace:1:48: not an event: integer";
+    assert_eq!(refused, format!("{place} {BIG} has more than 64 bits; give it as a text"));
+    let twice = problem(Format::JsonLines, &event(r#"{"v":{"a":1,"a":2}}"#));
+    assert_eq!(twice, "trace:1:55: not an event: key `a` occurs twice in an object");
+}
+
+#[test]
 fn format_follows_the_end_of_the_name() {
     assert_eq!(Format::of("flights.CSV"), Format::Csv);
     assert_eq!(Format::of("flights.csv.jsonl"), Format::JsonLines);

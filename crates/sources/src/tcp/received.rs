@@ -1,13 +1,13 @@
 //! The receiving side of a connection: lines, with limits on their length and on their time.
 
 use crate::limits::SourceLimits;
-use crate::lines::Lines;
 use crate::reply::Fatal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+use treefold_operators::text::Lines;
 
 /// The reason why a connection is not read any further.
 #[derive(Debug)]

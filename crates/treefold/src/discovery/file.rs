@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Instant;
+use treefold_operators::text::unmarked;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -17,7 +18,7 @@ pub(super) fn find(path: &Path, give_up_at: Instant) -> Found {
     };
     let mut found = Found::default();
     let mut seeds = Vec::new();
-    for (at, line) in text.lines().enumerate() {
+    for (at, line) in unmarked(&text).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         match Seed::parse(line) {
             _ if line.is_empty() => {}
@@ -72,7 +73,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_addresses_and_comments() {
-        let found = found("# the first rack\n10.0.0.1:7700\n\n  10.0.0.2:7700 # new\n").await;
+        let found = found("\u{feff}10.0.0.1:7700\r\n# the first rack\n\n  10.0.0.2:7700 # new\r\n\r\n").await;
         assert_eq!(found.addrs, ["10.0.0.1:7700", "10.0.0.2:7700"].map(|addr| addr.parse().unwrap()));
         assert!(found.problem.is_none());
     }

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use treefold::operators::text::{json, unmarked_bytes};
 use treefold::{Limits, StreamSender};
 use treefold_forms::stream;
 
@@ -79,7 +80,7 @@ impl Sends {
 /// Errors name `option`.
 pub(crate) fn packet_given(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("{option} {given}: {problem}"));
-    let json = serde_json::from_str::<serde_json::Value>(given).map_err(|error| refuse(&error))?;
+    let json = json::from_str::<serde_json::Value>(given).map_err(|error| refuse(&error))?;
     match packet_of_json(&json) {
         Some(packet) => packet.map_err(|problem| refuse(&problem)),
         None => Err(refuse(&"not a packet; give {\"format\": \"i64\", \"values\": [3]}")),
@@ -107,7 +108,11 @@ fn lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(LINES_WAITING_MAX);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
-        while let Ok(Some(line)) = next_line(&mut input) {
+        let mut is_first = true;
+        while let Ok(Some(mut line)) = next_line(&mut input) {
+            if std::mem::take(&mut is_first) {
+                line = unmarked_bytes(&line).to_vec();
+            }
             if sender.blocking_send(line).is_err() {
                 return;
             }

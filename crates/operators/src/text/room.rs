@@ -1,11 +1,11 @@
 //! The memory of received bytes: grows for a long line, and is given back behind it.
 
 /// Room that is kept for a connection without long lines.
-pub(crate) const KEPT: usize = 64 << 10;
+pub const KEPT: usize = 64 << 10;
 
 /// Removes the first `done` bytes, and makes room for `more`. Room beyond twice [`KEPT`] that is not needed any more is
 /// given back. If the bytes are a long line, the room doubles, but not beyond `line_bytes_max`.
-pub(crate) fn make_room(bytes: &mut Vec<u8>, done: usize, more: usize, line_bytes_max: usize) {
+pub fn make_room(bytes: &mut Vec<u8>, done: usize, more: usize, line_bytes_max: usize) {
     if done == bytes.len() {
         bytes.clear();
     } else if done > 0 {
