@@ -7,6 +7,7 @@ use crate::attributes::{Attributes, Column};
 use crate::limits::{FILTER_ATTRIBUTES_MAX, FILTER_VALUES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use treefold_operators::number::Number;
 
 /// Conditions by the name of their attribute. Without conditions every row matches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,10 +32,8 @@ pub enum Condition {
 pub enum Value {
     /// True or false.
     Flag(bool),
-    /// A whole number.
-    Whole(i64),
-    /// A number.
-    Number(f64),
+    /// A number. Whole numbers compare exactly.
+    Number(Number),
     /// A text.
     Text(String),
 }
@@ -45,10 +44,10 @@ pub enum Value {
 pub struct Range {
     /// Least number; none if absent.
     #[serde(default)]
-    pub min: Option<f64>,
+    pub min: Option<Number>,
     /// Greatest number; none if absent.
     #[serde(default)]
-    pub max: Option<f64>,
+    pub max: Option<Number>,
 }
 
 /// Why a filter is refused.
@@ -116,7 +115,7 @@ impl Condition {
         match self {
             Self::Is(value) => value.is(found),
             Self::Any(values) => values.iter().any(|value| value.is(found)),
-            Self::Within(Range { min, max }) => found.parse().is_ok_and(|number: f64| {
+            Self::Within(Range { min, max }) => Number::parse(found).is_some_and(|number| {
                 min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
             }),
         }
@@ -128,8 +127,7 @@ impl Value {
         match self {
             Self::Text(text) => text == found,
             Self::Flag(flag) => found == if *flag { "true" } else { "false" },
-            Self::Whole(number) => found.parse() == Ok(*number) || found.parse() == Ok(*number as f64),
-            Self::Number(number) => found.parse() == Ok(*number),
+            Self::Number(number) => Number::parse(found) == Some(*number),
         }
     }
 }
@@ -191,6 +189,27 @@ mod tests {
     }
 
     #[test]
+    fn ids_and_times_of_64_bits_compare_exactly() {
+        let rows = ["9007199254740992", "9007199254740993", "18446744073709551615", "9007199254740992.0"];
+        let rows: Vec<Vec<(&str, &str)>> = rows.iter().map(|row| vec![("id_of", *row)]).collect();
+        let attributes = attributes(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        for (filter, expected) in [
+            (r#"{"id_of": 9007199254740993}"#, vec![1]),
+            (r#"{"id_of": 9007199254740992}"#, vec![0, 3]),
+            (r#"{"id_of": 18446744073709551615}"#, vec![2]),
+            (r#"{"id_of": 18446744073709551614}"#, vec![]),
+            (r#"{"id_of": {"min": 9007199254740993}}"#, vec![1, 2]),
+            (r#"{"id_of": {"max": 9007199254740992}}"#, vec![0, 3]),
+            (r#"{"id_of": {"max": 9007199254740992.5}}"#, vec![0, 3]),
+        ] {
+            let filter: Filter = serde_json::from_str(filter).unwrap();
+            let matching = filter.compile(&attributes).unwrap();
+            let found: Vec<usize> = (0..4).filter(|row| matching.matches(*row)).collect();
+            assert_eq!(found, expected, "{filter:?}");
+        }
+    }
+
+    #[test]
     fn unknown_attributes_and_too_many_values_are_refused() {
         let refused = matching(r#"{"colour": "red"}"#).unwrap_err();
         assert_eq!(refused, "filter names the attribute \"colour\"; allowed: absent, label, new, year");
@@ -201,7 +220,7 @@ mod tests {
         let many: Vec<String> = (0..=FILTER_ATTRIBUTES_MAX).map(|at| format!("\"{at}\": 1")).collect();
         let refused = matching(&format!("{{{}}}", many.join(","))).unwrap_err();
         assert_eq!(refused, "filter names 17 attributes; at most 16 are allowed");
-        let none = Filter([("a".to_owned(), Condition::Is(Value::Whole(1)))].into());
+        let none = Filter([("a".to_owned(), Condition::Is(Value::Number(Number::Integer(1))))].into());
         let refused = none.compile(&Attributes::default()).err().map(|error| error.to_string());
         assert!(refused.is_some_and(|refused| refused.contains("without a file of attributes")));
     }

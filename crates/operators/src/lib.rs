@@ -20,7 +20,7 @@
 //! - [`filter`]: the processing of a stream's packets at each node, and the filters that keep state.
 //! - [`packet`]: typed packets: rows of numbers, texts and arrays that filters can fold without knowing the
 //!   application.
-//! - [`text`]: JSON, lines and CSV from outside, by one set of rules.
+//! - [`text`]: JSON, lines and CSV from outside, by one set of rules. [`number`] compares integers and floats.
 //! - `builtin`: the table of all operators that every node has, by name.
 //! - [`ready`]: reduces by name, for applications that push partials and bring no code.
 //! - [`merging`](mod@merging): an aggregation from one closure and a typed partial.
@@ -36,6 +36,7 @@ pub mod filter;
 pub mod fold;
 pub mod folding;
 pub mod merging;
+pub mod number;
 pub mod packet;
 pub mod ready;
 pub mod text;

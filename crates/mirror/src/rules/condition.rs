@@ -4,6 +4,7 @@ use crate::event::{Event, Name};
 use crate::fields::Value;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use treefold_operators::number::Number;
 
 /// Matches events of a type, if a test of one field succeeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,9 +27,9 @@ pub enum Test {
     /// The value is one of these.
     OneOf(Vec<Scalar>),
     /// The value is a number below this.
-    Below(f64),
+    Below(Number),
     /// The value is a number and at least this.
-    AtLeast(f64),
+    AtLeast(Number),
     /// The field is there (`true`), or absent or nil (`false`).
     Present(bool),
 }
@@ -39,10 +40,8 @@ pub enum Test {
 pub enum Scalar {
     /// A truth value.
     Boolean(bool),
-    /// An integer.
-    Integer(i64),
-    /// A floating-point number.
-    Float(f64),
+    /// A number.
+    Number(Number),
     /// A text.
     Text(String),
 }
@@ -103,8 +102,8 @@ impl Scalar {
     pub fn value(&self) -> Value<'_> {
         match self {
             Self::Boolean(truth) => Value::Boolean(*truth),
-            Self::Integer(number) => Value::Integer((*number).into()),
-            Self::Float(number) => Value::Float(*number),
+            Self::Number(Number::Integer(number)) => Value::Integer(*number),
+            Self::Number(Number::Float(number)) => Value::Float(*number),
             Self::Text(text) => Value::Text(text),
         }
     }
@@ -117,11 +116,10 @@ impl Scalar {
     }
 }
 
-/// A number as a float; integers beyond 2^53 are rounded.
-fn number(value: Value<'_>) -> Option<f64> {
+fn number(value: Value<'_>) -> Option<Number> {
     match value {
-        Value::Integer(number) => Some(number as f64),
-        Value::Float(number) => Some(number),
+        Value::Integer(number) => Some(Number::Integer(number)),
+        Value::Float(number) => Some(Number::Float(number)),
         _ => None,
     }
 }
@@ -145,7 +143,7 @@ impl Test {
         match self {
             Self::Equals(scalar) | Self::Not(scalar) => vec![scalar.clone()],
             Self::OneOf(scalars) => scalars.clone(),
-            Self::Below(number) | Self::AtLeast(number) => vec![Scalar::Float(*number)],
+            Self::Below(number) | Self::AtLeast(number) => vec![Scalar::Number(*number)],
             Self::Present(_) => Vec::new(),
         }
     }
@@ -184,8 +182,8 @@ struct Written {
     equals: Option<Scalar>,
     not: Option<Scalar>,
     one_of: Option<Vec<Scalar>>,
-    below: Option<f64>,
-    at_least: Option<f64>,
+    below: Option<Number>,
+    at_least: Option<Number>,
     present: Option<bool>,
 }
 
@@ -241,5 +239,52 @@ impl TryFrom<Written> for Condition {
             (None, Some(_), None) => return Err("expected the field to test: field = \"…\""),
         };
         Ok(Self { kind: written.kind, test })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::MirrorLimits;
+    use crate::rules::RuleFile;
+
+    /// Numbers of the events that a condition on the field `id` matches.
+    fn matched(test: &str, ids: &[&str]) -> Vec<usize> {
+        let rule = format!("[[rule]]\nname = 'r'\ndiscard = {{type = 't', field = 'id', {test}}}");
+        let file = RuleFile::read(&rule).unwrap();
+        let written = file.to_toml().unwrap();
+        assert_eq!(RuleFile::read(&written).unwrap().to_toml().unwrap(), written, "{test}");
+        let condition: Condition = toml::from_str(&format!("type = 't'\nfield = 'id'\n{test}")).unwrap();
+        let matches = |id: &str| {
+            let text = format!(r#"{{"stream":"s","number":1,"key":"k","type":"t","fields":{{"id":{id}}}}}"#);
+            condition.matches(&Event::from_json(&text, None, &MirrorLimits::DEFAULT).unwrap())
+        };
+        (0..ids.len()).filter(|index| matches(ids[*index])).collect()
+    }
+
+    #[test]
+    fn integers_of_64_bits_compare_exactly() {
+        let ids = ["9007199254740992", "9007199254740993", "9007199254740994", "18446744073709551615", "1.5"];
+        for (test, expected) in [
+            ("equals = 9007199254740993", vec![1]),
+            ("equals = 9007199254740992.0", vec![0]),
+            ("not = 9007199254740993", vec![0, 2, 3, 4]),
+            ("one_of = [9007199254740993, 1.5]", vec![1, 4]),
+            ("below = 9007199254740993", vec![0, 4]),
+            ("below = 9007199254740994.0", vec![0, 1, 4]),
+            ("at_least = 9007199254740993", vec![1, 2, 3]),
+            ("at_least = 9223372036854775807", vec![3]),
+            ("below = nan", vec![]),
+        ] {
+            assert_eq!(matched(test, &ids), expected, "{test}");
+        }
+    }
+
+    #[test]
+    fn times_in_nanoseconds_are_told_apart() {
+        let ids = ["1764324000123456788", "1764324000123456789", "-1764324000123456789"];
+        assert_eq!(matched("equals = 1764324000123456789", &ids), [1]);
+        assert_eq!(matched("at_least = 1764324000123456789", &ids), [1]);
+        assert_eq!(matched("below = -1764324000123456788", &ids), [2]);
     }
 }
