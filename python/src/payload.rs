@@ -16,7 +16,7 @@ use pyo3::types::{
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use treefold::operators::codec::NESTING_DEPTH_MAX;
+use treefold::operators::codec::{NESTING_DEPTH_MAX, one_value_by};
 
 /// Bytes objects up to this length are copied; longer ones are shared.
 const COPIED_BYTES_MAX: usize = 4_096;
@@ -241,13 +241,7 @@ fn next<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
 
 /// The value, if the payload is one MessagePack value.
 pub(crate) fn one_value<'py>(py: Python<'py>, payload: &[u8]) -> Option<Bound<'py, PyAny>> {
-    use serde::Deserialize;
-    let mut reader = rmp_serde::Deserializer::from_read_ref(payload);
-    reader.set_max_depth(NESTING_DEPTH_MAX);
-    let value = Seed(py).deserialize(&mut reader).ok()?;
-    // To detect further bytes, ask for one more value: the reader must find the end.
-    let end = bool::deserialize(&mut reader);
-    matches!(end, Err(rmp_serde::decode::Error::InvalidMarkerRead(_))).then_some(value)
+    one_value_by(Seed(py), payload).ok()
 }
 
 #[derive(Clone, Copy)]

@@ -2,8 +2,9 @@
 //!
 //! The wire does not carry the type of a stream's packet; endpoints, filter and front-end agree on it. So a
 //! payload is tried in order as a typed packet, as one MessagePack value, as a text, and as bytes. The check
-//! of typed packets is strict. A MessagePack value must end at the end of the payload, so that only a text of
-//! a single character can be mistaken for a number.
+//! of typed packets is strict. A MessagePack value must end at the end of the payload, so that of usual texts only those of
+//! a single character can be mistaken for a number. (A few short ones that begin with a Cyrillic letter can, too: the two
+//! bytes of `а` are the number −80, those of `р` with one more byte a number of 16 bits.)
 //!
 //! In JSON, a payload is an object whose `kind` names its type. A typed packet in this form can be sent again
 //! ([`packet_of_json`]). For that purpose, numbers without a JSON form are strings: `"NaN"`, `"inf"`,
@@ -238,6 +239,11 @@ mod tests {
         assert_eq!(payload_json(&value), json!({"kind": "value", "value": {"a": [1, null]}}));
         assert_eq!(payload_line(&Bytes::from_static(b"hello\n")), "hello\\n");
         assert_eq!(payload_line(&Bytes::from_static(b"\xff\x00\x01")), "3 bytes: /wAB");
+        for text in ["übung macht den meister", "日本語", "Ñandú"] {
+            assert_eq!(payload_json(&Bytes::from(text)), json!({"kind": "text", "text": text}));
+        }
+        let gzip = Bytes::from_static(b"\x1f\x8b\x08\x00\x00\x00\x00\x00");
+        assert_eq!(payload_json(&gzip)["kind"], "bytes");
         assert_eq!(payload_json(&Bytes::new())["kind"], "empty");
     }
 

@@ -7,6 +7,7 @@ use crate::value::to_message_pack;
 use bytes::Bytes;
 use serde::Serialize;
 use std::time::Duration;
+use treefold::operators::text::json;
 use treefold::{CallError, Limits, PartitionSet, StreamWave, Synchronisation};
 
 /// A wave.
@@ -89,8 +90,12 @@ pub fn window(text: &str) -> Result<u64, CallError> {
 
 /// Parses a packet: JSON with `format` and `values` is a typed packet, other JSON is a MessagePack value, and anything else
 /// is a text.
+///
+/// # Errors
+/// If it is JSON that is refused everywhere (an integer beyond 64 bits, a key twice), or no packet of its format.
 pub fn payload(text: &str) -> Result<Bytes, String> {
-    match serde_json::from_str::<serde_json::Value>(text) {
+    match json::from_str::<serde_json::Value>(text) {
+        Err(error) if error.is_json => Err(error.to_string()),
         Err(_) => Ok(Bytes::from(text.to_owned())),
         Ok(json) => payload_of_json(&json),
     }

@@ -13,11 +13,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 use std::fmt;
-use treefold::operators::codec::{NESTING_DEPTH_MAX, transcode};
+use treefold::operators::codec::{NESTING_DEPTH_MAX, one_value, transcode};
+use treefold::operators::text::json;
 use treefold::{Body, BodyError};
 
 /// Encodes JSON as the parameters of a call.
@@ -30,7 +31,7 @@ pub fn to_message_pack(value: &Value) -> Result<Bytes, BodyError> {
 /// # Errors
 /// If it is not JSON, or cannot be encoded; with the reason.
 pub fn message_pack_of_json(text: &[u8]) -> Result<Bytes, String> {
-    let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let value: Value = json::from_slice(text).map_err(|error| error.to_string())?;
     to_message_pack(&value).map_err(|error| error.to_string())
 }
 
@@ -48,14 +49,7 @@ pub fn is_value(payload: &[u8]) -> bool {
 }
 
 fn value_of(payload: &[u8]) -> Option<Value> {
-    let mut reader = rmp_serde::Deserializer::from_read_ref(payload);
-    reader.set_max_depth(NESTING_DEPTH_MAX);
-    let shown = Shown::deserialize(&mut reader);
-    match shown {
-        // A read of one more value must fail at the end of the payload.
-        Ok(Shown(value)) if IgnoredAny::deserialize(&mut reader).is_err() => Some(value),
-        _ => None,
-    }
+    one_value(payload).ok().map(|Shown(value)| value)
 }
 
 /// A payload as the value that it encodes, for formats that have bytes, NaN and keys of any type. A payload that is not one
@@ -182,6 +176,17 @@ mod tests {
         assert_eq!(to_json(&[0x81, 7, 1]), json!({"7": 1}), "a number as key");
         let nan = [&[0xcb][..], &f64::NAN.to_be_bytes()].concat();
         assert_eq!(to_json(&nan), Value::Null, "NaN");
+    }
+
+    #[test]
+    fn a_value_is_one_value_and_nothing_after_it() {
+        let texts = ["übung macht den meister", "日本語", "Ñandú", "привет", "7 apples"];
+        let gzip = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0][..];
+        let broken = [&[7, 0xc1][..], &[7, 0xd9], &[0xc3, 0xbc], &[0x91, 7, 0xdc, 0], &[0xc0, 0xc0]];
+        for other in texts.map(str::as_bytes).into_iter().chain([gzip]).chain(broken) {
+            assert!(!is_value(other), "{other:?}");
+            assert_eq!(to_json(other), Value::String(STANDARD.encode(other)), "{other:?}");
+        }
     }
 
     #[test]

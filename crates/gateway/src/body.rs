@@ -202,7 +202,11 @@ mod tests {
         assert_eq!(encode(Form::Bytes, &[0xc1]).unwrap(), &[0xc1][..]);
         for (form, unsound) in [
             (Form::Json, &b"[7"[..]),
+            (Form::Json, b"12345678901234567890123"),
+            (Form::Json, b"{\"a\": {\"b\": 1, \"b\": 2}}"),
             (Form::MessagePack, &[7, 8]),
+            (Form::MessagePack, &[7, 0xc1]),
+            (Form::MessagePack, "日本語".as_bytes()),
             (Form::MessagePack, &[0xc1]),
             (Form::Arrow, &[7]),
         ] {

@@ -12,13 +12,14 @@ use crate::problem::{Kind, Problem};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::marker::PhantomData;
-use treefold::operators::codec::NESTING_DEPTH_MAX;
+use treefold::operators::codec::one_value;
+use treefold::operators::text::json;
 use treefold::{CallBuilder, CallError, Raw};
 use treefold_core::id::PartitionId;
 use treefold_core::params::OWN_ENTRY_BYTES;
@@ -123,8 +124,7 @@ impl DocumentForm {
         };
         match self {
             Self::Json => {
-                let Named(document) =
-                    serde_json::from_slice(body).map_err(|error| refuse(error.to_string()))?;
+                let Named(document) = json::from_slice(body).map_err(|error| refuse(error.to_string()))?;
                 params_of(document, limits, |value: Value| {
                     to_message_pack(&value).map_err(|error| refuse(error.to_string()))
                 })
@@ -188,17 +188,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedFields<T> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map))
     }
-}
-
-fn one_value<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
-    let mut reader = rmp_serde::Deserializer::from_read_ref(body);
-    reader.set_max_depth(NESTING_DEPTH_MAX);
-    let value = T::deserialize(&mut reader).map_err(|error| error.to_string())?;
-    // A read of one more value must fail at the end of the body.
-    if IgnoredAny::deserialize(&mut reader).is_ok() {
-        return Err("expected exactly one value".to_owned());
-    }
-    Ok(value)
 }
 
 /// Parameters as they travel.
@@ -283,8 +272,11 @@ mod tests {
         let read = |body: &[u8]| DocumentForm::MessagePack.read(body, &Limits::default());
         let params = read(&body).unwrap();
         assert_eq!((&params.common[..], own_of(&params)), (&b"\xc1 all"[..], vec![(2, &b"\xff two"[..])]));
-        body.push(0xc0);
-        assert_eq!(read(&body).unwrap_err().name(), "bad_body", "a second value");
+        for more in [0xc0, 0xc1, 0xd9] {
+            body.push(more);
+            assert_eq!(read(&body).unwrap_err().name(), "bad_body", "a second value, or a part of one");
+            body.pop();
+        }
         let values = Written { params: 7, params_for: vec![WrittenFor { partitions: "2", params: 8 }] };
         let refused = read(&to_vec_named(&values).unwrap()).unwrap_err();
         assert_eq!(refused.name(), "bad_body");

@@ -19,6 +19,7 @@ use crate::vector::{Cut, VectorTime};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use treefold_core::encoding::numbers::put_number;
+use treefold_operators::codec::one_value;
 
 /// A place in a feed, with the progress of the incoming streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,8 +160,7 @@ fn packed(value: &impl Serialize) -> Bytes {
 }
 
 fn unpacked<T: for<'de> Deserialize<'de>>(kind: u64, payload: &Bytes) -> Result<T, MessageError> {
-    let read = rmp_serde::from_slice(payload);
-    read.map_err(|error| MessageError::Content { kind, problem: error.to_string() })
+    one_value(payload).map_err(|problem| MessageError::Content { kind, problem })
 }
 
 fn place(kind: u64, payload: &Bytes) -> Result<Place, MessageError> {

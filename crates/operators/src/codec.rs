@@ -11,11 +11,12 @@
 //! the stack. A body of up to [`INLINE_BYTES_MAX`] encoded bytes costs one allocation of exactly its size.
 
 use bytes::{Bytes, BytesMut};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde::{Deserialize, Serialize};
 use std::any::type_name;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 
 #[cfg(feature = "arrow")]
 mod batch;
@@ -188,19 +189,33 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Body for T {
     }
 
     fn decode(bytes: &Bytes) -> Result<Self, BodyError> {
-        let refused =
-            |cause: &dyn fmt::Display| BodyError::decode::<T>(Codec::MessagePack, bytes.len(), cause);
         let whole = if bytes.is_empty() { NIL } else { bytes.as_ref() };
-        let mut reader = rmp_serde::Deserializer::from_read_ref(whole);
-        reader.set_max_depth(NESTING_DEPTH_MAX);
-        let value = T::deserialize(&mut reader).map_err(|error| refused(&error))?;
-        // The deserializer does not report how many bytes it read. To detect trailing bytes, ask it for one
-        // more value: it must find the end. The value is a scalar, because within a sequence an early end
-        // would look the same.
-        match bool::deserialize(&mut reader) {
-            Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
-            _ => Err(refused(&"more bytes follow the value")),
-        }
+        one_value(whole).map_err(|cause| BodyError::decode::<T>(Codec::MessagePack, bytes.len(), &cause))
+    }
+}
+
+/// Reads bytes that are one MessagePack value, and nothing after it.
+///
+/// # Errors
+/// The reason why they are not.
+pub fn one_value<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    one_value_by(PhantomData::<T>, bytes)
+}
+
+/// As [`one_value`], with a seed that makes the value.
+///
+/// # Errors
+/// The reason why the bytes are not one value of this kind.
+pub fn one_value_by<'a, S: DeserializeSeed<'a>>(seed: S, bytes: &'a [u8]) -> Result<S::Value, String> {
+    let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
+    reader.set_max_depth(NESTING_DEPTH_MAX);
+    let value = seed.deserialize(&mut reader).map_err(|error| error.to_string())?;
+    // The deserializer does not report how many bytes it read, so ask it for one more value. It must find the end: an
+    // error of another kind means that bytes follow, which need not be a value. The value is a scalar, because within a
+    // sequence an early end would look the same.
+    match bool::deserialize(&mut reader) {
+        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
+        _ => Err("more bytes follow the value".to_owned()),
     }
 }
 

@@ -39,6 +39,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use treefold::StreamSender;
+use treefold::operators::text::json;
 use treefold_forms::stream;
 use treefold_http::Kept;
 use treefold_http::messages::Framing;
@@ -262,7 +263,7 @@ impl Command {
             let detail = format!("the message is no command: {problem}; as in {{\"send\": 7}}");
             Problem::new(Kind::BadBody, detail).about("send")
         };
-        let Given { send, tag, to } = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let Given { send, tag, to } = json::from_str(text).map_err(|error| bad(error.to_string()))?;
         if to.is_some() && tag.is_none() {
             return Err(bad("a packet to some endpoints needs a tag".to_owned()).about("tag"));
         }
@@ -295,6 +296,8 @@ mod tests {
             (r#"{"send": 7, "tag": 3, "to": "x"}"#, "bad_field"),
             (r#"{"send": {"format": "i64", "values": ["a"]}}"#, "bad_body"),
             (r#"{"sent": 7}"#, "bad_body"),
+            (r#"{"send": 12345678901234567890123}"#, "bad_body"),
+            (r#"{"send": {"a": {"b": 1, "b": 2}}}"#, "bad_body"),
             ("7", "bad_body"),
         ] {
             assert_eq!(read(text).unwrap_err().name(), name, "{text}");
