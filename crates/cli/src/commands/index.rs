@@ -42,6 +42,9 @@ pub(crate) struct IndexArgs {
 }
 
 const EXAMPLES: &str = "\
+Exit codes: 0 if every file was read, 1 if one can't be read (the others are in the index). Binary files and files above a limit
+are left out on purpose.
+
 Examples:
   treefold index docs --partitions 64
   treefold index docs --partitions 64 --to s3://corpus/docs
@@ -93,7 +96,11 @@ impl IndexArgs {
             Format::Json => print_json(&indexed),
             Format::Text => indexed.show(),
         }
-        Ok(Verdict::Full)
+        match report.skipped.unreadable {
+            0 => Ok(Verdict::Full),
+            1 => Err(Failure::Told("1 file can't be read".to_owned())),
+            count => Err(Failure::Told(format!("{count} files can't be read"))),
+        }
     }
 
     fn upload(&self, report: &treefold_search::Report) -> Result<Option<Sent>, Failure> {

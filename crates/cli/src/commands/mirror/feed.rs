@@ -93,8 +93,9 @@ pub(crate) struct Feed {
 }
 
 const EXAMPLES: &str = "\
-Exit codes: 0 if all mirrors that take part have all chosen events, 4 if no mirror takes part, 1 if the mirrors
-do not confirm them in time, the rules or a line of a file are invalid, or a source fails, 5 if no node answers.
+Exit codes: 0 if all mirrors that take part have all chosen events, 4 if no mirror takes part, 1 if an event was refused
+(one that the origin had already is not), the mirrors do not confirm them in time, the rules or a line of a file are
+invalid, or a source fails, 5 if no node answers.
 
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve mirror=flights:partitions=0/2 &
@@ -163,7 +164,15 @@ impl Feed {
                 fed.refused
             )),
         }
-        Ok(if fed.mirrors == 0 { Verdict::Insufficient } else { Verdict::Full })
+        if fed.mirrors == 0 {
+            return Ok(Verdict::Insufficient);
+        }
+        // Repeated events are at the mirrors, so a feed that starts again is not at fault.
+        match fed.sources.iter().map(|one| one.counts.refused).sum() {
+            0_u64 => Ok(Verdict::Full),
+            1 => Err(Failure::Told("1 event was refused".to_owned())),
+            count => Err(Failure::Told(format!("{count} events were refused"))),
+        }
     }
 
     /// Runs the origin until the mirrors have all events of its sources.
