@@ -30,6 +30,7 @@ mod placement;
 mod promotion;
 mod pseudo_terminal;
 mod pushes;
+mod readers;
 mod real;
 mod relays;
 mod shares;
