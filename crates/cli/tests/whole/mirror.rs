@@ -162,6 +162,53 @@ fn fed_events_reach_all_mirrors_and_one_that_was_killed() {
 }
 
 #[test]
+fn refused_events_show_in_the_exit_code_of_a_feed_and_repeated_ones_do_not() {
+    let node = mirror(0, None);
+    let directory = tempfile::tempdir().expect("a directory");
+    let feed = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).expect("a file");
+        run(&format!("mirror feed flights {} --at {}", file.display(), node.addr))
+    };
+    let event =
+        |number: u32| format!("{{\"stream\":\"s\",\"number\":{number},\"key\":\"a\",\"type\":\"t\"}}\n");
+    let gap = feed("gap.jsonl", &(event(1) + &event(3)));
+    assert_eq!(gap.code, 1, "{}{}", gap.stdout, gap.stderr);
+    assert!(gap.stdout.contains("1 of 2 events are at 1 mirror, 1 were refused"), "{}", gap.stdout);
+    assert!(gap.stderr.contains("1 event was refused"), "{}", gap.stderr);
+    // An open quote takes the second row with it.
+    let open = feed("open.csv", "stream,number,key,type,v\ns,1,a,t,\"cut\ns,2,b,t,2\n");
+    assert_eq!(open.code, 1, "{}{}", open.stdout, open.stderr);
+    assert!(open.stderr.contains("open.csv:2: the quote that opens in line 2 has no end"), "{}", open.stderr);
+}
+
+#[test]
+fn feed_that_repeats_events_ends_with_zero() {
+    let node = mirror(0, None);
+    let event =
+        |number: u32| format!("{{\"stream\":\"s\",\"number\":{number},\"key\":\"a\",\"type\":\"t\"}}\n");
+    let line = format!("mirror feed flights - --at {} -o json", node.addr);
+    let fed = run_with_input(&line, &(event(1) + &event(1) + &event(2)));
+    assert_eq!((fed.code, fed.json()["refused"].as_u64()), (0, Some(1)), "{}", fed.stderr);
+}
+
+#[test]
+fn rule_drops_only_the_id_of_64_bits_that_it_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = directory.path().join("rules.toml");
+    let rule = "[[rule]]\nname='r'\ndiscard={type='t',field='id',equals=9007199254740993}\n";
+    std::fs::write(&rules, rule).expect("a file");
+    let event = |number: u32, id: u64| {
+        format!(
+            "{{\"stream\":\"s\",\"number\":{number},\"key\":\"k{number}\",\"type\":\"t\",\"fields\":{{\"id\":{id}}}}}\n"
+        )
+    };
+    let trace = event(1, 9_007_199_254_740_992) + &event(2, 9_007_199_254_740_993);
+    let played = run_with_input(&format!("mirror replay - --rules {}", rules.display()), &trace);
+    assert!(played.stdout.starts_with("1 of 2 events are mirrored"), "{}{}", played.stdout, played.stderr);
+}
+
+#[test]
 fn mirror_that_joins_a_running_feed_gets_its_state() {
     let first = mirror(0, None);
     let directory = tempfile::tempdir().expect("a directory");

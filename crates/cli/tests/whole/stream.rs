@@ -202,6 +202,21 @@ fn typed_packets_go_into_sketches() {
 }
 
 #[test]
+fn text_whose_first_byte_is_a_value_is_shown_as_a_text() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let topology = directory.path().join("e.top");
+    std::fs::write(&topology, "localhost:0 => localhost:1 ;\n").expect("a file");
+    let (topology, program) = (topology.to_str().expect("a path"), env!("CARGO_BIN_EXE_treefold"));
+    for text in ["übung macht den meister", "日本語"] {
+        let stream = [program, "stream", "echo", "--count", "1", "--send", text, "-o", "json"];
+        let shown = run_args(&[&["up", topology, "--local", "--"], &stream[..]].concat());
+        let wave: Value =
+            shown.stdout.lines().next().map(|line| serde_json::from_str(line).unwrap()).unwrap();
+        assert_eq!(wave["packets"][0], json!({"kind": "text", "text": text}), "{}", shown.stderr);
+    }
+}
+
+#[test]
 fn invalid_arguments_are_refused_by_name_and_limit() {
     let node = &hosts_cluster(1, 1)[0];
     let refused = |args: &[&str]| {
