@@ -523,7 +523,7 @@ fn sources_of_a_feed() {
 fn attributes_of_vectors() {
     let directory = tempfile::tempdir().expect("a directory");
     let vectors = directory.path().join("v.npy");
-    let made = run(&format!("vectors generate {} --rows 1 --dimensions 4", vectors.display()));
+    let made = run(&format!("vectors generate {} --rows 1 --dimensions 4 --groups 1", vectors.display()));
     assert_eq!(made.code, 0, "{}", made.stderr);
     let open = |ending: &'static str| {
         let (vectors, file) = (&vectors, directory.path().join(format!("a.{ending}")));

@@ -168,8 +168,8 @@ impl Feed {
             return Ok(Verdict::Insufficient);
         }
         // Repeated events are at the mirrors, so a feed that starts again is not at fault.
-        match fed.sources.iter().map(|one| one.counts.refused).sum() {
-            0_u64 => Ok(Verdict::Full),
+        match fed.sources.iter().map(|one| one.counts.refused).sum::<u64>() {
+            0 => Ok(Verdict::Full),
             1 => Err(Failure::Told("1 event was refused".to_owned())),
             count => Err(Failure::Told(format!("{count} events were refused"))),
         }
