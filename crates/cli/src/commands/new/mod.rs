@@ -17,6 +17,11 @@ const EXAMPLE_RUN: &str = "cargo run --example logs --";
 
 const NODE_PY: &str = include_str!("python/node.py");
 const ASK_PY: &str = include_str!("python/ask.py");
+const README_PY: &str = include_str!("python/README.md");
+
+/// Pip puts the variable's value in, so that the file suits every machine.
+const REQUIREMENTS: &str =
+    "# TREEFOLD_SOURCES is the folder of a clone of Treefold\n${TREEFOLD_SOURCES}/python\n";
 
 /// Longest name. It is the service's, and part of each aggregation's name.
 const NAME_BYTES_MAX: usize = 64;
@@ -72,8 +77,9 @@ impl New {
         let sources = self.sources()?;
         let (pages, next) = match self.language {
             Language::Rust => (rust(&self.name, &sources), RUST_NEXT),
-            Language::Python => (python(&self.name, &sources), PYTHON_NEXT),
+            Language::Python => (python(&self.name), PYTHON_NEXT),
         };
+        let next = next.replace("NAME", &self.name).replace("SOURCES", &quoted(&sources));
         let folder = Path::new(&self.name);
         fs::create_dir(folder).map_err(|error| cannot("made", folder, &error))?;
         for page in &pages {
@@ -86,12 +92,7 @@ impl New {
         match format {
             Format::Json => print_json(&Made { folder, files }),
             Format::Text => {
-                print(format!(
-                    "{}: {}\n{}",
-                    folder.display(),
-                    files.join(", "),
-                    next.replace("NAME", &self.name)
-                ));
+                print(format!("{}: {}\n{next}", folder.display(), files.join(", ")));
             }
         }
         Ok(Verdict::Full)
@@ -119,7 +120,7 @@ Try it, each in a terminal of its own:
 
 const PYTHON_NEXT: &str = "\
 Try it, the last two each in a terminal of its own:
-  cd NAME && pip install -r requirements.txt
+  cd NAME && TREEFOLD_SOURCES=SOURCES pip install -r requirements.txt
   cd NAME && python node.py 0 node.py
   cd NAME && python ask.py import";
 
@@ -142,12 +143,20 @@ fn rust(name: &str, sources: &Path) -> Vec<Page> {
     ]
 }
 
-fn python(name: &str, sources: &Path) -> Vec<Page> {
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));
+    if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+fn python(name: &str) -> Vec<Page> {
     let named = |text: &str| text.replace("NAME", name);
     vec![
         Page { path: "node.py", text: named(NODE_PY) },
         Page { path: "ask.py", text: named(ASK_PY) },
-        Page { path: "requirements.txt", text: format!("{}\n", sources.join("python").display()) },
+        Page { path: "requirements.txt", text: REQUIREMENTS.to_owned() },
+        Page { path: "README.md", text: named(README_PY) },
     ]
 }
 
@@ -183,9 +192,16 @@ mod tests {
             Some("/src/treefold/crates/treefold")
         );
 
-        for page in python("births", Path::new("/src/treefold")) {
+        for page in python("births") {
             assert!(page.text.contains("births") != page.path.ends_with(".txt"), "{}", page.path);
+            assert!(!page.text.contains("NAME") && !page.text.contains("\n/"), "{}", page.path);
         }
+    }
+
+    #[test]
+    fn folders_are_single_words_of_a_shell() {
+        assert_eq!(quoted(Path::new("/src/treefold-1.0")), "/src/treefold-1.0");
+        assert_eq!(quoted(Path::new("/my src/it's")), r"'/my src/it'\''s'");
     }
 
     #[test]
