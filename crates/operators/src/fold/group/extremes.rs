@@ -3,10 +3,13 @@
 //! A value is kept as the bytes that compare as it does (`arrow-row`).
 
 use crate::error::Result;
-use arrow_array::{Array, ArrayRef, new_null_array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, new_null_array};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::DataType;
 use std::fmt;
+use std::sync::Arc;
 
 /// True for types whose values can be keys, and have a least and a greatest one.
 pub(super) fn is_ordered(column: &DataType) -> bool {
@@ -35,6 +38,18 @@ pub(super) fn is_ordered(column: &DataType) -> bool {
             | T::Time64(_)
             | T::Timestamp(_, _)
     )
+}
+
+/// The column with the same bits for every NaN, and no sign. So all NaNs are one value above infinity, in
+/// IEEE 754's total order and in the order of rows.
+pub(super) fn with_one_nan(column: &ArrayRef) -> ArrayRef {
+    if let Some(floats) = column.as_primitive_opt::<Float64Type>() {
+        let canonical: Float64Array = floats.unary(|value| if value.is_nan() { f64::NAN } else { value });
+        return Arc::new(canonical);
+    }
+    let Some(floats) = column.as_primitive_opt::<Float32Type>() else { return Arc::clone(column) };
+    let canonical: Float32Array = floats.unary(|value| if value.is_nan() { f32::NAN } else { value });
+    Arc::new(canonical)
 }
 
 /// The least or greatest value of each group, by the group's number.
@@ -66,7 +81,7 @@ impl Ordered {
         if *column.data_type() != self.column {
             return Ok(false);
         }
-        let rows = self.converter.convert_columns(std::slice::from_ref(column))?;
+        let rows = self.converter.convert_columns(&[with_one_nan(column)])?;
         let nulls = column.logical_nulls();
         for (at, &group) in groups.iter().enumerate() {
             if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {

@@ -1,6 +1,6 @@
 //! The folds of each group, a column at a time.
 
-use super::extremes::{Ordered, is_ordered};
+use super::extremes::{Ordered, is_ordered, with_one_nan};
 use super::moments::{self, Moments, is_moments};
 use super::{Function, column, unsupported};
 use crate::error::{OperatorError, Result};
@@ -27,6 +27,9 @@ impl Measure {
         column(batch, if partial { &self.name } else { &self.column })
     }
 }
+
+/// The greatest sum of a decimal column, without its point: as many nines as the column's type has digits.
+const SUM_MAX: u128 = 10u128.pow(DECIMAL128_MAX_PRECISION as u32) - 1;
 
 /// Selects one of two values.
 type OfTwo<T> = fn(T, T) -> T;
@@ -121,7 +124,8 @@ impl Fold {
             }
             Self::Whole(sums, scale) => {
                 let mut add = |group: usize, value: i128| {
-                    let sum = sums[group].unwrap_or(0).checked_add(value).ok_or_else(overflow)?;
+                    let sum = sums[group].unwrap_or(0).checked_add(value);
+                    let sum = sum.filter(|sum| sum.unsigned_abs() <= SUM_MAX).ok_or_else(overflow)?;
                     sums[group] = Some(sum);
                     Ok(())
                 };
@@ -156,6 +160,7 @@ impl Fold {
                 keep(best, *of_two, column.as_primitive_opt::<UInt64Type>().ok_or_else(mismatch)?, groups)
             }
             Self::Float64(best, of_two) => {
+                let column = with_one_nan(column);
                 keep(best, *of_two, column.as_primitive_opt::<Float64Type>().ok_or_else(mismatch)?, groups)
             }
             Self::Ordered(ordered) => {
@@ -236,7 +241,7 @@ fn each<T: ArrowPrimitiveType>(
     }
 }
 
-/// Returns the lesser value in the order of query engines, in which a NaN lies beyond infinity, by its sign.
+/// Returns the lesser value in the order of query engines, in which a NaN without a sign lies above infinity.
 ///
 /// (The operators `min` and `max` give NaN instead: see [`Extremes`].)
 fn least_in_order(a: f64, b: f64) -> f64 {

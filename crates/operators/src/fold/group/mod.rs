@@ -8,12 +8,13 @@
 //! columns of a partial is taken as one. And:
 //!
 //! - **The same rows give the same batch in every tree.** Sums of whole numbers and of decimals are kept in 128
-//!   bits, `Decimal128(38, scale)`, so that no intermediate sum overflows in one tree and not in another. Sums
+//!   bits, `Decimal128(38, scale)`. A sum of more than 38 digits is an error. Sums
 //!   and variances of floating-point numbers agree except for rounding.
 //! - Nulls are not values: functions ignore them, and a function of no values is null (a count is 0). A null
 //!   key is a key like any other.
 //! - Floating-point keys are compared as numbers: −0 is 0, and all NaNs are one key. Least and greatest of
-//!   floating-point numbers follow the order of query engines: a NaN lies beyond infinity, by its sign.
+//!   floating-point numbers follow the order of query engines: all NaNs are one value above infinity. The sign
+//!   of a NaN means nothing; x86 gives one to 0/0.
 //! - There are at most `groups_max` groups; one more is an error that names the limit.
 //!
 //! [`GroupParams::finish`] turns the last partial into the requested columns: averages instead of sums and

@@ -3,7 +3,7 @@
 //! A row's keys become one byte string that compares as the keys do (`arrow-row`). So one hash map finds
 //! groups of any key types, and sorting the byte strings sorts the groups.
 
-use super::extremes::is_ordered;
+use super::extremes::{is_ordered, with_one_nan};
 use super::fold::{Fold, Measure};
 use super::{GroupParams, column, unsupported};
 use crate::error::{OperatorError, Result};
@@ -112,19 +112,12 @@ impl<'a> Table<'a> {
 
 /// Makes equal keys of a column have equal bits.
 fn comparable(key: &ArrayRef) -> ArrayRef {
+    let key = with_one_nan(key);
     if let Some(floats) = key.as_primitive_opt::<Float64Type>() {
-        let canonical: Float64Array = floats.unary(|key| match key {
-            0.0 => 0.0, // matches both zeros
-            _ if key.is_nan() => f64::NAN,
-            _ => key,
-        });
+        let canonical: Float64Array = floats.unary(|key| if key == 0.0 { 0.0 } else { key });
         return Arc::new(canonical);
     }
-    let Some(floats) = key.as_primitive_opt::<Float32Type>() else { return Arc::clone(key) };
-    let canonical: Float32Array = floats.unary(|key| match key {
-        0.0 => 0.0,
-        _ if key.is_nan() => f32::NAN,
-        _ => key,
-    });
+    let Some(floats) = key.as_primitive_opt::<Float32Type>() else { return key };
+    let canonical: Float32Array = floats.unary(|key| if key == 0.0 { 0.0 } else { key });
     Arc::new(canonical)
 }

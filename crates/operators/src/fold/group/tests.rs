@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::fold::Fold as _;
-use arrow_array::types::Date32Type;
+use arrow_array::types::{Date32Type, Float32Type};
 use arrow_array::{
-    BooleanArray, Date32Array, Decimal128Array, Int64Array, NullArray, StringArray, UInt64Array,
+    BooleanArray, Date32Array, Decimal128Array, Float32Array, Int64Array, NullArray, StringArray, UInt64Array,
 };
 use proptest::prelude::*;
 
@@ -294,18 +294,50 @@ fn parameters_are_refused_by_name() {
 }
 
 #[test]
-fn nan_lies_beyond_infinity_by_its_sign_in_min_and_max() {
-    let of = |load| Row { host: None, rank: None, bytes: None, slots: None, load: Some(load) };
-    let params = params(&["host"], vec![aggregate(Function::Min, "load"), aggregate(Function::Max, "load")]);
-    let least_and_greatest = |loads: &[f64]| {
-        let rows: Vec<Row> = loads.iter().copied().map(of).collect();
-        let given =
-            params.finish(&Batch::decode(&up(&params, &[sent(0, &rows)]).unwrap()).unwrap()).unwrap().0;
-        ["min(load)", "max(load)"]
-            .map(|name| given.column_by_name(name).unwrap().as_primitive::<Float64Type>().value(0))
+fn every_nan_is_one_value_above_infinity_in_min_and_max() {
+    let params = params(&["k"], vec![aggregate(Function::Min, "x"), aggregate(Function::Max, "x")]);
+    let key: ArrayRef = Arc::new(Int64Array::from(vec![7; 3]));
+    let of = |column: ArrayRef| {
+        let pieces = [
+            piece(0, vec![("k", key.clone()), ("x", column.clone())]),
+            piece(1, vec![("k", key.clone()), ("x", column)]),
+        ];
+        let given = params.finish(&Batch::decode(&up(&params, &pieces).unwrap()).unwrap()).unwrap().0;
+        ["min(x)", "max(x)"].map(|name| given.column_by_name(name).unwrap().clone())
     };
-    let [least, greatest] = least_and_greatest(&[1.0, f64::NAN, f64::INFINITY]);
-    assert!(least == 1.0 && greatest.is_nan(), "{least} {greatest}");
-    let [least, greatest] = least_and_greatest(&[1.0, -f64::NAN, f64::NEG_INFINITY]);
-    assert!(least.is_nan() && greatest == 1.0, "{least} {greatest}");
+    for nan in [f64::NAN, -f64::NAN] {
+        for (rows, least) in
+            [([5.0, nan, f64::INFINITY], 5.0), ([f64::NEG_INFINITY, nan, 1.0], f64::NEG_INFINITY)]
+        {
+            let doubles = of(Arc::new(Float64Array::from(rows.to_vec())));
+            let [min, max] = doubles.each_ref().map(|column| column.as_primitive::<Float64Type>().value(0));
+            assert_eq!((min, max.to_bits()), (least, f64::NAN.to_bits()));
+            let singles: Vec<f32> = rows.iter().map(|&row| row as f32).collect();
+            let singles = of(Arc::new(Float32Array::from(singles)));
+            let [min, max] = singles.each_ref().map(|column| column.as_primitive::<Float32Type>().value(0));
+            assert_eq!((min, max.to_bits()), (least as f32, f32::NAN.to_bits()));
+        }
+        let [min, max] = of(Arc::new(Float64Array::from(vec![nan; 3])));
+        let bits = [min, max].map(|column| column.as_primitive::<Float64Type>().value(0).to_bits());
+        assert_eq!(bits, [f64::NAN.to_bits(); 2]);
+    }
+}
+
+#[test]
+fn sums_of_more_than_38_digits_are_errors_however_many_pieces_they_come_from() {
+    let params = params(&["k"], vec![aggregate(Function::Sum, "x")]);
+    let of = |number, values: &[i128]| {
+        let values = values.iter().copied().map(Some).collect::<Decimal128Array>();
+        let values: ArrayRef = Arc::new(values.with_precision_and_scale(38, 0).unwrap());
+        let key: ArrayRef = Arc::new(Int64Array::from(vec![1; values.len()]));
+        piece(number, vec![("k", key), ("x", values)])
+    };
+    let most = 10i128.pow(38) - 1;
+    for sign in [1, -1] {
+        assert!(up(&params, &[of(0, &[sign * (most - 1)]), of(1, &[sign])]).is_ok());
+        for pieces in [vec![of(0, &[sign * most, sign])], vec![of(0, &[sign * most]), of(1, &[sign])]] {
+            let refused = up(&params, &pieces).unwrap_err().to_string();
+            assert!(refused.contains("column `x`"), "{refused}");
+        }
+    }
 }
