@@ -43,6 +43,19 @@ def test_front_end_reads_endpoints_of_two_processes(start: Any, kind: str) -> No
     assert first.end() == (0, "")
 
 
+def test_packet_without_a_tag_follows_the_highest_tag_that_was_chosen(start: Any) -> None:
+    provider = start("thermometers.py", "127.0.0.1:0", "", "0,1")
+    client = treefold.connect(provider.line, direct=True)
+    with client.stream("thermometers", up_filter="max", params=BASE) as stream:
+        assert [stream.send("read", tag=1), stream.send("read"), stream.send("read", tag=7), stream.send("read")] == [1, 2, 7, 8]
+        assert stream.send("read", tag=5) == 5 and stream.send("read", to=[0, 1], tag=20) == 20 and stream.send("read") == 21
+        waves = {wave.tag: wave.value for wave in (stream.wave(timeout=20) for _ in range(7))}
+        assert waves == dict.fromkeys([1, 2, 5, 7, 8, 20, 21], 20.5)
+        with pytest.raises(treefold.InvalidCall, match="tag is 18446744073709551615; allowed: at most 18446744073709551614"):
+            stream.send("read", tag=2**64 - 1)
+        assert stream.send("read") == 22
+
+
 def test_stream_outlives_the_names_of_its_client(start: Any) -> None:
     provider = start("thermometers.py", "127.0.0.1:0", "", "0,1")
     stream = treefold.connect(provider.line, direct=True).stream("thermometers", up_filter="max", params=BASE)

@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::right::Rights;
-use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
+use treefold_core::stream::{
+    StreamError, StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation,
+};
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 use treefold_operators::{Body, BodyError};
@@ -394,8 +396,8 @@ impl Stream {
         self.out.clone()
     }
 
-    /// Sends a packet to all endpoints with the next tag, and returns the tag. Waits while the window is
-    /// full.
+    /// Sends a packet to all endpoints with the next tag, the one after the highest that was sent, and returns
+    /// the tag. Waits while the window is full.
     ///
     /// # Errors
     /// If the stream is over, or the packet is longer than `payload_bytes_max`.
@@ -491,7 +493,10 @@ impl StreamSender {
     /// If the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
         self.handle.check_packet(&payload)?;
-        let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
+        // It stops at the highest number, which `push` refuses as a tag.
+        let next = |tag: u64| Some(tag.saturating_add(1));
+        let tag = self.next_tag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let tag = tag.expect("invariant: there is always a next one");
         self.push(tag, None, payload).await?;
         Ok(tag)
     }
@@ -514,6 +519,12 @@ impl StreamSender {
 
     async fn push(&self, tag: u64, to: Option<PartitionSet>, payload: Bytes) -> Result<(), Error> {
         self.handle.check_packet(&payload)?;
+        let Some(next) = tag.checked_add(1) else {
+            let limit = format!("at most {}", u64::MAX - 1);
+            return Err(Error::Stream(StreamError::bad_field("tag", tag, limit)));
+        };
+        // A tag that the caller chose is used: the next packet without one must not join its wave.
+        self.next_tag.fetch_max(next, Ordering::Relaxed);
         self.window.take(&payload).await.map_err(|_| Error::Closed)?;
         self.handle.stream_ask(StreamAsk::Send { request: self.request, tag, to, payload });
         Ok(())

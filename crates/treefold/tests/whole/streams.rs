@@ -186,6 +186,29 @@ async fn accepted_streams_are_read_and_written() {
 }
 
 #[tokio::test]
+async fn packet_without_a_tag_follows_the_highest_tag_that_was_chosen() {
+    let nodes = cluster(1, 2).await;
+    let client = nodes[0].client();
+    let mut stream = sum_stream(&client, Shape::Auto).await;
+    let sender = stream.sender();
+    sender.send_tagged(1, Bytes::new()).await.expect("it is open");
+    assert_eq!(stream.send(Bytes::new()).await.expect("it is open"), 2);
+    sender.send_to(PartitionSet::from_iter([0, 1]), 7, Bytes::new()).await.expect("it is open");
+    assert_eq!(sender.send(Bytes::new()).await.expect("it is open"), 8);
+    let mut tags = Vec::new();
+    for _ in 0..4 {
+        let wave = stream.wave().await.expect("it is open");
+        assert_eq!(wave.contributors.len(), 2);
+        tags.push(wave.tag);
+    }
+    tags.sort_unstable();
+    assert_eq!(tags, [1, 2, 7, 8]);
+    let refused = sender.send_tagged(u64::MAX, Bytes::new()).await.expect_err("there is no next tag");
+    assert!(refused.to_string().contains("tag"), "{refused}");
+    assert_eq!(sender.send(Bytes::new()).await.expect("it is open"), 9);
+}
+
+#[tokio::test]
 async fn unread_senders_wait_and_lose_nothing() {
     let nodes = cluster(3, 1).await;
     let client = nodes[0].client();
