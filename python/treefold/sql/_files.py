@@ -6,6 +6,9 @@
 
 The files of a table are sorted by their paths and dealt out to the partitions in turn. With `{partition}` in the
 folder's name, each partition has a folder of its own.
+
+Files and folders whose names begin with `.` or `_` are no tables: systems and other programs put their own files there,
+such as `._t.csv`, `_SUCCESS`, and the unfinished files in `_temporary`.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ class TableFiles:
         return self.paths[partition::total]
 
 
+def is_hidden(name: str) -> bool:
+    """True for files and folders that are no data. Nodes that copy tables from an object store have the same rule."""
+    return name.startswith((".", "_"))
+
+
 def folder_of(folder: str, partition: int) -> Path:
     """The folder of a partition."""
     return Path(folder.replace(PARTITION, str(partition)))
@@ -53,8 +61,10 @@ def tables_in(folder: Path) -> dict[str, TableFiles]:
     tables: dict[str, TableFiles] = {}
     count = 0
     for root, folders, files in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
         for file in sorted(files):
+            if is_hidden(file):
+                continue
             reader = next((kind for ending, kind in _READERS.items() if file.lower().endswith(ending)), None)
             if reader is None:
                 continue
