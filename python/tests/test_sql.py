@@ -350,7 +350,7 @@ def test_node_refuses_hostile_queries_itself(client: treefold.Client, sql: str) 
         treefold.sql.query(client, sql)
     # A client that does not refuse them gets no further.
     group = {"keys": ["layer"], "aggregates": [{"column": "a0", "function": "count"}], "groups_max": 1 << 20}
-    params = {"sql": sql, "group": group, "engine": duckdb.__version__}
+    params = {"sql": sql, "group": group, "columns": {}, "engine": duckdb.__version__}
     if sql.endswith(("from '/etc/passwd'", 'from "/etc/passwd"')):
         # Files are tables that no partition has, so no partition adds anything.
         assert client.call("sql/query", params, deadline=10).value is None
@@ -366,12 +366,12 @@ def test_node_refuses_hostile_queries_itself(client: treefold.Client, sql: str) 
 def test_node_runs_only_the_part_that_it_has_divided_itself(client: treefold.Client) -> None:
     sql = "select count(*) from orders"
     good = {"keys": ["layer"], "aggregates": [{"column": "a0", "function": "count"}], "groups_max": 1 << 20}
-    assert client.call("sql/query", {"sql": sql, "group": good}).coverage == 1.0
+    assert client.call("sql/query", {"sql": sql, "group": good, "columns": {}}).coverage == 1.0
     for params, text in [
-        ({"sql": sql, "group": {**good, "groups_max": 1}}, "divided it otherwise"),
-        ({"sql": sql}, 'expected a map with the field "group"'),
+        ({"sql": sql, "group": {**good, "groups_max": 1}, "columns": {}}, "divided it otherwise"),
+        ({"sql": sql, "columns": {}}, 'expected a map with the field "group"'),
         ("a text", "the call's parameters must be those of treefold.sql"),
-        ({"sql": 3, "group": good}, "the call's parameters must be those of treefold.sql"),
+        ({"sql": 3, "group": good, "columns": {}}, "the call's parameters must be those of treefold.sql"),
     ]:
         with pytest.raises(treefold.InsufficientCoverage) as raised:
             client.call("sql/query", params, deadline=10)
@@ -467,16 +467,213 @@ def test_partitions_in_folders_of_their_own(tmp_path: Path) -> None:
 
 
 def test_partitions_that_differ_are_refused(tmp_path: Path) -> None:
-    for part, text in enumerate(["a\n1\n", "a\n1.5\n"]):
+    for part, text in enumerate(["a\n1\n", "a\nnone\n"]):
         (tmp_path / str(part)).mkdir()
         (tmp_path / str(part) / "t.csv").write_text(text)
     with treefold.sql.service(f"{tmp_path}/{{partition}}", range(2), 2).start(partitions=range(2)) as node:
         with pytest.raises(treefold.sql.Refused, match="declare the table in schema.sql"):
             treefold.sql.query(node.client(), "select sum(a) from t")
     for part in range(2):
-        (tmp_path / str(part) / "schema.sql").write_text("create table t (a double)")
+        (tmp_path / str(part) / "schema.sql").write_text("create table t (a varchar)")
     with treefold.sql.service(f"{tmp_path}/{{partition}}", range(2), 2).start(partitions=range(2)) as node:
-        assert rows_of(treefold.sql.query(node.client(), "select sum(a) from t").table) == [(2.5,)]
+        assert rows_of(treefold.sql.query(node.client(), "select max(a) from t").table) == [("none",)]
+
+
+def answers(folder: Path, sql: str, totals: tuple[int, ...] = (1, 2)) -> list[Any]:
+    """The answers over a folder whose files are dealt out to one partition, and to two: rows, or the error's text."""
+    given: list[Any] = []
+    for total in totals:
+        with treefold.sql.service(folder, range(total), total).start(partitions=range(total)) as node:
+            try:
+                given.append(rows_of(treefold.sql.query(node.client(), sql).table))
+            except treefold.TreefoldError as error:
+                given.append(str(error))
+    return given
+
+
+def write(folder: Path, *files: str) -> Path:
+    """A table `t` of these files: texts of CSV, or selects whose rows become Parquet."""
+    (folder / "t").mkdir(parents=True, exist_ok=True)
+    for number, file in enumerate(files):
+        if file.startswith("select"):
+            duckdb.connect().execute(f"copy ({file}) to '{folder}/t/{number}.parquet' (format parquet)")
+        else:
+            (folder / "t" / f"{number}.csv").write_text(file)
+    return folder
+
+
+def test_nan_of_any_sign_is_one_value_above_infinity(tmp_path: Path) -> None:
+    import numpy
+    import pyarrow
+    import pyarrow.parquet
+
+    # numpy's 0/0 on x86 has a sign.
+    signed = numpy.copysign(numpy.nan, -1)
+    (tmp_path / "t").mkdir()
+    for file, values in enumerate([[5.0, signed, numpy.inf], [numpy.nan, -1.0, signed], [0.0, -0.0, 2.0]]):
+        table = pyarrow.table({"x": numpy.array(values), "y": numpy.array(values, dtype=numpy.float32)})
+        pyarrow.parquet.write_table(table, tmp_path / "t" / f"{file}.parquet")
+    whole = duckdb.connect()
+    whole.execute(f"create view t as select * from read_parquet('{tmp_path}/t/*.parquet')")
+    queries = [
+        "select min(x), max(x), min(y), max(y), bool_or(x > 1e308) from t",
+        "select isnan(x) as n, min(x), max(y), approx_count_distinct(x), count(*) from t group by n order by n",
+        "select x, count(*), min(y) from t group by x order by x desc",
+        "select y, max(x) from t group by y order by max(x), y",
+        "select max(x) from t where x < 3",
+    ]
+    for total in (1, 2, 3):
+        with treefold.sql.service(tmp_path, range(total), total).start(partitions=range(total)) as node:
+            for sql in queries:
+                check(node.client(), whole, sql)
+            quantiles = "select approx_quantile(x, 0.0), approx_quantile(x, 0.5), approx_quantile(x, 1.0) from t"
+            ((least, median, most),) = rows_of(treefold.sql.query(node.client(), quantiles).table)
+            assert least == pytest.approx(-1, rel=0.011) and median == pytest.approx(5, rel=0.011) and most != most
+
+
+def test_nodes_in_different_time_zones_agree(start: Any, tmp_path: Path) -> None:
+    write(tmp_path, "ts\n2026-01-01 23:30:00-05\n", "ts\n2026-01-02 05:29:00+01\n")
+    first = start("tables.py", "", str(tmp_path), "0", "2", TZ="UTC")
+    second = start("tables.py", first.line, str(tmp_path), "1", "2", TZ="America/New_York")
+    client = treefold.connect(first.line)
+    until = time.monotonic() + 20
+    while len(client.members()) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert second.line
+    days = treefold.sql.query(client, "select ts::date as day, count(*) from t group by day order by day")
+    assert rows_of(days.table) == [(datetime.date(2026, 1, 2), 2)]
+    latest = treefold.sql.query(client, "select ts, count(*) from t group by ts order by ts")
+    assert [str(at) for at, _ in rows_of(latest.table)] == ["2026-01-02 04:29:00+00:00", "2026-01-02 04:30:00+00:00"]
+
+
+def test_what_a_partition_guesses_of_csv_is_agreed_or_refused(tmp_path: Path) -> None:
+    # Day and month: the first file could be either.
+    dates = write(tmp_path / "dates", "a,d\n1,01/02/2026\n", "a,d\n2,02/13/2026\n")
+    assert answers(dates, "select max(d), count(*) from t") == [[("02/13/2026", 2)]] * 2
+    (dates / "schema.sql").write_text("create table t (a int, d date)")
+    assert all("Conversion Error" in given for given in answers(dates, "select max(d) from t"))
+    (dates / "schema.sql").write_text("create table t (a int, d varchar)")
+    right = [[(datetime.date(2026, 2, 13),)]] * 2
+    assert answers(dates, "select max(strptime(d, '%m/%d/%Y')::date) from t") == right
+    iso = write(tmp_path / "iso", "a,d\n1,2026-02-01\n", "a,d\n2,2026/02/13\n")
+    (iso / "schema.sql").write_text("create table t (a int, d date)")
+    assert answers(iso, "select max(d) from t") == right
+    # Delimiters and headers.
+    marks = write(tmp_path / "marks", "a,d\n1,x\n", "a;d\n2;y\n")
+    assert "read t differently: with delimiter ',', a header" in answers(marks, "select max(d) from t")[1]
+    heads = write(tmp_path / "heads", "a,b\nu,v\n", "1,2\n3,4\n")
+    (heads / "schema.sql").write_text("create table t (a varchar, b varchar)")
+    assert "read t differently" in answers(heads, "select max(a) from t")[1]
+    # Quotes that the first file does not have, and a file without a byte.
+    quotes = write(tmp_path / "quotes", "a,b\n1,u\n", 'a,b\n2,"u"\n3,"x,""y"\n')
+    assert answers(quotes, "select b, count(*) from t group by b order by b") == [[("u", 2), ('x,"y', 1)]] * 2
+    empty = write(tmp_path / "empty", "", "a,b\n1,u\n")
+    (empty / "schema.sql").write_text("create table t (a int, b varchar)")
+    assert answers(empty, "select sum(a), max(b) from t") == [[(1, "u")]] * 2
+
+
+def test_types_that_differ_between_files_are_widened_as_by_duckdb(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", "select 1::int as a, 'x' as k", "select 3000000000::bigint as a, 'y' as k")
+    for sql, right in [
+        ("select min(a), max(a), sum(a), avg(a) from t", [(1, 3000000000, 3000000001, 1500000000.5)]),
+        ("select a, count(*) from t group by a order by a", [(1, 1), (3000000000, 1)]),
+        ("select a + 1 as b, max(t.a) from t where a > 0 group by all order by b", [(2, 1), (3000000001, 3000000000)]),
+    ]:
+        assert answers(whole, sql) == [right] * 2
+    # The first file's type would round 1.5 to 2.
+    for first, second, most in [
+        ("1::int", "1.5::double", 1.5),
+        ("1::utinyint", "-3::smallint", 1),
+        ("1.25::decimal(5, 2)", "1.5::decimal(9, 4)", 1.5),
+        ("make_date(2026, 1, 1)", "make_timestamp(2026, 1, 2, 3, 0, 0)", datetime.datetime(2026, 1, 2, 3)),
+    ]:
+        folder = write(tmp_path / second, f"select {first} as a", f"select {second} as a")
+        one, two = answers(folder, "select max(a) from t")
+        assert one == two and float(one[0][0]) == most if isinstance(most, (int, float)) else one == two == [(most,)]
+    csv = write(tmp_path / "csv", "a\n1\n", "a\n1.5\n")
+    assert answers(csv, "select sum(a) from t", (2,)) == [[(2.5,)]]
+    # A text is no wider number, and digits behind the point are not dropped.
+    for first, second in [("1", "'x'"), ("1::decimal(38, 0)", "1.5::decimal(38, 10)")]:
+        folder = write(tmp_path / f"none {len(second)}", f"select {first} as a", f"select {second} as a")
+        (refused,) = answers(folder, "select max(a) from t", (2,))
+        assert "partitions differ in column 1 of t" in refused and "declare the table in schema.sql" in refused
+        with pytest.raises(treefold.InvalidOption, match="table t in .*: files differ in column a: .*; declare the table"):
+            treefold.sql.service(folder, [0], 1)
+        (folder / "schema.sql").write_text("create table t (a varchar)")
+        one, two = answers(folder, "select max(a) from t")
+        assert one == two and one[0][0] in ("x", "1.5000000000")
+    # A column that some files lack.
+    more = write(tmp_path / "more", "select 1 as a", "select 2 as a, 'x' as b")
+    with pytest.raises(treefold.InvalidOption, match="some have no column b; declare the table"):
+        treefold.sql.service(more, [0], 1)
+    (more / "schema.sql").write_text("create table t (b varchar, a bigint)")
+    assert answers(more, "select sum(a), count(*), count(b), max(b) from t") == [[(3, 2, 1, "x")]] * 2
+
+
+def test_node_casts_only_to_wider_types(tmp_path: Path) -> None:
+    write(tmp_path, "select 7::int as a")
+    with treefold.sql.service(tmp_path, [0], 1).start(partitions=[0]) as node:
+        client = node.client()
+        query = {"sql": "select max(a) from t", "reader": "", "engine": duckdb.__version__}
+        group = {"keys": ["layer"], "aggregates": [{"column": "a0", "function": "max"}], "groups_max": 1 << 20}
+        for columns, text in [
+            ({"a": "bigint) as a from p0.t; drop view p0.t"}, "in other partitions"),
+            ({"a": "TINYINT"}, "in other partitions"),
+            ({"b": "BIGINT"}, "in other partitions"),
+            ({"a": 1}, "a map from names to types"),
+            (None, "use the same version"),
+        ]:
+            with pytest.raises(treefold.InsufficientCoverage, match=text):
+                client.call("sql/query", {**query, "group": group, "columns": columns})
+        reply = client.call("sql/query", {**query, "group": group, "columns": {"a": "BIGINT"}})
+        assert str(reply.value.schema.field("max(a0)").type) == "int64"
+
+
+def test_files_of_systems_and_other_programs_are_no_tables(tmp_path: Path) -> None:
+    write(tmp_path, "a\n1\n", "a\n2\n")
+    (tmp_path / "._t.csv").write_bytes(b"\0\5\x16\7")
+    (tmp_path / "t" / "._0.csv").write_bytes(b"\0\5\x16\7")
+    (tmp_path / "t" / "_SUCCESS").touch()
+    for hidden in ["_temporary/0", ".staging"]:
+        (tmp_path / "t" / hidden).mkdir(parents=True)
+        (tmp_path / "t" / hidden / "part-0.csv").write_text("a\n100\n")
+    assert answers(tmp_path, "select sum(a), count(*) from t") == [[(3, 2)]] * 2
+
+
+def test_paths_into_json_are_no_lambdas(tmp_path: Path) -> None:
+    rows = [json.dumps({"Name": name, "a.b": 7, "in": {"n": [1, 2]}}) for name in ("b", "c")]
+    write(tmp_path, *(f"select '{row}'::json as j, 1 as a" for row in rows))
+    for sql, right in [
+        ("select max(j->'$.Name'), max(j->>'$.Name'), min(json_extract(j, '$.Name')) from t", [('"c"', "c", '"b"')]),
+        ("select max(json_extract_string(j, '$.in.n[1]')), max(t.j->>'a.b'), max(J->'in'->>'n') from t", [("2", "7", "[1,2]")]),
+        ("select upper(j->>'Name') as u, count(*) from t where (j->>'Name') <> 'x' group by u order by u", [("B", 1), ("C", 1)]),
+        ("select j->'$.Name' as n, sum(a) from t group by j->'$.Name' order by n", [('"b"', 1), ('"c"', 1)]),
+    ]:
+        assert answers(tmp_path, sql) == [right] * 2
+    for sql in ["select max(lambda j: j) from t", "select max(list_transform([1], x -> x + 1)) from t", "select max(j -> j) from t"]:
+        assert all("lambdas are not supported" in given for given in answers(tmp_path, sql))
+
+
+def test_sums_that_overflow_fail_in_any_number_of_partitions(tmp_path: Path) -> None:
+    write(tmp_path, *["select 60000000000000000000000000000000000000::decimal(38, 0) as a"] * 2)
+    for given in answers(tmp_path, "select sum(a) from t"):
+        assert "verflow" in given, given
+    assert answers(tmp_path, "select count(a) from t") == [[(2,)]] * 2
+
+
+def test_nanoseconds_leave_in_every_format(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from treefold.sql._command import answer_as_json, as_csv, as_text
+
+    moment = "2026-01-02 03:04:05.123456789"
+    write(tmp_path, f"select timestamp_ns '{moment}' as moment", "select timestamp_ns '2026-01-01' as moment")
+    with treefold.sql.service(tmp_path, range(2), 2).start(partitions=range(2)) as node:
+        answer = treefold.sql.query(node.client(), "select max(moment) as m from t")
+    assert str(answer.table.schema.field("m").type) == "timestamp[ns]"
+    assert as_csv(answer.table) == f"m\n{moment}\n" and as_text(answer.table).splitlines()[1] == moment
+    reply: Any = SimpleNamespace(asked=[0], contributed=[0], missing=[], status="full", elapsed=0.0)
+    assert answer_as_json(answer.table, reply)["value"]["rows"] == [[moment]]
 
 
 def test_nodes_with_different_files_are_refused(tmp_path: Path) -> None:
@@ -654,11 +851,12 @@ def test_command_refuses_wrong_folders(tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
-def test_dates_and_numbers_are_printed_for_people_and_scripts() -> None:
+def test_values_are_printed_by_the_rules_of_duckdb() -> None:
     import decimal
+    from types import SimpleNamespace
 
     import pyarrow
-    from treefold.sql._command import _plain, as_csv, as_text
+    from treefold.sql._command import answer_as_json, as_csv, as_text
 
     table = pyarrow.table(
         {
@@ -675,10 +873,16 @@ def test_dates_and_numbers_are_printed_for_people_and_scripts() -> None:
         "two\\nlines    null  null                 null\n"
     )
     assert as_csv(table) == 'a,b,c,d\nx,1.50,2024-01-02 03:00:00,true\n,-10.00,,false\n"two\nlines",,,\n'
-    assert [_plain(decimal.Decimal(text)) for text in ("1.5", "3", "0.1", "12345678901234567890.12")] == [
-        1.5,
-        3,
-        0.1,
-        "12345678901234567890.12",
-    ]
-    assert _plain(float("nan")) is None and _plain(datetime.date(2024, 1, 2)) == "2024-01-02"
+    assert as_csv(pyarrow.table([[1], [2]], names=["same", "same"])) == "same,same\n1,2\n"
+    assert as_text(pyarrow.table({"a": pyarrow.array([], pyarrow.int64())})) == "a\n"
+    reply: Any = SimpleNamespace(asked=[0], contributed=[0], missing=[], status="full", elapsed=0.0)
+
+    def cells(column: Any) -> list[Any]:
+        return [row[0] for row in answer_as_json(pyarrow.table({"a": column}), reply)["value"]["rows"]]
+
+    texts = ["1.50", "3.00", "0.10", "12345678901234567890.12"]
+    assert cells([decimal.Decimal(text) for text in texts]) == [1.5, 3.0, 0.1, texts[-1]]
+    assert cells([2**63 - 1, None]) == [2**63 - 1, None] and cells([float("nan"), float("inf"), 1.5]) == [None, None, 1.5]
+    assert cells([datetime.date(2024, 1, 2)]) == ["2024-01-02"] and cells([b"a\0"]) == ["a\\x00"]
+    assert cells([True]) == [True] and cells(["a", None]) == ["a", None]
+    assert cells(pyarrow.array([0], pyarrow.timestamp("us", "America/New_York"))) == ["1970-01-01 00:00:00+00"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 
+from ._database import opened, widened
 from ._divide import Division, divide
 from ._engine import aggregate_functions, check_partial
 from ._refused import refuse
@@ -40,6 +41,7 @@ ORDERED = {
     "TIMESTAMP_NS",
     "TIMESTAMP WITH TIME ZONE",
     "UUID",
+    "JSON",
 }
 #: Types of sums.
 SUMS = {"HUGEINT", "DECIMAL", "DOUBLE"}
@@ -50,21 +52,32 @@ class Schema:
     """The tables of a service: the columns of each, with their types, in their order."""
 
     tables: dict[str, list[tuple[str, str]]]
+    #: How the nodes read the files of tables in CSV, by table.
+    readers: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_rows(cls, rows: list[dict[str, Any]]) -> "Schema":
-        """The schema that the partitions have reported. Raises `Refused` if they differ."""
+        """The schema that the partitions have reported. A column has the wider of two types. Raises `Refused` if the
+        partitions differ in any other way."""
         tables: dict[str, dict[int, tuple[str, str]]] = {}
         files: dict[str, set[str]] = {}
+        readers: dict[str, str] = {}
         for row in rows:
             files.setdefault(row["table"], set()).add(row["files"])
             columns = tables.setdefault(row["table"], {})
             column = (row["column"], row["type"])
             known = columns.setdefault(row["position"], column)
-            if known != column:
+            wide = widened(known[1], column[1]) if known[0] == column[0] else None
+            if wide is None:
                 raise refuse(
                     f"partitions differ in column {row['position'] + 1} of {row['table']}: it is {known[0]} of type "
                     f"{known[1]} and {column[0]} of type {column[1]}; declare the table in schema.sql"
+                )
+            columns[row["position"]] = (known[0], wide)
+            if row["reader"] and readers.setdefault(row["table"], row["reader"]) != row["reader"]:
+                raise refuse(
+                    f"partitions read {row['table']} differently: with {readers[row['table']]}, and with {row['reader']}; "
+                    "give all files of the table the same form"
                 )
         for table, listings in files.items():
             if len(listings) > 1:
@@ -72,7 +85,7 @@ class Schema:
                     f"nodes have found different files of {table}, so rows may be missing or counted twice; "
                     "give all nodes the same files, and start them again"
                 )
-        return cls({table: [columns[at] for at in sorted(columns)] for table, columns in tables.items()})
+        return cls({table: [columns[at] for at in sorted(columns)] for table, columns in tables.items()}, readers)
 
     def names(self) -> dict[str, dict[str, str]]:
         """The names of the columns by table, by their names in small letters."""
@@ -87,6 +100,9 @@ class Bound:
     #: The query over the table `folded`.
     final: str
     sql: str
+    #: The columns' types in the table, and how its files are read, which all nodes must agree to.
+    columns: dict[str, str]
+    reader: str
     database: duckdb.DuckDBPyConnection
 
     def answer(self, folded: Any) -> Any:
@@ -113,7 +129,7 @@ class Binder:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._database = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+        self._database = opened(enable_external_access="false")
         for table, columns in schema.tables.items():
             listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
             self._database.execute(f"create table {quoted(table)} ({listed})")
@@ -130,7 +146,8 @@ class Binder:
         # An aggregate of no group has the type that it has in the query.
         grouped = " group by " + ", ".join(str(at + 1) for at in range(len(division.keys))) if division.keys else ""
         types = [kind for _, kind in described(database, f"select {', '.join(expressions)} from {source}{grouped}")]
-        return Bound(division, division.final(types, names), sql, self._database)
+        columns, reader = dict(self._schema.tables[division.table]), self._schema.readers.get(division.table, "")
+        return Bound(division, division.final(types, names), sql, columns, reader, self._database)
 
 
 def quoted(name: str) -> str:

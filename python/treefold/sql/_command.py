@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import decimal
 import io
 import json
+import math
 import sys
 from typing import Any, Optional
 
 from .._client import connect
 from .._reply import Reply
 from ..errors import InsufficientCoverage, InvalidCall, InvalidOption, TreefoldError, Unreachable
+from ._database import opened
 from ._query import explain, query
 from ._refused import Refused
 
@@ -74,8 +75,8 @@ def answer_as_json(table: Any, reply: Reply[Any]) -> dict[str, Any]:
     value: Optional[dict[str, Any]] = None
     if table is not None:
         columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
-        rows = zip(*(column.to_pylist() for column in table.columns))
-        value = {"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]}
+        rows = zip(*map(_cells, table.columns, texts_of(table)))
+        value = {"columns": columns, "rows": [list(row) for row in rows]}
     missing = [
         {"partition": id, "node": loss.node, "reason": loss.reason, "detail": loss.detail}
         for loss in reply.missing
@@ -91,28 +92,36 @@ def answer_as_json(table: Any, reply: Reply[Any]) -> dict[str, Any]:
     }
 
 
-def _plain(cell: Any) -> Any:
-    """A cell as JSON has it. A decimal that a double can't hold is a text."""
-    if isinstance(cell, decimal.Decimal):
-        number = float(cell)
-        if decimal.Decimal(repr(number)) == cell:
-            return int(number) if number == int(number) and cell.as_tuple().exponent == 0 else number
-        return str(cell)
-    if isinstance(cell, float):
-        return cell if cell == cell and abs(cell) != float("inf") else None
-    if isinstance(cell, (datetime.date, datetime.time)):
-        return cell.isoformat()
-    if isinstance(cell, bytes):
-        return cell.hex()
-    return cell if cell is None or isinstance(cell, (bool, int, str)) else str(cell)
+def _cells(column: Any, texts: list[Optional[str]]) -> list[Any]:
+    """A column's cells as JSON has them: numbers and booleans, and all else in DuckDB's text. A decimal that a double
+    can't hold is a text."""
+    kind = str(column.type)
+    if kind.startswith("decimal"):
+        return [None if text is None else _number(decimal.Decimal(text)) for text in texts]
+    if kind.startswith(("int", "uint", "bool", "null")):
+        return list(column.to_pylist())
+    if kind in ("float", "double", "halffloat"):
+        return [cell if cell is not None and math.isfinite(cell) else None for cell in column.to_pylist()]
+    return list(texts)
 
 
-def _text(cell: Any) -> str:
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, datetime.datetime):
-        return cell.isoformat(" ")
-    return cell.hex() if isinstance(cell, bytes) else str(cell)
+def _number(cell: decimal.Decimal) -> Any:
+    number = float(cell)
+    if decimal.Decimal(repr(number)) == cell:
+        return int(number) if number == int(number) and cell.as_tuple().exponent == 0 else number
+    return str(cell)
+
+
+def texts_of(table: Any) -> list[list[Optional[str]]]:
+    """The cells of each column as DuckDB writes them, without a detour over values of Python, whose times have no
+    nanoseconds. Null is `None`."""
+    if not table.num_columns:
+        return []
+    names = [f"c{at}" for at in range(table.num_columns)]
+    database = opened()
+    database.register("answer", table.rename_columns(names))
+    rows = database.execute(f"select {', '.join(f'cast({name} as varchar)' for name in names)} from answer").fetchall()
+    return [[row[at] for row in rows] for at in range(len(names))]
 
 
 def as_csv(table: Any) -> str:
@@ -120,14 +129,14 @@ def as_csv(table: Any) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.column_names)
-    for row in zip(*(column.to_pylist() for column in table.columns)):
-        writer.writerow("" if cell is None else _text(cell) for cell in row)
+    for row in zip(*texts_of(table)):
+        writer.writerow("" if cell is None else cell for cell in row)
     return text.getvalue()
 
 
 def as_text(table: Any) -> str:
     """The rows as aligned columns, numbers to the right."""
-    columns = [[("null" if cell is None else _text(cell)) for cell in column.to_pylist()] for column in table.columns]
+    columns = [["null" if cell is None else cell for cell in column] for column in texts_of(table)]
     # A line feed in a text must not look like another row.
     columns = [[cell.replace("\\", "\\\\").replace("\n", "\\n") for cell in column] for column in columns]
     widths = [max([len(name), *map(len, column)]) for name, column in zip(table.column_names, columns)]

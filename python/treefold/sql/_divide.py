@@ -8,13 +8,14 @@ never runs a part that a client wrote.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Iterable, Iterator, Mapping, Optional
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ._parts import Measures, Node, estimate_of, name_of, rows_of
+from ._parts import Dialect, Measures, Node, estimate_of, name_of, rows_of
 from ._refused import Refused, refuse
 
 #: Most characters of a query.
@@ -98,18 +99,21 @@ class Division:
             [exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(outer.expressions, names)],
         )
         whole: exp.Select = outer.from_("computed")
-        return f"with computed as ({source} where b.layer = 0) {whole.sql('duckdb')}"
+        return f"with computed as ({source} where b.layer = 0) {whole.sql(Dialect)}"
 
 
-def divide(sql: str, tables: Mapping[str, Columns], aggregates: frozenset[str]) -> Division:
+def divide(
+    sql: str, tables: Mapping[str, Columns], aggregates: frozenset[str], casts: Mapping[str, str] = MappingProxyType({})
+) -> Division:
     """Divides a query. `tables` has the names of the columns of each table, by their names in small letters, and
-    `aggregates` the names of the engine's aggregate functions.
+    `aggregates` the names of the engine's aggregate functions. `casts` are types to which columns are cast first, by the
+    columns' names in small letters.
 
     Raises `Refused` if it can't be divided.
     """
     select = parsed(sql)
     try:
-        return _Dividing(select, tables, aggregates).divided()
+        return _Dividing(select, tables, aggregates, casts).divided()
     except RecursionError:
         raise refuse("it is nested too deeply") from None
 
@@ -119,7 +123,7 @@ def parsed(sql: str) -> exp.Select:
     if not isinstance(sql, str) or len(sql) > QUERY_CHARACTERS_MAX:
         raise refuse(f"a query is a text of at most {QUERY_CHARACTERS_MAX} characters")
     try:
-        statements = sqlglot.parse(sql, dialect="duckdb")
+        statements = sqlglot.parse(sql, dialect=Dialect)
     except SqlglotError as error:
         raise refuse(str(error).splitlines()[0]) from None
     except RecursionError:
@@ -147,14 +151,46 @@ def table_of(select: exp.Select) -> exp.Table:
     return table
 
 
+def with_paths(select: exp.Select, columns: Columns) -> exp.Select:
+    """The select, in which an arrow behind a column is a path into JSON, as in `max(j -> '$.name')`, and no lambda."""
+
+    def path(node: Node) -> Node:
+        if not isinstance(node, exp.Lambda) or node.args.get("colon") or len(node.expressions) != 1:
+            return node
+        column = node.expressions[0]
+        is_column = isinstance(column, exp.Identifier) and column.name.lower() in columns
+        if not is_column or any(isinstance(one, exp.Identifier) and one.name == column.name for one in node.this.walk()):
+            return node
+        # Of `j -> 'a' ->> 'b'`, the parser has taken `'a' ->> 'b'` for the body.
+        body = first = node.this.transform(path)
+        while isinstance(first, (exp.JSONExtract, exp.JSONExtractScalar)):
+            first = first.this
+        made = exp.JSONExtract(this=exp.column(column.copy()), expression=first.copy())
+        if first is body:
+            return made
+        first.replace(made)
+        return body
+
+    changed: exp.Select = select.transform(path)
+    return changed
+
+
 class _Dividing:
     """The state of one division."""
 
-    def __init__(self, select: exp.Select, tables: Mapping[str, Columns], aggregates: frozenset[str]) -> None:
-        self.select = select
+    def __init__(
+        self,
+        select: exp.Select,
+        tables: Mapping[str, Columns],
+        aggregates: frozenset[str],
+        casts: Mapping[str, str],
+    ) -> None:
         self.aggregates = aggregates
+        self.casts = casts
+        named = select.find(exp.Table)
+        self.select = select if named is None else with_paths(select, tables.get(named.name.lower(), {}))
         self._check()
-        table = table_of(select)
+        table = table_of(self.select)
         self.table = table.name.lower()
         if self.table not in tables:
             raise refuse(f"there is no table {table.name}; there are {', '.join(sorted(tables)) or 'none'}")
@@ -169,7 +205,7 @@ class _Dividing:
         """Divides the query."""
         items = [self._item(item) for item in self.select.expressions]
         where = self.select.args.get("where")
-        condition = "" if where is None else self._resolved(where.this).sql("duckdb")
+        condition = "" if where is None else self._resolved(where.this).sql(Dialect)
         if where is not None and any(self._aggregates(where.this)):
             raise refuse("where can't have aggregates; use having")
         self._group(items)
@@ -186,8 +222,8 @@ class _Dividing:
             raise refuse(
                 "it selects rows; only aggregates and groups can be folded, as in select count(*) or select distinct"
             )
-        keys = tuple(key.sql("duckdb") for key in self.keys)
-        values = tuple((call.sql("duckdb"), value) for call, value in self.values)
+        keys = tuple(key.sql(Dialect) for key in self.keys)
+        values = tuple((call.sql(Dialect), value) for call, value in self.values)
         return Division(self.table, keys, values, outer, self.measures, condition)
 
     def _check(self) -> None:
@@ -234,7 +270,7 @@ class _Dividing:
             raise refuse("* can be counted, and nothing else")
         name, qualifier = column.name.lower(), column.table.lower()
         if column.args.get("db") or column.args.get("catalog"):
-            raise refuse(f"there is no column {column.sql('duckdb')}")
+            raise refuse(f"there is no column {column.sql(Dialect)}")
         if qualifier and qualifier not in self.qualifiers:
             if qualifier in self.columns:
                 whole = exp.column(exp.to_identifier(self.columns[qualifier], quoted=True))
@@ -245,7 +281,8 @@ class _Dividing:
             return exp.paren(self.aliases[name].copy())
         if name not in self.columns:
             raise refuse(f"there is no column {column.name}; {self.table} has {', '.join(self.columns.values())}")
-        return exp.column(exp.to_identifier(self.columns[name], quoted=True))
+        own = exp.column(exp.to_identifier(self.columns[name], quoted=True))
+        return exp.cast(own, self.casts[name], dialect=Dialect) if name in self.casts else own
 
     def _group(self, items: list[Node]) -> None:
         """Finds the groups' expressions."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import threading
 import time
 from concurrent.futures import Future, wait
@@ -18,6 +19,7 @@ import duckdb
 
 from .. import _native
 from ..errors import InvalidOption, TreefoldError
+from ._database import opened, text_of, widened
 from ._divide import Division, divide, parsed, table_of
 from ._files import PARTITION, SCHEMA, TableFiles, folder_of, tables_in
 from ._refused import Refused, refuse
@@ -137,12 +139,15 @@ class Engine:
         config.update({"memory_limit": memory} if memory else {})
         config.update({"threads": threads} if threads else {})
         try:
-            self._database = duckdb.connect(":memory:", config=config)
+            self._database = opened(**config)
         except duckdb.Error as error:
             raise InvalidOption(str(error).splitlines()[0]) from None
         #: The schema rows of each partition.
         self._schemas: dict[int, list[dict[str, Any]]] = {}
         self._columns: dict[int, dict[str, dict[str, str]]] = {}
+        #: The types of columns, and how files are read, by partition and table.
+        self._types: dict[int, dict[str, dict[str, str]]] = {}
+        self._readers: dict[int, dict[str, str]] = {}
         self._prepared = functools.lru_cache(DIVISIONS_MAX)(self._prepare)
         files: set[str] = set()
         # Without the files of all partitions, there is nothing to deal out.
@@ -163,25 +168,30 @@ class Engine:
         """Makes the views of a partition, and returns its files."""
         self._database.execute(f"create schema p{partition}")
         self._schemas[partition], self._columns[partition] = [], {}
+        self._types[partition], self._readers[partition] = {}, {}
         declared = _declared(folder / SCHEMA)
-        opened: list[str] = []
+        allowed: list[str] = []
         for name in sorted(tables.keys() | declared.keys()):
             files = tables.get(name)
             paths = [] if files is None else files.dealt(partition, total) if dealt else files.paths
-            view = f'p{partition}."{name}"'.replace("\0", "")
+            view, reader = f'p{partition}."{name}"'.replace("\0", ""), ""
             try:
                 if paths:
                     assert files is not None
-                    self._database.execute(f"create view {view} as {_reading(files.reader, paths, declared.get(name))}")
+                    reading = _parquet if files.reader == "parquet" else _csv
+                    select, reader = reading(self._database, paths, declared.get(name))
+                    self._database.execute(f"create view {view} as {select}")
                 elif name in declared:
                     listed = ", ".join(f'"{column}" {kind}' for column, kind in declared[name])
                     self._database.execute(f"create table {view} ({listed})")
                 else:
                     continue  # The partition has no file of it.
                 columns = self._database.execute(f"describe {view}").fetchall()
-            except duckdb.Error as error:
+            except (duckdb.Error, InvalidOption) as error:
                 raise InvalidOption(f"table {name} in {folder}: {str(error).splitlines()[0]}") from None
-            opened += paths
+            allowed += paths
+            self._types[partition][name] = {column[0]: column[1] for column in columns}
+            self._readers[partition][name] = reader
             fingerprint = files.fingerprint if files is not None and dealt else ""
             self._columns[partition][name] = {column[0].lower(): column[0] for column in columns}
             self._schemas[partition] += [
@@ -191,11 +201,12 @@ class Engine:
                     "column": column[0],
                     "type": column[1],
                     "files": fingerprint,
+                    "reader": reader,
                     "partition": partition,
                 }
                 for at, column in enumerate(columns)
             ]
-        return opened
+        return allowed
 
     def schema(self, partition: Any, params: Any) -> Any:
         """The columns of a partition's tables, as rows; `None` if it has no table."""
@@ -206,9 +217,12 @@ class Engine:
 
     def query(self, partition: Any, params: Any) -> Any:
         """The partial result of a partition; `None` if it has no file of the table."""
-        if not isinstance(params, dict) or not isinstance(params.get("sql"), str):
-            raise refuse("the call's parameters must be those of treefold.sql")
-        prepared = self._prepared(params["sql"], partition.id)
+        columns = params.get("columns") if isinstance(params, dict) else None
+        if columns is None or not isinstance(params.get("sql"), str):
+            raise refuse("the call's parameters must be those of treefold.sql; use the same version of treefold")
+        if not isinstance(columns, dict) or not all(isinstance(one, str) for one in (*columns, *columns.values())):
+            raise refuse("the call's columns must be a map from names to types")
+        prepared = self._prepared(params["sql"], partition.id, tuple(columns.items()), params.get("reader"))
         if prepared is None:
             return None
         division, partial = prepared
@@ -218,12 +232,28 @@ class Engine:
             raise refuse(f"approx_count_distinct needs DuckDB {duckdb.__version__} at the client, as at this node")
         return self._run(partial, partition.id)
 
-    def _prepare(self, sql: str, partition: int) -> Optional[tuple[Division, str]]:
-        """Divides a query and checks its part for a partition; `None` if the partition has no file of the table."""
+    def _prepare(
+        self, sql: str, partition: int, agreed: tuple[tuple[str, str], ...] = (), reader: Any = ""
+    ) -> Optional[tuple[Division, str]]:
+        """Divides a query and checks its part for a partition; `None` if the partition has no file of the table.
+
+        `agreed` are the columns' types over all partitions, and `reader` says how all read the files.
+        """
         columns = self._held(self._columns, partition)
-        if table_of(parsed(sql)).name.lower() not in columns:
+        table = table_of(parsed(sql)).name.lower()
+        if table not in columns:
             return None
-        division = divide(sql, columns, aggregate_functions())
+        own = self._readers[partition][table]
+        if own and reader and own != reader:
+            raise refuse(f"this partition reads {table} with {own}, and others with {reader}")
+        casts: dict[str, str] = {}
+        types = self._types[partition][table]
+        for name, kind in agreed:
+            if name not in types or widened(types[name], kind) != kind:
+                raise refuse(f"column {name} of {table} is {kind} in other partitions, and {types.get(name)} in this one")
+            if types[name] != kind:
+                casts[name.lower()] = kind
+        division = divide(sql, columns, aggregate_functions(), casts)
         partial = division.partial(f'p{partition}."{division.table}"')
         check_partial(partial, f"p{partition}", division.table, self._database.cursor())
         return division, partial
@@ -287,7 +317,7 @@ def _declared(path: Any) -> dict[str, list[tuple[str, str]]]:
     """The tables that a file declares, with their columns."""
     if not path.is_file():
         return {}
-    scratch = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    scratch = opened(enable_external_access="false")
     try:
         scratch.execute(path.read_text(encoding="utf-8"))
         rows = scratch.execute(
@@ -302,16 +332,97 @@ def _declared(path: Any) -> dict[str, list[tuple[str, str]]]:
     return tables
 
 
-def _reading(reader: str, paths: list[str], declared: Optional[list[tuple[str, str]]]) -> str:
-    """The select over a table's files."""
-    listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
-    if reader == "parquet":
-        return f"select * from read_parquet({listed})"
-    types = ""
+Declared = Optional[list[tuple[str, str]]]
+
+
+def _parquet(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declared) -> tuple[str, str]:
+    """The select over a table's files in Parquet, and how they are read, which is the same at all nodes.
+
+    DuckDB would cast all files to the types of the first one, and 1.5 becomes 2 if that has whole numbers. So files with
+    other types are read apart, and each is cast to the types that hold all values.
+    """
+    about = "name, type, type_length, num_children, converted_type, scale, precision, logical_type"
+    forms = f"select file_name, string_agg(concat_ws('|', {about}), ';') from parquet_schema($paths) group by file_name"
+    alike: dict[str, list[str]] = {}
+    for path, form in sorted(database.execute(forms, {"paths": paths}).fetchall()):
+        alike.setdefault(form, []).append(path)
+    parts: list[tuple[str, dict[str, str]]] = []
+    types: dict[str, str] = dict(declared or ())
+    for group in alike.values():
+        source = f"read_parquet({_listed(group)})"
+        own = {name: kind for name, kind, *_ in database.execute(f"describe select * from {source}").fetchall()}
+        parts.append((source, own))
+        for name, kind in () if declared else own.items():
+            known = types.setdefault(name, kind)
+            wide = widened(known, kind)
+            if wide is None:
+                raise InvalidOption(f"files differ in column {name}: {known} and {kind}; declare the table in {SCHEMA}")
+            types[name] = wide
+    if len(parts) == 1 and not declared:
+        return f"select * from {parts[0][0]}", ""
+    for name in () if declared else types:
+        if not all(name in own for _, own in parts):
+            raise InvalidOption(f"files differ: some have no column {name}; declare the table in {SCHEMA}")
+    # Where a file lacks a column that is declared, there is null.
+    selects = (
+        "select "
+        + ", ".join(f"cast({_quoted(name) if name in own else 'null'} as {kind}) as {_quoted(name)}" for name, kind in types.items())
+        + f" from {source}"
+        for source, own in parts
+    )
+    return " union all ".join(selects), ""
+
+
+def _csv(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declared) -> tuple[str, str]:
+    """The select over a table's files in CSV, and how they are read. DuckDB finds out some of it from the first file.
+
+    Dates must have the year first. DuckDB would guess the order of day and month from the files of one partition, and
+    another partition might guess otherwise. So a column with other dates is a text, and an error if it is declared.
+    """
+    # DuckDB can't tell anything from files without a byte.
+    full = [path for path in paths if os.path.getsize(path)]
+    if not full and declared is not None:
+        nulls = ", ".join(f"cast(null as {kind}) as {_quoted(name)}" for name, kind in declared)
+        return f"select {nulls} limit 0", ""
+    paths = full or paths
+    sniffed = (
+        "select Delimiter, Quote, Escape, Comment, SkipRows, HasHeader, DateFormat, TimestampFormat from sniff_csv($path)"
+    )
+    ((delimiter, quote, escape, comment, skipped, has_header, *formats),) = database.execute(
+        sniffed, {"path": paths[0]}
+    ).fetchall()
+    delimiter, quote, escape, comment = (text_of(mark) or "" for mark in (delimiter, quote, escape, comment))
+    # Other files may have quotes although the first one has none.
+    quote = quote or '"'
+    options = f"quote = {_literal(quote)}, escape = {_literal(escape or quote)}"
+    reader = f"delimiter {delimiter!r}, {'a' if has_header else 'no'} header, {skipped} lines skipped"
+    reader += f", comments {comment!r}" if comment else ""
     if declared is not None:
-        columns = ", ".join(f"'{name}': '{kind}'" for name, kind in declared)
-        types = f", columns = {{{columns}}}"
-    return f"select * from read_csv({listed}{types})"
+        options += f", auto_detect = false, delim = {_literal(delimiter)}, comment = {_literal(comment)}"
+        options += f", skip = {skipped}, header = {has_header}, columns = {_types(declared)}"
+        return f"select * from read_csv({_listed(paths)}, {options})", reader
+    dates, times = (not (text_of(form) or "%Y").startswith("%Y") for form in formats)
+    found = database.execute(f"describe select * from read_csv({_listed(paths)}, {options})").fetchall()
+    guessed = {kind for kind, is_guessed in (("DATE", dates), ("TIMESTAMP", times)) if is_guessed}
+    texts = [(name, "VARCHAR") for name, kind, *_ in found if kind in guessed]
+    options += f", types = {_types(texts)}" if texts else ""
+    return f"select * from read_csv({_listed(paths)}, {options})", reader
+
+
+def _types(columns: list[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{_literal(name)}: {_literal(kind)}" for name, kind in columns) + "}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _listed(paths: list[str]) -> str:
+    return "[" + ", ".join(map(_literal, paths)) + "]"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 __all__ = ["Engine", "Refused", "aggregate_functions", "check_partial"]

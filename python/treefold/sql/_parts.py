@@ -17,8 +17,31 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from ._refused import refuse
+
+
+def _function(name: str) -> Any:
+    return lambda generator, node: generator.func(name, node.this, node.expression)
+
+
+class Dialect(DuckDB):
+    """DuckDB's SQL, with paths into JSON as they were written, and `->` as the function that it stands for.
+
+    DuckDB's parser takes a bare `->` for a lambda, and checks of its tree could not tell them apart.
+    """
+
+    def to_json_path(self, path: Any) -> Any:
+        return path
+
+    class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type, unused-ignore]
+        TRANSFORMS = {
+            **DuckDB.Generator.TRANSFORMS,
+            exp.JSONExtract: _function("json_extract"),
+            exp.JSONExtractScalar: _function("json_extract_string"),
+        }
+
 
 #: A node of a parsed query. The parser's own types differ from version to version.
 Node = Any
@@ -103,7 +126,7 @@ class Measures:
         """The expression over the folded columns that gives the value of an aggregate of this name."""
         condition = ""
         if isinstance(call, exp.Filter):
-            condition = call.expression.this.sql("duckdb")
+            condition = call.expression.this.sql(Dialect)
             call = call.this
         if call.find(exp.Distinct):
             raise refuse(
@@ -153,10 +176,10 @@ class Measures:
         if isinstance(call, exp.Anonymous):
             if len(call.expressions) != 1:
                 raise refuse(f"{name} with {len(call.expressions)} arguments cannot be divided")
-            return str(call.expressions[0].sql("duckdb"))
+            return str(call.expressions[0].sql(Dialect))
         if many or not isinstance(call.this, exp.Expression):
             raise refuse(f"{name} must have one argument here")
-        return str(call.this.sql("duckdb"))
+        return str(call.this.sql(Dialect))
 
     def _one(self, function: str, argument: str, condition: str) -> str:
         """The folded column of a measure."""
@@ -271,7 +294,7 @@ def name_of(node: Node, known: "frozenset[str]") -> Optional[str]:
         name = str(node.this).lower()
         return name if name in known else None
     if isinstance(node, exp.AggFunc):
-        return str(node.sql("duckdb").partition("(")[0].lower())
+        return str(node.sql(Dialect).partition("(")[0].lower())
     if isinstance(node, exp.Func):
         return next((name.lower() for name in node.sql_names() if name.lower() in known), None)
     return None

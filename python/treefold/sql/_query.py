@@ -91,7 +91,13 @@ def plan_of(bound: Bound) -> str:
 
 
 def _params(bound: Bound) -> dict[str, Any]:
-    return {"sql": bound.sql, "group": bound.division.group, "engine": duckdb.__version__}
+    return {
+        "sql": bound.sql,
+        "group": bound.division.group,
+        "columns": bound.columns,
+        "reader": bound.reader,
+        "engine": duckdb.__version__,
+    }
 
 
 def _bound(client: Client, sql: str, service: str, until: float) -> Bound:

@@ -77,7 +77,7 @@ def _service(
         local=lambda partition, params: engine(partition).schema(partition, params),
         reduce="group",
         reduce_params={
-            "keys": ["table", "position", "column", "type", "files"],
+            "keys": ["table", "position", "column", "type", "files", "reader"],
             "aggregates": [{"column": "partition", "function": "count"}],
         },
     )
