@@ -3,8 +3,12 @@
 //! Bytes travel as they are. A table or a record batch of pyarrow travels as an Arrow IPC stream. Every other value is one
 //! MessagePack value. The wire does not say which of them a payload is, so a payload is read as the first that fits: nothing
 //! is `None`; then an Arrow stream (it begins with four bytes of 255, if pyarrow is there), a typed packet, one MessagePack
-//! value that ends where the payload ends, and else bytes. Of bytes, only single ASCII characters and few others can be
-//! mistaken for a value; [`How::Raw`] reads them as they are.
+//! value that ends where the payload ends, and else bytes.
+//!
+//! So no bytes, and bytes that are one MessagePack value, such as a single ASCII character, would come back as another value.
+//! They are sent as a byte string of MessagePack, and every way of reading, [`How::Raw`] too, gives its content. Programs in
+//! other languages send such bytes as they are; [`How::Raw`] reads them. Arrow streams and typed packets in an object of bytes
+//! are sent as they are, because that is how they are made ([`crate::row`]).
 
 use crate::error::raise;
 use crate::row;
@@ -15,6 +19,7 @@ use pyo3::types::{
 };
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
 use std::fmt;
 use treefold::operators::codec::{NESTING_DEPTH_MAX, one_value_by};
 
@@ -28,7 +33,7 @@ const ARROW: [u8; 4] = [0xff; 4];
 pub(crate) enum How {
     /// As the first form that fits.
     Auto,
-    /// As bytes.
+    /// As the bytes that travelled, or that were sent in a byte string because they are a value too.
     Raw,
     /// As [`How::Auto`], with arrays of numbers as arrays of numpy.
     Numpy,
@@ -116,13 +121,34 @@ pub(crate) fn kind(value: &Bound<'_, PyAny>) -> String {
     value.get_type().fully_qualified_name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
 }
 
+/// True if bytes would be read as another value.
+fn is_mistaken(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    bytes.is_empty() || next::<IgnoredAny>(&mut rest).is_some() && rest.is_empty()
+}
+
+/// The content, if a payload is a byte string whose content would be read as another value.
+fn content(payload: &Bytes) -> Option<Bytes> {
+    let mut rest: &[u8] = payload;
+    let length = rmp::decode::read_bin_len(&mut rest).ok()?;
+    let is_all = usize::try_from(length).is_ok_and(|length| length == rest.len());
+    (is_all && is_mistaken(rest)).then(|| payload.slice_ref(rest))
+}
+
 /// The bytes that travel for `value`.
 ///
 /// # Errors
 /// If it has no form that travels.
 pub(crate) fn value(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if is_like_bytes(value) {
-        return of_bytes(value);
+        let bytes = of_bytes(value)?;
+        if !is_mistaken(&bytes) {
+            return Ok(bytes);
+        }
+        let mut written = Vec::new();
+        // Writing to memory never fails.
+        drop(rmp::encode::write_bin(&mut written, &bytes));
+        return Ok(written.into());
     }
     if kind(value).starts_with("pyarrow.") {
         let stream = value.py().import("treefold._arrow")?.call_method1("to_stream", (value,))?;
@@ -155,7 +181,7 @@ fn write(value: &Bound<'_, PyAny>, to: &mut Vec<u8>, depth: usize) -> PyResult<(
     } else if let Ok(number) = value.cast::<PyFloat>() {
         drop(put::write_f64(to, number.value()));
     } else if let Ok(text) = value.cast::<PyString>() {
-        drop(put::write_str(to, text.to_cow()?.as_ref()));
+        drop(put::write_str(to, &text_of(text)?));
     } else if let Ok(map) = value.cast::<PyDict>() {
         drop(put::write_map_len(to, length(map.len())?));
         for (key, value) in map {
@@ -183,6 +209,19 @@ fn write(value: &Bound<'_, PyAny>, to: &mut Vec<u8>, depth: usize) -> PyResult<(
     Ok(())
 }
 
+/// The text of a string of Python.
+///
+/// # Errors
+/// If it has half of a surrogate pair, as the names of files that are no UTF-8 do.
+pub(crate) fn text_of<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+    text.to_cow().map_err(|error| {
+        raise(
+            "InvalidValue",
+            format!("a text with a lone surrogate can't travel, because it is no Unicode: {error}"),
+        )
+    })
+}
+
 fn length(items: usize) -> PyResult<u32> {
     u32::try_from(items).map_err(|_| raise("InvalidValue", format!("{items} items; at most 2^32 can travel")))
 }
@@ -193,7 +232,7 @@ fn length(items: usize) -> PyResult<u32> {
 /// If the interpreter has no memory, or numpy is asked for and not there.
 pub(crate) fn read<'py>(py: Python<'py>, payload: &Bytes, how: How) -> PyResult<Bound<'py, PyAny>> {
     if how == How::Raw {
-        return Ok(bytes_object(py, payload));
+        return Ok(bytes_object(py, &content(payload).unwrap_or_else(|| payload.clone())));
     }
     if payload.is_empty() {
         return Ok(py.None().into_bound(py));
@@ -241,11 +280,15 @@ fn next<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
 
 /// The value, if the payload is one MessagePack value.
 pub(crate) fn one_value<'py>(py: Python<'py>, payload: &[u8]) -> Option<Bound<'py, PyAny>> {
-    one_value_by(Seed(py), payload).ok()
+    one_value_by(Seed { py, is_key: false }, payload).ok()
 }
 
 #[derive(Clone, Copy)]
-struct Seed<'py>(Python<'py>);
+struct Seed<'py> {
+    py: Python<'py>,
+    /// True in the key of a map, where an array must be a tuple: a list can't be the key of a dict.
+    is_key: bool,
+}
 
 impl<'de, 'py> DeserializeSeed<'de> for Seed<'py> {
     type Value = Bound<'py, PyAny>;
@@ -271,31 +314,31 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
-        made(self.0, value)
+        made(self.py, value)
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
-        made(self.0, value)
+        made(self.py, value)
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
-        made(self.0, value)
+        made(self.py, value)
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
-        made(self.0, value)
+        made(self.py, value)
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
-        made(self.0, value)
+        made(self.py, value)
     }
 
     fn visit_bytes<E: Error>(self, value: &[u8]) -> Result<Self::Value, E> {
-        Ok(PyBytes::new(self.0, value).into_any())
+        Ok(PyBytes::new(self.py, value).into_any())
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(self.0.None().into_bound(self.0))
+        Ok(self.py.None().into_bound(self.py))
     }
 
     fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
@@ -307,7 +350,14 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let all = PyList::empty(self.0);
+        if self.is_key {
+            let mut all = Vec::new();
+            while let Some(value) = seq.next_element_seed(self)? {
+                all.push(value);
+            }
+            return Ok(PyTuple::new(self.py, all).map_err(A::Error::custom)?.into_any());
+        }
+        let all = PyList::empty(self.py);
         while let Some(value) = seq.next_element_seed(self)? {
             all.append(value).map_err(A::Error::custom)?;
         }
@@ -315,8 +365,9 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let all = PyDict::new(self.0);
-        while let Some((key, value)) = map.next_entry_seed(self, self)? {
+        let all = PyDict::new(self.py);
+        let key = Self { is_key: true, ..self };
+        while let Some((key, value)) = map.next_entry_seed(key, self)? {
             all.set_item(key, value).map_err(A::Error::custom)?;
         }
         Ok(all.into_any())

@@ -14,7 +14,7 @@
 //! `count` takes any value.
 
 use crate::error::raise;
-use crate::payload::{self, How, kind, of_bytes};
+use crate::payload::{self, How, kind, of_bytes, text_of};
 use bytes::Bytes;
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
@@ -66,7 +66,7 @@ impl Form {
             _ if value.is_none() && self != Self::Value => Ok(Bytes::new()),
             Self::Value | Self::Table => payload::value(value),
             Self::Text => match value.cast::<PyString>() {
-                Ok(text) => Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes())),
+                Ok(text) => Ok(Bytes::copy_from_slice(text_of(text)?.as_bytes())),
                 Err(_) => of_bytes(value),
             },
             Self::Row => written(value, self),
@@ -110,7 +110,7 @@ fn field(row: Row, value: &Bound<'_, PyAny>, form: Form, at: usize) -> PyResult<
     } else if value.is_instance_of::<PyInt>() {
         row.i64(whole(value)?)
     } else if let Ok(text) = value.cast::<PyString>() {
-        row.str(&text.to_cow()?)
+        row.str(&text_of(text)?)
     } else if value.is_instance_of::<PyBytes>() {
         row.blob(&of_bytes(value)?)
     } else {
@@ -136,7 +136,9 @@ fn many(row: Row, list: &Bound<'_, PyList>, form: Form, at: usize) -> PyResult<R
     }
     if !list.is_empty() {
         if are_all::<PyString>(list) {
-            return Ok(row.strs(&list.extract::<Vec<String>>()?));
+            let texts: Vec<_> =
+                list.iter().map(|text| Ok(text_of(text.cast()?)?.into_owned())).collect::<PyResult<_>>()?;
+            return Ok(row.strs(&texts));
         }
         if are_all::<PyBytes>(list) {
             return Ok(row.blobs(&list.iter().map(|value| of_bytes(&value)).collect::<PyResult<Vec<_>>>()?));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from typing import Any
 
@@ -31,6 +32,59 @@ def test_values_survive_the_way(value: Any) -> None:
 def test_tuples_become_lists_and_nan_stays() -> None:
     assert through((1, (2,))) == [1, [2]]
     assert math.isnan(through(math.nan))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{("web", "200"): 1, ("web", "404"): 2}, {(1, (2, b"x")): {(): [1]}}, {None: 1, True: 2, 1.5: 3, b"": 4}],
+)
+def test_keys_survive_the_way_also_tuples(value: Any) -> None:
+    back = through(value)
+    assert back == value and [type(key) for key in back] == [type(key) for key in value]
+
+
+def test_counters_with_tuples_as_keys_are_added() -> None:
+    service = treefold.Service("s", total=3)
+    add: Any = lambda a, b, _: dict(collections.Counter(a) + collections.Counter(b))  # noqa: E731
+    service.aggregation("codes", local=lambda partition, _: collections.Counter(partition.data), reduce=add)
+    data = [[("web", "200")] * 2, [("web", "200"), ("web", "404")], [("db", "200")]]
+    with treefold.Cluster.embedded(2, service, dict(enumerate(data))) as cluster:
+        assert cluster.call("s/codes").value == {("web", "200"): 3, ("web", "404"): 1, ("db", "200"): 1}
+
+
+#: Bytes that are another value too: nothing, and whole values of MessagePack.
+MISTAKEN = [b"", b"a", b"7", b"\xc0", b"\x80", b"\x90", b"\xa1x", b"\xc4\x00", b"\xc4\x01a", b"\x81\xa1a\x01", b"\xcb" + bytes(8)]
+
+
+@pytest.mark.parametrize("value", [*MISTAKEN, b"ab", b"\xc1", b"\xff", b"\x81", bytes(range(256))])
+def test_bytes_come_back_as_bytes_whatever_is_in_them(value: bytes) -> None:
+    for like in (value, bytearray(value), memoryview(value)):
+        for decode in ("auto", "raw", "numpy"):
+            back = through(like, decode=decode)
+            assert back == value and type(back) is bytes
+        assert through([like]) == [value] and through({value: like}) == {value: value}
+
+
+def test_bytes_of_locals_and_callers_are_never_another_value() -> None:
+    service = treefold.Service("s", total=2)
+    both: Any = lambda a, b, params: max(a, b)  # noqa: E731
+    for name, decode in [("auto", "auto"), ("raw", "raw")]:
+        service.aggregation(name, local=lambda partition, params: params, reduce=both, decode=decode)
+    with treefold.Cluster.embedded(2, service) as cluster:
+        for value in MISTAKEN:
+            for name, decode in [("auto", "auto"), ("raw", "auto"), ("auto", "raw"), ("raw", "raw")]:
+                assert cluster.call(f"s/{name}", value, decode=decode).value == value
+
+
+def test_texts_with_lone_surrogates_are_refused() -> None:
+    for value, form in [("\ud800", "value"), (["a\udcff"], "value"), ({"\ud800": 1}, "value"), ("\ud800", "sum-lines"),
+                        ("\ud800", "distinct"), (["\ud800"], "distinct"), (([1], ["\ud800"]), "top-k")]:
+        with pytest.raises(treefold.InvalidValue, match="lone surrogate"):
+            _native.pack(value, form)
+    with pytest.raises(treefold.InvalidOption, match="a service's name"):
+        treefold.Service("\ud800")
+    with pytest.raises(treefold.InvalidOption, match="an aggregation's name"):
+        treefold.Service("s").local("\udfff")
 
 
 def test_bytes_travel_as_they_are() -> None:
