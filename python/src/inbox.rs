@@ -133,7 +133,7 @@ impl<S: Source> Inbox<S> {
 /// If it is not a number from 0 on.
 pub(crate) fn seconds(timeout: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(timeout)
-        .map_err(|_| raise("InvalidOption", format!("a time is {timeout}; allowed: seconds from 0")))
+        .map_err(|_| raise("InvalidOption", format!("a time is {timeout:?}; allowed: seconds from 0")))
 }
 
 /// Waits for at most `timeout`.

@@ -6,6 +6,7 @@ import datetime
 import numbers
 import operator
 import os
+import reprlib
 from typing import Any, Mapping, Optional, Union
 
 from .errors import InvalidOption
@@ -13,6 +14,9 @@ from .errors import InvalidOption
 Path = Union[str, "os.PathLike[str]"]
 #: A time: seconds, or a `timedelta`.
 Time = Union[float, datetime.timedelta]
+
+#: The longest time, in seconds.
+SECONDS_MAX = 2.0**32
 
 #: How much of a file with a token is read: a byte more than the longest token and a line end.
 TOKEN_FILE_BYTES_MAX = 1027
@@ -67,10 +71,22 @@ def seconds(name: str, time: Any) -> Optional[float]:
     """Checks a time, seconds or a `timedelta`, and returns it in seconds."""
     if time is None:
         return None
-    given = time.total_seconds() if isinstance(time, datetime.timedelta) else time
-    if isinstance(given, bool) or not isinstance(given, numbers.Real) or not 0 <= float(given) < float("inf"):
-        raise InvalidOption(f"{name} must be seconds from 0, not {time!r}")
+    given: Any = time.total_seconds() if isinstance(time, datetime.timedelta) else time
+    # A NaN is not at least 0.
+    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if not is_number or not given >= 0:
+        raise InvalidOption(f"{name} must be seconds {'above' if name == 'deadline' else 'from'} 0, not {shown(time)}")
+    if given > SECONDS_MAX:
+        raise InvalidOption(f"{name} must be at most 2^32 seconds, not {shown(time)}")
     return float(given)
+
+
+def shown(value: Any) -> str:
+    """A value in a message, not longer than a line."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return "a whole number of thousands of digits"
 
 
 def whole(name: str, number: Any, bits: int) -> int:
@@ -80,15 +96,20 @@ def whole(name: str, number: Any, bits: int) -> int:
     except TypeError:
         found = -1
     if isinstance(number, bool) or not 0 <= found < 2**bits:
-        raise InvalidOption(f"{name} must be a whole number from 0 below 2^{bits}, not {number!r}")
+        raise InvalidOption(f"{name} must be a whole number from 0 below 2^{bits}, not {shown(number)}")
     return found
 
 
 def aggregation_of(name: Any) -> str:
     """Checks that the name of an aggregation is a text."""
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not is_unicode(name):
         raise InvalidOption(f"an aggregation is a text, 'service/aggregation', not {name!r}")
     return name
+
+
+def is_unicode(text: str) -> bool:
+    """False for a text with a lone surrogate, which is in no Unicode text and can't travel."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def ids_of(name: str, ids: Any) -> list[int]:
@@ -118,7 +139,9 @@ def call_options(
 ) -> dict[str, Any]:
     """The options of a call, as the extension takes them."""
     if min_coverage is not None and not isinstance(min_coverage, numbers.Real):
-        raise InvalidOption(f"min_coverage must be a share from 0 to 1, not {min_coverage!r}")
+        raise InvalidOption(f"min_coverage must be a share from 0 to 1, not {shown(min_coverage)}")
+    if min_coverage is not None and not 0 <= min_coverage <= 1:
+        raise InvalidOption(f"min_coverage is {shown(min_coverage)}; allowed: 0 to 1")
     return {
         "deadline": seconds("deadline", deadline),
         "min_coverage": min_coverage,
