@@ -3,7 +3,7 @@
 //! Up to Python 3.13, a thread that needs the interpreter after its end is ended by force, wherever it is. Inside of Rust this ends the
 //! process with an error. So the package calls [`begin_ending`] before the interpreter ends. From then on no thread attaches any
 //! longer: operators fail, and threads that wait for a result stand still, as the interpreter's daemon threads do. Operators that run
-//! Python have [`GRACE`] to finish.
+//! Python have some time to finish. The package stops those that still run then.
 
 use pyo3::prelude::*;
 use std::sync::OnceLock;
@@ -11,8 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// Time that Python on other threads has to finish, when the interpreter ends.
-const GRACE: Duration = Duration::from_secs(2);
 /// Time between two looks at whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -51,13 +49,14 @@ pub(crate) fn stand_still_at_the_end() {
     }
 }
 
-/// Lets no other thread attach any longer, and waits for those that have.
+/// Lets no other thread attach any longer, and waits for those that have, for at most `grace` seconds.
 #[pyfunction]
-pub(crate) fn begin_ending(py: Python<'_>) {
+pub(crate) fn begin_ending(py: Python<'_>, grace: f64) {
+    let grace = Duration::try_from_secs_f64(grace).unwrap_or_default();
     // A second call finds the first one's thread.
     let _ = ENDED_BY.set(thread::current().id());
     py.detach(|| {
-        let until = Instant::now() + GRACE;
+        let until = Instant::now() + grace;
         while ATTACHED.load(Ordering::SeqCst) > 0 && Instant::now() < until {
             thread::sleep(LOOK_EVERY);
         }

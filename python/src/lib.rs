@@ -43,11 +43,23 @@ mod runtime;
 mod sample;
 mod stream;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+
+/// The interpreter that a process begins with.
+const MAIN_INTERPRETER: i64 = 0;
+const SUBINTERPRETER: &str = "treefold can't be used in a subinterpreter, because its threads call the main interpreter; \
+     import it there, or in a process of its own";
 
 /// The native part of treefold; use the package `treefold` instead.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // SAFETY: this thread is attached to the interpreter that imports the module.
+    let interpreter = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    if interpreter != MAIN_INTERPRETER {
+        return Err(PyImportError::new_err(SUBINTERPRETER));
+    }
     module.add_class::<client::Client>()?;
     module.add_class::<node::Node>()?;
     module.add_class::<node::Cluster>()?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import threading
 import time
 from html.parser import HTMLParser
@@ -118,9 +119,17 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
         ("logs/nope", None, {}, treefold.InvalidCall, 'the aggregation "logs/nope"'),
         ("logs/ready", "e", {"min_coverage": 3}, ValueError, "min_coverage is 3; allowed: 0 to 1"),
         ("logs/ready", "e", {"deadline": 0}, treefold.InvalidCall, "deadline is 0; allowed: seconds above 0"),
-        ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidOption, "deadline must be seconds from 0, not nan"),
+        ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidOption, "deadline must be seconds above 0, not nan"),
+        ("logs/ready", "e", {"deadline": -1}, treefold.InvalidOption, "deadline must be seconds above 0, not -1"),
+        ("logs/ready", "e", {"deadline": 1e300}, treefold.InvalidOption, "deadline must be at most 2^32 seconds, not 1e+300"),
+        ("logs/ready", "e", {"deadline": 10**400}, treefold.InvalidOption, "deadline must be at most 2^32 seconds, not 1000"),
+        ("logs/ready", "e", {"deadline": 10**5000}, treefold.InvalidOption, "not a whole number of thousands of digits"),
+        ("logs/ready", "e", {"min_coverage": 1e300}, ValueError, "min_coverage is 1e+300; allowed: 0 to 1"),
+        ("logs/ready", "e", {"partitions": [10**300]}, treefold.InvalidOption, "below 2^32, not 1000"),
+        ("logs/ready", "\ud800", {}, treefold.InvalidValue, "a lone surrogate"),
+        ("logs/\ud800", "e", {}, treefold.InvalidOption, "an aggregation is a text"),
         ("logs/ready", "e", {"shape": "round"}, treefold.InvalidCall, "shape is round; allowed: auto"),
-        ("logs/ready", "e", {"deadline": "0.5"}, treefold.InvalidOption, "deadline must be seconds from 0, not '0.5'"),
+        ("logs/ready", "e", {"deadline": "0.5"}, treefold.InvalidOption, "deadline must be seconds above 0, not '0.5'"),
         ("logs/ready", "e", {"min_coverage": "all"}, ValueError, "a share from 0 to 1, not 'all'"),
         ("logs/ready", "e", {"partitions": ["a"]}, treefold.InvalidOption, "partitions must be a whole number from 0 below 2^32, not 'a'"),
         ("logs/ready", "e", {"partitions": [9]}, treefold.InvalidCall, "allowed: 0-3"),
@@ -142,6 +151,70 @@ def test_wrong_parameters_are_named(
     with pytest.raises(error) as raised:
         cluster.call(kind, params, **options)
     assert text in str(raised.value) and isinstance(raised.value, treefold.TreefoldError)
+    assert len(str(raised.value)) < 200
+
+
+def test_functions_that_return_no_value_are_refused_when_they_are_declared() -> None:
+    service = treefold.Service("s", total=1)
+
+    async def later(partition: Any, params: Any) -> int:
+        return 1
+
+    def one_by_one(partition: Any, params: Any) -> Iterator[int]:
+        yield 1
+
+    class Later:
+        async def __call__(self, partition: Any, params: Any) -> int:
+            return 1
+
+    for function, kind in [(later, "`async def`"), (functools.partial(later), "`async def`"), (Later(), "`async def`"),
+                           (one_by_one, "a generator")]:
+        with pytest.raises(treefold.InvalidOption, match=f"the local of 'x' must be a function that returns .* {kind}"):
+            service.local("x")(function)
+        with pytest.raises(treefold.InvalidOption, match=kind):
+            service.aggregation("x", local=function, reduce="sum")
+    with pytest.raises(treefold.InvalidOption, match="the reduce of 'x'"):
+
+        @service.reduce("x")
+        async def both(a: Any, b: Any, params: Any) -> int:
+            return 1
+
+    with pytest.raises(treefold.InvalidOption, match="the loader"):
+
+        @service.loader
+        async def load(id: int) -> int:
+            return 1
+
+    with pytest.raises(treefold.InvalidOption, match="the endpoint"):
+
+        @service.endpoint
+        def packets(stream: Any) -> Iterator[int]:
+            yield 1
+
+    assert service.aggregations == {}
+
+
+def test_names_are_declared_once() -> None:
+    service = treefold.Service("s", total=1)
+    local: Any = lambda partition, params: 1  # noqa: E731
+    reduce: Any = lambda a, b, params: 1  # noqa: E731
+    service.local("x")(local)
+    service.reduce("x")(reduce)
+    service.aggregation("y", local=local, reduce="sum")
+    service.endpoint(lambda stream: None)
+    service.loader(lambda id: None)
+    for declare, text in [
+        (lambda: service.local("x")(local), "the local of 'x'"),
+        (lambda: service.reduce("x")(reduce), "the reduce of 'x'"),
+        (lambda: service.aggregation("x", local=local, reduce="sum"), "the aggregation 'x'"),
+        (lambda: service.aggregation("y", local=local, reduce=reduce), "the aggregation 'y'"),
+        (lambda: service.local("y")(local), "the local of 'y'"),
+        (lambda: service.reduce("y")(reduce), "the reduce of 'y'"),
+        (lambda: service.endpoint(lambda stream: None), "the endpoint"),
+        (lambda: service.loader(lambda id: None), "the loader"),
+    ]:
+        with pytest.raises(treefold.InvalidOption, match=f"{text} is declared twice"):
+            declare()
 
 
 def test_wrong_services_are_refused_when_they_are_made() -> None:
@@ -176,6 +249,7 @@ def test_wrong_services_are_refused_when_they_are_made() -> None:
     service.local("x")(lambda partition, params: 1)
     with pytest.raises(treefold.InvalidOption, match="aggregation 'x' has no reduce"):
         service.start()
+    service = treefold.Service("s", total=1)
     service.aggregation("x", local=lambda p, q: 1, reduce="top-k", reduce_params={"k": 0})
     with pytest.raises(treefold.InvalidOption, match="parameter `k`: 0 is not within"):
         service.start()

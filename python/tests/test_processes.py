@@ -53,6 +53,32 @@ def test_signal_ends_serve_in_order(start: Any, number: int) -> None:
     assert (code, errors) == (0, "")
 
 
+def test_second_signal_ends_serve_at_once(start: Any) -> None:
+    program = start("stuck.py", "serve", "busy")
+    assert program.process.stdout.readline().strip() == "runs"
+    program.signal(signal.SIGTERM)
+    assert program.process.stdout.readline().strip() == "stops"
+    program.signal(signal.SIGINT)
+    assert program.end() == (128 + signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("how", ["with", "serve"])
+@pytest.mark.parametrize("kind", ["busy", "stubborn", "asleep", "in a call"])
+def test_process_leaves_locals_that_run_for_ever(start: Any, how: str, kind: str) -> None:
+    program = start("stuck.py", how, kind)
+    assert program.process.stdout.readline().strip() == "runs"
+    if how == "serve":
+        program.signal(signal.SIGTERM)
+    assert program.end() == (7, "")
+
+
+def test_subinterpreters_are_refused(start: Any) -> None:
+    program = start("subinterpreter.py")
+    assert program.line.startswith("ImportError: treefold can't be used in a subinterpreter"), program.line
+    assert program.process.stdout.readline().strip() == "main 1"
+    assert program.end() == (0, "")
+
+
 def test_signal_during_the_start_ends_serve_in_order(start: Any) -> None:
     # A seed that takes connections and says nothing holds up the start for a second.
     with socket.socket() as silent:

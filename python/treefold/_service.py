@@ -13,8 +13,9 @@ from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union, o
 
 from . import _native
 from ._client import Client
+from ._ending import end_functions
 from ._endpoints import Endpoints
-from ._options import Path, Time, ids_of, seconds, secrets
+from ._options import Path, Time, ids_of, is_unicode, seconds, secrets
 from ._reply import Reply
 from ._workers import Pool, Task
 from .errors import InvalidOption
@@ -28,11 +29,17 @@ LOOK_EVERY = 0.5
 #: Most copies of a partition that nodes share among themselves, as in treefold-core.
 REPLICAS_MAX = 16
 
+#: The exit code of a program that a second signal has ended is this much above the signal's number, as in shells.
+SIGNALLED = 128
+
 #: The arguments of a service's functions.
 ARGUMENTS = {"local": "partition, params", "reduce": "a, b, params"}
 
 #: What still runs, to be ended before the interpreter is.
 _running: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+#: Time that locals and reduces have to finish when the interpreter ends, in seconds. A second signal leaves them none.
+_grace = 2.0
 
 
 @dataclass
@@ -70,7 +77,7 @@ class Service:
     """
 
     def __init__(self, name: str, *, total: Optional[int] = None, pushed: bool = False) -> None:
-        if not isinstance(name, str) or not name or "/" in name:
+        if not isinstance(name, str) or not name or "/" in name or not is_unicode(name):
             raise InvalidOption(f"a service's name must be a text, not empty and without '/', not {name!r}")
         if total is not None and (not isinstance(total, int) or total < 1):
             raise InvalidOption(f"total is {total!r}; allowed: a whole number from 1")
@@ -96,6 +103,7 @@ class Service:
         def register(function: F) -> F:
             self._check(aggregation, "local", function)
             entry = self.aggregations.setdefault(aggregation, Aggregation())
+            _check_new(f"the local of {aggregation!r}", entry.local or entry.ready)
             entry.local, entry.decode = function, decode
             return function
 
@@ -112,7 +120,9 @@ class Service:
 
         def register(function: F) -> F:
             self._check(aggregation, "reduce", function)
-            self.aggregations.setdefault(aggregation, Aggregation()).reduce = function
+            entry = self.aggregations.setdefault(aggregation, Aggregation())
+            _check_new(f"the reduce of {aggregation!r}", entry.reduce or entry.ready)
+            entry.reduce = function
             return function
 
         return register
@@ -143,6 +153,8 @@ class Service:
 
         Only an application whose workers push has no `local`; its master announces the parameters.
         """
+        self._check_name(name, "aggregation")
+        _check_new(f"the aggregation {name!r}", self.aggregations.get(name))
         if local is not None or not self.pushed:
             self._check(name, "local", local)
         elif reduce_params is not None or reduce_params_field is not None:
@@ -183,7 +195,8 @@ class Service:
         """
 
         def register(function: F) -> F:
-            _check_takes("the endpoint", function, "stream")
+            _check_takes("the endpoint", function, "stream", may_wait=True)
+            _check_new("the endpoint", self._endpoint)
             self._endpoint, self._endpoint_decode = function, decode
             return function
 
@@ -209,6 +222,7 @@ class Service:
 
         def register(function: F) -> F:
             _check_takes("the loader", function, "id")
+            _check_new("the loader", self._loader)
             if self.total is None:
                 raise InvalidOption("a service with a loader must declare its total")
             self._loader, self._replicas = function, replicas
@@ -240,7 +254,8 @@ class Service:
         """Starts a node with this service and blocks until SIGINT or SIGTERM, or until the node is stopped.
 
         At the first signal the node leaves the cluster and finishes open work within `grace` seconds; a
-        second one ends it at once. On another thread than the main one, signals are not handled. `ready` is
+        second one ends the program at once, by `SystemExit` with 128 plus the number of the signal. On another
+        thread than the main one, signals are not handled. `ready` is
         called with the node once it listens. The other parameters are those of `start`.
         """
         _native.log_to_stderr()
@@ -260,6 +275,10 @@ class Service:
                 node.stop(grace)
         except _Stopped:
             pass  # The node had not started yet.
+        except _StoppedAgain as again:
+            global _grace
+            _grace = 0.0
+            raise SystemExit(SIGNALLED + again.number) from None
         finally:
             if node is not None:
                 node.abort()
@@ -333,7 +352,7 @@ class Service:
     def _check_name(self, aggregation: Any, role: str) -> None:
         if callable(aggregation):
             raise InvalidOption(f"give the aggregation's name, as in @service.{role}('matching')")
-        if not isinstance(aggregation, str) or not aggregation or "/" in aggregation:
+        if not isinstance(aggregation, str) or not aggregation or "/" in aggregation or not is_unicode(aggregation):
             raise InvalidOption(f"an aggregation's name must be a text, not empty and without '/', not {aggregation!r}")
 
     def _check(self, aggregation: str, role: str, function: Any) -> None:
@@ -386,7 +405,7 @@ class Service:
                 "local": local,
                 "reduce": reduce,
                 "ready": entry.ready,
-                "ready_params": b"" if entry.ready_params is None else entry.ready_params,
+                "ready_params": entry.ready_params,
                 "ready_field": entry.ready_field,
                 "raw": pool is not None,
                 "decode": entry.decode,
@@ -411,10 +430,25 @@ def ready_reduces() -> list[str]:
     return _native.reduces()
 
 
-def _check_takes(what: str, function: Any, arguments: str) -> None:
-    """Checks that a function takes these arguments."""
+def _check_new(what: str, known: Any) -> None:
+    """Checks that something is declared once: of two functions, one would never run."""
+    if known is not None:
+        raise InvalidOption(f"{what} is declared twice")
+
+
+def _check_takes(what: str, function: Any, arguments: str, may_wait: bool = False) -> None:
+    """Checks that a function takes these arguments and returns a value; with `may_wait`, it may be `async def`."""
     if not callable(function):
         raise InvalidOption(f"{what} must be a function, not {function!r}")
+    generator = "a generator, with `yield`"
+    kinds: list[tuple[str, Callable[[Any], bool]]] = [
+        ("`async def`", inspect.iscoroutinefunction),
+        (generator, inspect.isgeneratorfunction),
+        (generator, inspect.isasyncgenfunction),
+    ]
+    for kind, is_kind in kinds[int(may_wait) :]:
+        if is_kind(function) or is_kind(getattr(function, "__call__", None)):
+            raise InvalidOption(f"{what} must be a function that returns its value, and {function!r} is {kind}")
     try:
         inspect.signature(function).bind(*[None] * len(arguments.split(",")))
     except TypeError:
@@ -586,8 +620,16 @@ class _Stopped(BaseException):
     """A signal came while the node was starting."""
 
 
+class _StoppedAgain(BaseException):
+    """A second signal came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 class _Signals:
-    """SIGINT and SIGTERM set `stop`; a second signal raises `KeyboardInterrupt`. While the node is starting, the
+    """SIGINT and SIGTERM set `stop`; a second signal raises `_StoppedAgain`. While the node is starting, the
     first one raises `_Stopped`. Former handlers are restored."""
 
     def __init__(self) -> None:
@@ -603,7 +645,7 @@ class _Signals:
 
     def handle(self, number: int, frame: Optional[FrameType]) -> None:
         if self.stop.is_set():
-            raise KeyboardInterrupt
+            raise _StoppedAgain(number)
         self.stop.set()
         if self.is_starting:
             raise _Stopped
@@ -618,4 +660,5 @@ def _end_all() -> None:
     """Ends all nodes, because their threads must not call functions of an interpreter that ends."""
     for running in list(_running):
         running.abort()
-    _native.begin_ending()
+    _native.begin_ending(_grace)
+    end_functions()
