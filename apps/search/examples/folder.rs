@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let query = words.join(" ");
     let asked_at = Instant::now();
-    let statistics = fold(&Terms, &partitions, &TermsParams { query: query.clone() })?;
+    let statistics = fold(&Terms, &partitions, &TermsParams::new(query.clone()))?;
     println!("terms in {:?}", asked_at.elapsed());
     let asked_at = Instant::now();
     let params = TopKParams { statistics: Some(statistics), ..TopKParams::new(query) };

@@ -8,6 +8,7 @@
 
 use crate::document::{Document, Wanted, k_default, text_bytes, text_bytes_default};
 use crate::limits::{CATEGORIES_MAX, CATEGORY_WORDS_MAX};
+use crate::tokens;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -49,6 +50,9 @@ pub const BASE_CATEGORIES: [(&str, &[&str]); 8] = [
 pub struct CategoriseParams {
     /// The query, in the language of [`query`](crate::query).
     pub query: String,
+    /// Whether a query that is not well-formed is refused; see [`query`](crate::query).
+    #[serde(default)]
+    pub strict: bool,
     /// Documents that each partition gives, 1 to [`K_MAX`](crate::limits::K_MAX).
     #[serde(default = "k_default")]
     pub k: u32,
@@ -58,7 +62,7 @@ pub struct CategoriseParams {
     /// Documents that are named for each category.
     #[serde(default = "k_default")]
     pub best: u32,
-    /// Categories, each with its words in lower case; [`BASE_CATEGORIES`] if empty.
+    /// Categories, each with its words; [`BASE_CATEGORIES`] if empty.
     #[serde(default)]
     pub categories: BTreeMap<String, Vec<String>>,
 }
@@ -78,7 +82,7 @@ impl CategoriseParams {
     /// The default parameters, for `query`.
     pub fn new(query: impl Into<String>) -> Self {
         let (k, text_bytes, best) = (k_default(), text_bytes_default(), k_default());
-        Self { query: query.into(), k, text_bytes, best, categories: BTreeMap::new() }
+        Self { query: query.into(), strict: false, k, text_bytes, best, categories: BTreeMap::new() }
     }
 
     fn check(&self) -> std::result::Result<(), CategoriesError> {
@@ -95,7 +99,7 @@ impl CategoriseParams {
 struct Lexicon<'a> {
     names: Vec<&'a str>,
     /// The index of a word's category among the names.
-    of_word: HashMap<&'a str, usize>,
+    of_word: HashMap<String, usize>,
 }
 
 impl<'a> Lexicon<'a> {
@@ -114,20 +118,21 @@ impl<'a> Lexicon<'a> {
         let place = self.names.len();
         self.names.push(name);
         for word in words {
+            let mut folded = String::with_capacity(word.len());
+            tokens::fold_into(word, &mut folded);
             // A word of two categories counts for the first.
-            self.of_word.entry(word).or_insert(place);
+            self.of_word.entry(folded).or_insert(place);
         }
     }
 
     /// The category of a text. If two categories have equally many words, the first.
     fn category_of(&self, text: &str) -> &'a str {
         let mut counts = vec![0u32; self.names.len()];
-        let mut lower = String::new();
-        for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
-        {
-            lower.clear();
-            lower.extend(word.chars().flat_map(char::to_lowercase));
-            if let Some(&place) = self.of_word.get(lower.as_str()) {
+        let mut folded = String::new();
+        for range in tokens::ranges(text) {
+            folded.clear();
+            tokens::fold_into(&text[range], &mut folded);
+            if let Some(&place) = self.of_word.get(folded.as_str()) {
                 counts[place] += 1;
             }
         }
@@ -206,8 +211,8 @@ impl Aggregation for Categorise {
 
     fn local(&self, partition: &Partition, params: &CategoriseParams) -> Result<Categories> {
         params.check().map_err(OperatorError::invalid_params)?;
-        let CategoriseParams { query, k, text_bytes: bytes, .. } = params;
-        let (unread, matched) = Wanted { query, k: *k, text_bytes: *bytes }.of(partition)?;
+        let CategoriseParams { query, strict, k, text_bytes: bytes, .. } = params;
+        let (unread, matched) = Wanted { query, strict: *strict, k: *k, text_bytes: *bytes }.of(partition)?;
         let given_bytes = text_bytes(&unread);
         Ok(Categories { categories: BTreeMap::new(), unread, matched, given_bytes })
     }

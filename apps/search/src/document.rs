@@ -40,6 +40,7 @@ impl Document {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) query: &'a str,
+    pub(crate) strict: bool,
     pub(crate) k: u32,
     pub(crate) text_bytes: u32,
 }
@@ -68,7 +69,7 @@ impl Wanted<'_> {
     pub(crate) fn of(self, partition: &Partition) -> Result<(Vec<Document>, u64)> {
         self.check().map_err(OperatorError::invalid_params)?;
         let shard = partition.data_as::<Shard>()?;
-        let query = query::parse(shard, self.query).map_err(OperatorError::invalid_params)?;
+        let query = query::parse(shard, self.query, self.strict).map_err(OperatorError::invalid_params)?;
         let figures = Figures::new(shard, None, &query::terms(shard, &*query))?;
         let best_and_count = (TopDocs::with_limit(self.k as usize).order_by_score(), Count);
         let (best, matched) =

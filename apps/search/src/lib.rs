@@ -12,10 +12,11 @@
 //! - `corpus`: lists the files, assigns each to a partition, and decides which are text.
 //! - [`progress`]: an indexing run's progress reports, and a bar that shows them.
 //! - `schema`: the fields of a document, and how its title is found.
+//! - `tokens`: how texts and queries are cut into words, and when two words are the same.
 //! - `manifest`: keeps an index on disk complete, current, and used by one writer at a time.
 //! - [`indexing`]: survey, reuse or build (`pieces`), publish.
 //! - [`shard`]: one partition's index, opened for reading; `read_only` makes sure that nothing is written.
-//! - [`query`]: parses queries, and explains why a query is refused.
+//! - [`query`]: parses queries, and explains why a query is refused; `near` matches phrases with words between.
 //! - [`statistics`]: the aggregation `terms`: how often a query's words occur.
 //! - [`topk`]: the aggregation `topk`: the best documents, with snippets (`snippet`).
 //! - [`document`]: a partition's best documents with their whole texts, for the next two aggregations.
@@ -32,6 +33,7 @@ pub mod error;
 pub mod indexing;
 pub mod limits;
 mod manifest;
+mod near;
 mod pieces;
 pub mod progress;
 mod published;
@@ -43,6 +45,7 @@ mod schema;
 pub mod shard;
 mod snippet;
 pub mod statistics;
+mod tokens;
 pub mod topk;
 pub mod words;
 

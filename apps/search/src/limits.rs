@@ -12,6 +12,9 @@ pub const TEXT_PROBE_BYTES: usize = 8 << 10;
 /// The thread needs about twice this memory. A partition that fits into one piece needs no merging.
 pub const PIECE_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes of a file that are read at a time for its checksum. They fit into a processor's cache.
+pub const SEAL_READ_BYTES: usize = 256 << 10;
+
 /// Most partitions of a folder.
 pub const PARTITIONS_MAX: u32 = 4096;
 
@@ -27,6 +30,12 @@ pub const QUERY_BYTES_MAX: usize = 1024;
 /// Deepest nesting of a query's parentheses. The parser's time doubles with each level.
 pub const QUERY_DEPTH_MAX: usize = 8;
 
+/// Longest word, in characters. Longer ones are mostly encoded data, and are not found.
+pub const WORD_CHARS_MAX: usize = 40;
+
+/// Most words of a phrase with words between. Each position of each word is compared with all other words.
+pub const NEAR_WORDS_MAX: usize = 16;
+
 /// Most documents that a caller may ask for.
 pub const K_MAX: u32 = 1000;
 
@@ -39,9 +48,13 @@ pub const SNIPPET_CHARS_MAX: u32 = 2000;
 /// Default length of a snippet, in characters.
 pub const SNIPPET_CHARS_DEFAULT: u32 = 160;
 
-/// Bytes at the beginning of a document that are searched for the best snippet. The limit keeps calls for
-/// many large documents within their deadlines.
-pub const SNIPPET_SCAN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a document in which the best snippet is searched for at a time. The next ones are searched if these have none of
+/// the query's words.
+pub const SNIPPET_SCAN_BYTES: usize = 64 << 10;
+
+/// Bytes that a partition searches for the snippets of one call, shared by the k documents that were asked for, but at least
+/// [`SNIPPET_SCAN_BYTES`] of each. The limit keeps calls for many large documents within their deadlines.
+pub const SNIPPET_CALL_BYTES_MAX: usize = 64 << 20;
 
 /// Most bytes of a document's text that a caller may ask for. By default, longer texts are not indexed.
 pub const TEXT_BYTES_MAX: u32 = 1 << 20;

@@ -12,6 +12,7 @@ use crate::indexing::{IndexOptions, Skipped};
 use crate::manifest::{partition_directory, seal};
 use crate::progress::{Progress, Step};
 use crate::schema::schema;
+use crate::tokens;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -125,7 +126,7 @@ pub(crate) fn write_pieces(
 fn index_builder() -> IndexBuilder {
     // The indexing thread also compresses. One more thread per piece would only compete with it.
     let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
-    Index::builder().schema(schema().0).settings(settings)
+    Index::builder().schema(schema().0).settings(settings).tokenizers(tokens::tokenizers())
 }
 
 fn write_piece(
@@ -205,7 +206,7 @@ fn merge_parts(merge: &Merge) -> tantivy::Result<()> {
 
 /// Calls `work` once for each item, in order of starting, on up to `threads` threads. The first error stops
 /// the rest.
-fn in_parallel<T: Sync>(
+pub(crate) fn in_parallel<T: Sync>(
     items: &[T],
     threads: usize,
     work: impl Fn(&T, &AtomicBool) -> Result<(), IndexError> + Sync,

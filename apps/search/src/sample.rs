@@ -18,6 +18,9 @@ use treefold_operators::{Aggregation, Partition, Placement, Result};
 pub struct SampleParams {
     /// The query, in the language of [`query`](crate::query).
     pub query: String,
+    /// Whether a query that is not well-formed is refused; see [`query`](crate::query).
+    #[serde(default)]
+    pub strict: bool,
     /// Documents that each partition gives, 1 to [`K_MAX`](crate::limits::K_MAX).
     #[serde(default = "k_default")]
     pub k: u32,
@@ -44,7 +47,8 @@ pub struct RatioError(f64);
 impl SampleParams {
     /// The default parameters, for `query`.
     pub fn new(query: impl Into<String>) -> Self {
-        Self { query: query.into(), k: k_default(), text_bytes: text_bytes_default(), ratio: 1.0, seed: 0 }
+        let (k, text_bytes) = (k_default(), text_bytes_default());
+        Self { query: query.into(), strict: false, k, text_bytes, ratio: 1.0, seed: 0 }
     }
 
     /// A document's draw, from 0 to 1: SplitMix64's last steps over digest and seed.
@@ -112,8 +116,9 @@ impl Aggregation for Sample {
         if !(0.0..=1.0).contains(&params.ratio) {
             return Err(RatioError(params.ratio).into());
         }
-        let SampleParams { query, k, text_bytes: bytes, .. } = params;
-        let (documents, matched) = Wanted { query, k: *k, text_bytes: *bytes }.of(partition)?;
+        let SampleParams { query, strict, k, text_bytes: bytes, .. } = params;
+        let (documents, matched) =
+            Wanted { query, strict: *strict, k: *k, text_bytes: *bytes }.of(partition)?;
         let (given, given_bytes) = (documents.len() as u64, text_bytes(&documents));
         Ok(Sampled { documents, matched, given, given_bytes })
     }

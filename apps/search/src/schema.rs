@@ -1,17 +1,17 @@
 //! The fields of a document, and how its title is found.
 //!
 //! A document is a file: its *path* below the folder, its *title*, its *body*. All three are searched and
-//! stored. Words are runs of letters and digits in lower case, at most 40 bytes long (tantivy's `default`
-//! tokenizer): `snake_case` and `std::io` are two words each, `camelCase` is one. This works for source
-//! code and prose without knowing their languages. It does not split text that is written without spaces.
+//! stored, cut into [words](crate::tokens).
 
 use crate::limits::{TITLE_CHARS_MAX, TITLE_LINES_MAX};
+use crate::tokens;
 use tantivy::TantivyDocument;
-use tantivy::schema::{Field, STORED, Schema, TEXT};
+use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 
-/// Increase this whenever indexes written before cannot be used any more: if the fields, the tokenizer, the
-/// definition of a title, the assignment of paths to partitions, or the index library's format changes.
-pub(crate) const SCHEMA_VERSION: u32 = 3;
+/// Increase this whenever indexes written before cannot be used any more: if the fields, the
+/// definition of a title, the assignment of paths to partitions, or the index library's format changes. Words have a version
+/// of their own ([`tokens::version`]).
+pub(crate) const SCHEMA_VERSION: u32 = 4;
 
 /// Weight of a match in the title, which says more about its document than any one line of the body.
 pub(crate) const TITLE_BOOST: f32 = 2.0;
@@ -42,10 +42,14 @@ impl Fields {
 
 pub(crate) fn schema() -> (Schema, Fields) {
     let mut builder = Schema::builder();
+    let words = TextFieldIndexing::default()
+        .set_tokenizer(tokens::NAME)
+        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let text = TextOptions::default().set_indexing_options(words).set_stored();
     let fields = Fields {
-        path: builder.add_text_field("path", TEXT | STORED),
-        title: builder.add_text_field("title", TEXT | STORED),
-        body: builder.add_text_field("body", TEXT | STORED),
+        path: builder.add_text_field("path", text.clone()),
+        title: builder.add_text_field("title", text.clone()),
+        body: builder.add_text_field("body", text),
     };
     (builder.build(), fields)
 }

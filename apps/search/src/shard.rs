@@ -11,6 +11,7 @@ use crate::error::IndexError;
 use crate::manifest::{Manifest, check_seal};
 use crate::read_only::ReadOnly;
 use crate::schema::{Fields, TITLE_BOOST, schema};
+use crate::tokens;
 use crate::words::Kept;
 use std::path::Path;
 use tantivy::query::QueryParser;
@@ -38,9 +39,9 @@ impl Shard {
     /// Opens partition `partition` of the `total` that [`index`](crate::index) wrote into `directory`.
     ///
     /// # Errors
-    /// [`IndexError::Unfinished`] if there is no complete index, [`IndexError::OtherSplit`] if it has
-    /// another number of partitions; [`IndexError::Damaged`], [`IndexError::Library`] or
-    /// [`IndexError::DataDirectory`] if it cannot be read.
+    /// [`IndexError::Unfinished`] if there is no complete index, [`IndexError::OtherVersion`] if another version
+    /// wrote it, [`IndexError::OtherSplit`] if it has another number of partitions; [`IndexError::Damaged`],
+    /// [`IndexError::Library`] or [`IndexError::DataDirectory`] if it cannot be read.
     pub fn open(directory: impl AsRef<Path>, partition: u32, total: u32) -> Result<Self, IndexError> {
         let directory = directory.as_ref();
         let mut manifest = Manifest::read(directory)?;
@@ -64,7 +65,8 @@ impl Shard {
     pub(crate) fn open_at(directory: &Path) -> Result<Self, IndexError> {
         check_seal(directory)?;
         let open = || -> tantivy::Result<Self> {
-            let index = Index::open(ReadOnly::open(directory)?)?;
+            let mut index = Index::open(ReadOnly::open(directory)?)?;
+            index.set_tokenizers(tokens::tokenizers());
             let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
             let (expected, fields) = schema();
             if index.schema() != expected || reader.searcher().segment_readers().len() > 1 {

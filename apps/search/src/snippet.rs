@@ -2,12 +2,14 @@
 //!
 //! Among all stretches of the requested length, the one with the rarest words wins (tantivy's generator).
 //! Rarity uses the same figures as the document's score, so the stretch is the same for every split of the
-//! folder. A document that was found only by its title or path shows its beginning. White space and control
+//! folder. A long document is searched in steps, and the first step that has any of the words wins. A document that was found
+//! only by its title or path, or whose words lie behind the limit, shows its beginning. White space and control
 //! characters become single spaces: a snippet is one line, and printing a log full of terminal escapes is
 //! harmless.
 
-use crate::limits::SNIPPET_SCAN_BYTES_MAX;
+use crate::limits::{SNIPPET_CALL_BYTES_MAX, SNIPPET_SCAN_BYTES};
 use crate::shard::Shard;
+use crate::topk::TopKParams;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tantivy::query::Bm25StatisticsProvider;
@@ -18,6 +20,8 @@ use tantivy::{Score, Term};
 pub(crate) struct Snippets {
     generator: SnippetGenerator,
     chars_max: usize,
+    /// Bytes of a document that are searched: its share of the call's, which is the same in every partition.
+    bytes_max: usize,
 }
 
 impl Snippets {
@@ -25,8 +29,10 @@ impl Snippets {
         shard: &Shard,
         terms: impl Iterator<Item = &'a Term>,
         figures: &dyn Bm25StatisticsProvider,
-        chars_max: usize,
+        params: &TopKParams,
     ) -> tantivy::Result<Self> {
+        let chars_max = params.snippet_chars as usize;
+        let bytes_max = (SNIPPET_CALL_BYTES_MAX / params.k as usize).max(SNIPPET_SCAN_BYTES);
         let mut rarity: BTreeMap<String, Score> = BTreeMap::new();
         for term in terms.filter(|term| term.field() == shard.fields.body) {
             let value = term.value();
@@ -35,7 +41,7 @@ impl Snippets {
             }
         }
         let generator = SnippetGenerator::new(rarity, shard.tokenizer.clone(), shard.fields.body, chars_max);
-        Ok(Self { generator, chars_max })
+        Ok(Self { generator, chars_max, bytes_max })
     }
 
     /// The snippet of a body, and the parts to highlight, in characters.
@@ -43,13 +49,26 @@ impl Snippets {
         if self.chars_max == 0 {
             return Default::default();
         }
-        let body = &body[..body.floor_char_boundary(SNIPPET_SCAN_BYTES_MAX)];
-        let found = self.generator.snippet(body);
-        if found.is_empty() {
-            return one_line(body, &[], self.chars_max);
+        let mut rest = &body[..body.floor_char_boundary(self.bytes_max)];
+        while !rest.is_empty() {
+            let (step, behind) = rest.split_at(step_bytes(rest));
+            let found = self.generator.snippet(step);
+            if !found.is_empty() {
+                return one_line(found.fragment(), found.highlighted(), self.chars_max);
+            }
+            rest = behind;
         }
-        one_line(found.fragment(), found.highlighted(), self.chars_max)
+        one_line(body, &[], self.chars_max)
     }
+}
+
+/// Bytes of the next step, which ends between two words if there is white space in it.
+fn step_bytes(text: &str) -> usize {
+    if text.len() <= SNIPPET_SCAN_BYTES {
+        return text.len();
+    }
+    let end = text.floor_char_boundary(SNIPPET_SCAN_BYTES);
+    text[..end].rfind(char::is_whitespace).filter(|at| *at > 0).unwrap_or(end)
 }
 
 /// Returns `text` on one line of at most `chars_max` characters, and the `highlights` (byte ranges of

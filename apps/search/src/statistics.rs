@@ -22,6 +22,16 @@ use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Resul
 pub struct TermsParams {
     /// The query that `topk` will get.
     pub query: String,
+    /// Whether a query that is not well-formed is refused; as in `topk`.
+    #[serde(default)]
+    pub strict: bool,
+}
+
+impl TermsParams {
+    /// The default parameters, for `query`.
+    pub fn new(query: impl Into<String>) -> Self {
+        Self { query: query.into(), strict: false }
+    }
 }
 
 /// How often a query's words occur in some partitions.
@@ -149,7 +159,8 @@ impl Aggregation for Terms {
 
     fn local(&self, partition: &Partition, params: &TermsParams) -> Result<Statistics> {
         let shard = partition.data_as::<Shard>()?;
-        let query = query::parse(shard, &params.query).map_err(OperatorError::invalid_params)?;
+        let query =
+            query::parse(shard, &params.query, params.strict).map_err(OperatorError::invalid_params)?;
         Statistics::of(shard, &query::terms(shard, &*query)).map_err(OperatorError::from)
     }
 

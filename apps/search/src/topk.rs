@@ -21,6 +21,9 @@ use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Resul
 pub struct TopKParams {
     /// The query, in the language of [`query`].
     pub query: String,
+    /// Whether a query that is not well-formed is refused; see [`query`]. Default: it is searched as words and phrases.
+    #[serde(default)]
+    pub strict: bool,
     /// Number of documents, 1 to [`K_MAX`]. Default: [`K_DEFAULT`].
     #[serde(default = "k_default")]
     pub k: u32,
@@ -55,7 +58,8 @@ pub enum ParamsError {
 impl TopKParams {
     /// The default parameters, for `query`.
     pub fn new(query: impl Into<String>) -> Self {
-        Self { query: query.into(), k: K_DEFAULT, snippet_chars: SNIPPET_CHARS_DEFAULT, statistics: None }
+        let (k, snippet_chars) = (K_DEFAULT, SNIPPET_CHARS_DEFAULT);
+        Self { query: query.into(), strict: false, k, snippet_chars, statistics: None }
     }
 
     fn check(&self) -> Result<(), ParamsError> {
@@ -134,7 +138,8 @@ impl Aggregation for TopK {
     fn local(&self, partition: &Partition, params: &TopKParams) -> Result<Hits> {
         params.check().map_err(OperatorError::invalid_params)?;
         let shard = partition.data_as::<Shard>()?;
-        let query = query::parse(shard, &params.query).map_err(OperatorError::invalid_params)?;
+        let query =
+            query::parse(shard, &params.query, params.strict).map_err(OperatorError::invalid_params)?;
         let terms = query::terms(shard, &*query);
         let figures = Figures::new(shard, params.statistics.as_ref(), &terms)?;
 
@@ -143,7 +148,7 @@ impl Aggregation for TopK {
         let searcher = &shard.searcher;
         let (best, matched) = searcher.search_with_statistics_provider(&*query, &best_and_count, &figures)?;
 
-        let snippets = Snippets::new(shard, terms.values(), &figures, params.snippet_chars as usize)?;
+        let snippets = Snippets::new(shard, terms.values(), &figures, params)?;
         let mut hits = Vec::with_capacity(best.len());
         for (score, address) in best {
             let [path, title, body] = shard.stored(address)?;

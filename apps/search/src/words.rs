@@ -9,6 +9,7 @@
 use crate::query;
 use crate::run::{Run, RunWriter};
 use crate::shard::Shard;
+use crate::tokens;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 use tantivy::collector::DocSetCollector;
@@ -27,6 +28,9 @@ pub struct WordsParams {
     /// The query that selects the documents, in the language of [`query`]. Default: all.
     #[serde(default = "all")]
     pub query: String,
+    /// Whether a query that is not well-formed is refused; see [`query`].
+    #[serde(default)]
+    pub strict: bool,
     /// Number of words in a phrase, 1 to [`PHRASE_WORDS_MAX`]. Default: 1.
     #[serde(default = "one")]
     pub phrase: u32,
@@ -54,7 +58,7 @@ fn yes() -> bool {
 
 impl Default for WordsParams {
     fn default() -> Self {
-        Self { query: all(), phrase: one(), combine: yes(), bytes_max: None }
+        Self { query: all(), strict: false, phrase: one(), combine: yes(), bytes_max: None }
     }
 }
 
@@ -79,7 +83,7 @@ impl Kept {
     }
 }
 
-/// The phrases of texts, and their positions: words in lower case, separated by one space.
+/// The phrases of texts, and their positions: folded words, separated by one space.
 #[derive(Default)]
 struct Phrases {
     text: String,
@@ -93,13 +97,12 @@ impl Phrases {
     fn add(&mut self, text: &str, params: &WordsParams) -> bool {
         let length = params.phrase as usize;
         let mut begins: Vec<usize> = Vec::new();
-        for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
-        {
+        for range in tokens::ranges(text) {
             if params.bytes_max.is_some_and(|most| self.bytes >= most) {
                 return false;
             }
             begins.push(self.text.len());
-            self.text.extend(word.chars().flat_map(char::to_lowercase));
+            tokens::fold_into(&text[range], &mut self.text);
             let end = self.text.len();
             self.text.push(' ');
             if let Some(first) = begins.len().checked_sub(length) {
@@ -139,7 +142,8 @@ impl Aggregation for Words {
         if let Some(run) = shard.kept.of(params) {
             return Ok(run);
         }
-        let query = query::parse(shard, &params.query).map_err(OperatorError::invalid_params)?;
+        let query =
+            query::parse(shard, &params.query, params.strict).map_err(OperatorError::invalid_params)?;
         let mut addresses: Vec<_> = shard.searcher.search(&*query, &DocSetCollector)?.into_iter().collect();
         addresses.sort_unstable();
         let mut phrases = Phrases::default();

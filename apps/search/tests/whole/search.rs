@@ -104,6 +104,11 @@ fn with_statistics_the_ranking_equals_that_of_one_index() {
         "(+mirror +relay) OR (+tree +wave +shard) OR replica",
         "+tree wave fold -mirror -(relay shard)",
         "\"tree wave\" \"fold partial\"~3",
+        "\"wave tree\"~1 \"shard replica\"~4",
+        "\"fold node wave\"~2 OR title:\"tree wave\"~2^3",
+        "+\"relay tree\"~5 +mirror -\"tree tree\"~1",
+        "\"tree wave tree\"~4",
+        "\"deadline relay mirror replica\"~12",
         "title:tree^3 path:d1 body:[mirror TO node]",
         "body: IN [shard relay] tree",
         "*",
@@ -152,7 +157,7 @@ fn invalid_parameters_and_queries_are_refused_by_name() {
     let long = TopKParams { snippet_chars: SNIPPET_CHARS_MAX + 1, ..TopKParams::new("a") };
     assert_eq!(refused(long), "snippet_chars is 2001; it must be at most 2000");
 
-    let refused = |query: &str| refused(TopKParams::new(query));
+    let refused = |query: &str| refused(TopKParams { strict: true, ..TopKParams::new(query) });
     assert_eq!(refused("  "), "the query is empty");
     assert_eq!(
         refused(&"x".repeat(QUERY_BYTES_MAX + 1)),
@@ -169,8 +174,115 @@ fn invalid_parameters_and_queries_are_refused_by_name() {
     );
     assert_eq!(refused("-tree"), "the query only excludes; add * to exclude from everything");
     assert_eq!(refused("\"a b\"*"), "prefix phrases (\"a b\"*): not supported by this service");
-    let as_terms = called(&Terms, &partitions, &TermsParams { query: "-tree".into() }).unwrap_err();
+    let as_terms =
+        called(&Terms, &partitions, &TermsParams { query: "-tree".into(), strict: true }).unwrap_err();
     assert_eq!(as_terms.to_string(), "the query only excludes; add * to exclude from everything");
+}
+
+/// The document's count of occurrences once depended on which of the words was rarer in its partition.
+#[test]
+fn a_phrase_with_words_between_scores_alike_beside_other_documents() {
+    let text = "doc\nx alpha alpha beta beta y\n";
+    let alone = Folder::new(&[("b.txt", text)]);
+    let beside = Folder::new(&[("b.txt", text), ("a.txt", "doc\neta alpha zeta\n")]);
+    let beside_beta = Folder::new(&[("b.txt", text), ("a.txt", "doc\neta beta zeta\n")]);
+    for query in ["\"alpha beta\"~3", "\"beta alpha\"~3", "\"x alpha beta y\"~9", "\"alpha alpha beta\"~2"] {
+        let statistics = terms(&beside.partitions(1), query);
+        let scores = [&alone, &beside, &beside_beta].map(|folder| {
+            let statistics = Some(statistics.clone());
+            let params = TopKParams { statistics, ..TopKParams::new(query) };
+            let found = called(&TopK, &folder.partitions(1), &params).unwrap();
+            let hit = found.hits.iter().find(|hit| hit.path == "b.txt");
+            hit.unwrap_or_else(|| panic!("{query} finds b.txt")).score.to_bits()
+        });
+        assert_eq!([scores[0]; 3], scores, "{query}");
+    }
+}
+
+#[test]
+fn words_are_equal_whatever_their_case_accents_and_width() {
+    let folder = Folder::new(&[
+        ("c.txt", "Chamb\u{e9}ry"),
+        ("d.txt", "Chambe\u{301}ry"),
+        ("h.txt", "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}"),
+        ("s.txt", "co\u{ad}operation in Stra\u{df}e"),
+        ("j.txt", "日本語の文書"),
+    ]);
+    let partitions = folder.partitions(2);
+    let found = |query: &str| {
+        let mut found: Vec<String> =
+            search(&partitions, query, 9).hits.into_iter().map(|hit| hit.path).collect();
+        found.sort();
+        found
+    };
+    for query in ["chamb\u{e9}ry", "CHAMBE\u{301}RY", "body:Chamb\u{e9}ry", "body: IN [Chamb\u{e9}ry x]"] {
+        assert_eq!(found(query), ["c.txt", "d.txt"], "{query}");
+    }
+    assert_eq!(found("\u{939}\u{93f}\u{928}"), Vec::<String>::new());
+    assert_eq!(found("\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}"), ["h.txt"]);
+    assert_eq!(found("cooperation"), ["s.txt"]);
+    assert_eq!(found("STRASSE"), ["s.txt"]);
+    assert_eq!(found("本語"), ["j.txt"]);
+    assert_eq!(found("語本"), Vec::<String>::new());
+    let run = called(&Words, &partitions, &WordsParams { phrase: 1, ..WordsParams::default() }).unwrap();
+    let counts: BTreeMap<_, _> = run.iter().collect();
+    assert_eq!((counts["chamb\u{e9}ry"], counts["cooperation"]), (2, 1));
+}
+
+#[test]
+fn every_text_is_a_query() {
+    let folder = Folder::new(&[
+        (
+            "a.txt",
+            "Don't panic; it\u{2019}s fine. Call std::io::read(buf) in src/lib.rs, see http://x.example/y.",
+        ),
+        ("b.txt", "A disk of 5\" and C:\\temp, [array], author: me."),
+        ("c.txt", "nothing"),
+    ]);
+    let partitions = folder.partitions(2);
+    for (query, expected) in [
+        ("don't", ["a.txt"].as_slice()),
+        ("don\u{2019}t", &["a.txt"]),
+        ("it's 'fine'", &["a.txt"]),
+        ("std::io", &["a.txt"]),
+        ("http://x.example/y", &["a.txt"]),
+        ("read(buf)", &["a.txt"]),
+        ("5\" disk", &["b.txt"]),
+        ("C:\\temp", &["b.txt"]),
+        ("author:me", &["b.txt"]),
+        ("[array", &["b.txt"]),
+        ("(panic AND", &["a.txt"]),
+        ("((((((((((((panic))))))))))))", &["a.txt"]),
+        ("\"std io\"*", &["a.txt"]),
+        ("+disk -", &["b.txt"]),
+        ("+(disk AND", &["b.txt"]),
+        ("-panic", &["b.txt", "c.txt"]),
+        ("-(panic OR disk)", &["c.txt"]),
+        ("???", &[]),
+        ("()", &[]),
+        ("\"", &[]),
+        ("title:*", &[]),
+    ] {
+        let params = TopKParams { statistics: Some(terms(&partitions, query)), ..TopKParams::new(query) };
+        let found = called(&TopK, &partitions, &params).unwrap();
+        let mut found = paths(&found);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
+#[test]
+fn a_snippet_is_found_behind_the_beginning_of_a_long_document() {
+    let long = format!("{}needle in {}", "straw ".repeat(50_000), "hay ".repeat(9_000));
+    let folder = Folder::new(&[("long.txt", &long), ("short.txt", "a needle")]);
+    let found = search(&folder.partitions(1), "needle", 9);
+    let of_long = found.hits.iter().find(|hit| hit.path == "long.txt").unwrap();
+    assert!(of_long.marked("<", ">").contains("<needle> in hay"), "{of_long:?}");
+    // With the most documents, only the beginning of each is searched.
+    let most = called(&TopK, &folder.partitions(1), &TopKParams { k: K_MAX, ..TopKParams::new("needle") });
+    let most = most.unwrap();
+    let of_long = most.hits.iter().find(|hit| hit.path == "long.txt").unwrap();
+    assert!(of_long.snippet.starts_with("straw") && of_long.highlights.is_empty());
 }
 
 #[test]
@@ -207,7 +319,7 @@ fn service_has_its_aggregations_with_default_parameters() {
         offered.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         ["topk", "terms", "sample", "categorise", "words"]
     );
-    let params = TermsParams { query: "tree".into() }.encode().unwrap();
+    let params = TermsParams::new("tree").encode().unwrap();
     for (name, operator) in offered {
         let partial = operator.local(&partition, &params).now().unwrap().unwrap();
         let finished = operator.finish(partial, &params).unwrap();
@@ -231,7 +343,7 @@ proptest! {
             (folder, partitions)
         });
         PARTITIONS.with(|(_, partitions)| {
-            let params = TermsParams { query: query.clone() };
+            let params = TermsParams::new(query.clone());
             if let Ok(statistics) = called(&Terms, partitions, &params) {
                 let params = TopKParams { statistics: Some(statistics), ..TopKParams::new(query) };
                 let found = called(&TopK, partitions, &params).unwrap();

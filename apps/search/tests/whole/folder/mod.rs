@@ -75,7 +75,7 @@ pub(crate) fn called<A: Aggregation>(
 }
 
 pub(crate) fn terms(partitions: &[Partition], query: &str) -> Statistics {
-    called(&Terms, partitions, &TermsParams { query: query.into() }).unwrap()
+    called(&Terms, partitions, &TermsParams::new(query)).unwrap()
 }
 
 /// Calls `terms`, then `topk` with its answer.

@@ -104,7 +104,7 @@ impl Session {
     async fn search(&self, query: &str) -> Result<Reply<Hits>, Failure> {
         let asked_at = Instant::now();
         let Settings { deadline, min_coverage, .. } = self.settings;
-        let params = TermsParams { query: query.to_owned() };
+        let params = TermsParams::new(query);
         let terms = self.client.call::<Statistics>("search/terms", &params);
         let terms = terms.deadline(deadline / 2).min_coverage(min_coverage).await.map_err(failure_of)?;
         let params = TopKParams { statistics: terms.value, k: SHOWN_MAX, ..TopKParams::new(query) };
