@@ -55,14 +55,25 @@ pub enum IndexError {
         /// The index's number of partitions.
         found: u32,
     },
-    /// A file of the index is missing or cut off. Index the folder again to rebuild it.
-    #[error("the index is damaged: {}", file.display())]
+    /// Another version of this program wrote the index, or one with other tables of Unicode. Index the folder again to
+    /// rebuild it.
+    #[error("{} holds an index of another version ({found}; {expected} was expected); index the folder again",
+        directory.display())]
+    OtherVersion {
+        /// The directory.
+        directory: PathBuf,
+        /// The index's versions.
+        found: String,
+        /// The versions of this program.
+        expected: String,
+    },
+    /// A file of the index is missing, cut off or changed. Index the folder again to rebuild it.
+    #[error("the index is damaged: {} is missing, cut off or changed; index the folder again", file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
     },
-    /// The index library reports an error: the index was written by another version, or is damaged without
-    /// a change of file sizes.
+    /// The index library reports an error: it can't use the index although its files are as they were written.
     #[error("the index in {} can't be used", directory.display())]
     Library {
         /// The directory of that index.

@@ -8,13 +8,15 @@ use crate::corpus::{Fnv, Survey};
 use crate::error::IndexError;
 use crate::limits::{FILE_BYTES_MAX, PARTITIONS_MAX, PIECE_BYTES_MAX};
 use crate::manifest::{self, Lock, Manifest, generation_directory};
-use crate::pieces::{Pieces, merge_pieces, write_pieces};
+use crate::pieces::{Pieces, in_parallel, merge_pieces, write_pieces};
 use crate::progress::{Progress, Step};
 use crate::schema::SCHEMA_VERSION;
 use crate::shard::Shard;
+use crate::tokens;
 use serde::{Deserialize, Serialize};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -148,8 +150,8 @@ pub fn index(
     let _lock = Lock::acquire(&directory, progress)?;
     let survey = Survey::take(&folder, &directory, options, progress)?;
     let digest = manifest::digest(&survey, options);
-    let kept = Manifest::read(&directory)?
-        .filter(|manifest| manifest.digest == digest && opens(manifest, &directory));
+    let kept = Manifest::read_usable(&directory)?
+        .filter(|manifest| manifest.digest == digest && opens(manifest, &directory, options.threads));
     let reused = kept.is_some();
     let manifest = match kept {
         Some(manifest) => manifest,
@@ -168,10 +170,13 @@ pub fn index(
     })
 }
 
-/// Returns true if every partition can be opened.
-fn opens(manifest: &Manifest, directory: &Path) -> bool {
-    let opens = |partition| Shard::open_at(&manifest.partition_directory(directory, partition)).is_ok();
-    (0..manifest.partitions).all(opens)
+/// Returns true if every partition can be opened. Reads all of their files.
+fn opens(manifest: &Manifest, directory: &Path, threads: usize) -> bool {
+    let partitions: Vec<u32> = (0..manifest.partitions).collect();
+    let open = |partition: &u32, _: &AtomicBool| {
+        Shard::open_at(&manifest.partition_directory(directory, *partition)).map(drop)
+    };
+    in_parallel(&partitions, threads, open).is_ok()
 }
 
 /// Builds a generation beside the current one, publishes it, and removes the old one.
@@ -183,9 +188,11 @@ fn build(
     options: &IndexOptions,
     progress: &dyn Progress,
 ) -> Result<Manifest, IndexError> {
-    let in_use = Manifest::read(directory)?.map(|manifest| manifest.digest);
-    manifest::remove_generations(directory, in_use.as_deref().filter(|in_use| *in_use != digest))?;
-    let generation = generation_directory(directory, &digest);
+    // An index of this input that is not kept is damaged.
+    let in_use = Manifest::read_usable(directory)?.filter(|manifest| manifest.digest != digest);
+    manifest::remove_generations(directory, in_use.map(|manifest| manifest.generation()).as_deref())?;
+    let build = manifest::build_name();
+    let generation = generation_directory(directory, &format!("{digest}{build}"));
 
     let pieces = Pieces::cut(survey, options, &generation);
     let built = write_pieces(folder, survey, &pieces, options, progress)
@@ -204,13 +211,15 @@ fn build(
     skipped.add(counted.skipped);
     let manifest = Manifest {
         schema_version: SCHEMA_VERSION,
+        words_version: tokens::version(),
         digest,
+        build,
         partitions: options.partitions,
         documents: counted.documents,
         bytes: counted.bytes,
         skipped,
     };
     manifest.publish(directory)?;
-    manifest::remove_generations(directory, Some(&manifest.digest))?;
+    manifest::remove_generations(directory, Some(&manifest.generation()))?;
     Ok(manifest)
 }

@@ -4,29 +4,33 @@
 //! data directory/
 //!   lock                  held by the indexing process
 //!   manifest.json         names the current generation; replaced in one step at the end of a run
-//!   generation-<digest>/
-//!     0000/ 0001/ …       one index per partition, each with a seal: the list of its files' sizes
+//!   generation-<digest><build>/
+//!     0000/ 0001/ …       one index per partition, each with a seal: its files' sizes and checksums
 //! ```
 //!
-//! A generation is named after its input: the files' paths, sizes and modification times, the options that
-//! affect the index, and the schema's version. A run builds a generation beside the current one, publishes
+//! A generation is named after its build, a random number, and its input: the files' paths, sizes and modification times, the options that
+//! affect the index, and the versions of the schema and of words. A run builds a generation beside the current one, publishes
 //! it by renaming a new manifest over the old one, and then removes the old generation. A killed run
 //! therefore leaves at most a generation that no manifest names, and the next run removes it. A process
 //! that opens the index sees either the old generation or the new one.
 //!
-//! The index library panics on a torn file, so a partition's seal is checked before anything is mapped.
-//! This detects files that are missing or cut off (a full disk, a power cut, an interrupted copy), but not
-//! a flipped bit.
+//! The index library panics on a torn file, and takes a changed bit of a file for another number. So a partition's files are
+//! read once and compared with its seal before anything is mapped, each time that the partition is opened: also when another
+//! machine wrote it and a store kept it. That takes as long as the disk needs for the partition's bytes, which are then in
+//! memory for the first queries; the checksum itself (CRC-32C) takes less. The manifest has a checksum of its own.
 
 use crate::corpus::{Fnv, Survey};
 use crate::error::IndexError;
 use crate::indexing::{IndexOptions, Skipped};
+use crate::limits::SEAL_READ_BYTES;
 use crate::progress::{Progress, Step};
 use crate::schema::SCHEMA_VERSION;
+use crate::tokens;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -39,23 +43,88 @@ pub(crate) const GENERATION: &str = "generation-";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) schema_version: u32,
+    /// [`tokens::version`] of the run.
+    pub(crate) words_version: String,
     pub(crate) digest: String,
+    /// [`build_name`] of the run.
+    pub(crate) build: String,
     pub(crate) partitions: u32,
     pub(crate) documents: u64,
     pub(crate) bytes: u64,
     pub(crate) skipped: Skipped,
 }
 
+/// A manifest's text: the manifest, and the checksum of its own text.
+#[derive(Serialize, Deserialize)]
+struct Signed {
+    manifest: Manifest,
+    crc32c: u32,
+}
+
+/// Why a manifest can't be used.
+pub(crate) enum Unfit {
+    /// It is not a manifest, or was changed.
+    Damaged,
+    /// Another version wrote it, which is described here.
+    OtherVersion(String),
+}
+
 impl Manifest {
-    /// Reads the manifest in `directory`. `None` if there is none that this version can read.
+    /// The versions of indexes that this program writes and reads.
+    fn version(schema: u32, words: &str) -> String {
+        format!("schema {schema}, words {words}")
+    }
+
+    /// Reads a manifest's text.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, Unfit> {
+        let value: serde_json::Value = serde_json::from_slice(text).map_err(|_| Unfit::Damaged)?;
+        // Older versions had no checksum, and the fields of the manifest at this place.
+        let own = value.get("manifest").unwrap_or(&value);
+        let schema = own.get("schema_version").and_then(serde_json::Value::as_u64).ok_or(Unfit::Damaged)?;
+        if schema != u64::from(SCHEMA_VERSION) {
+            return Err(Unfit::OtherVersion(format!("schema {schema}")));
+        }
+        let Signed { manifest, crc32c } = serde_json::from_value(value).map_err(|_| Unfit::Damaged)?;
+        if manifest.sum() != crc32c {
+            return Err(Unfit::Damaged);
+        }
+        if manifest.words_version != tokens::version() {
+            return Err(Unfit::OtherVersion(Self::version(SCHEMA_VERSION, &manifest.words_version)));
+        }
+        Ok(manifest)
+    }
+
+    fn sum(&self) -> u32 {
+        let text = serde_json::to_vec(self).expect("invariant: a manifest has only numbers and texts");
+        crc32c::crc32c(&text)
+    }
+
+    /// Reads the manifest in `directory`. `None` if there is none.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`], [`IndexError::OtherVersion`], [`IndexError::DataDirectory`].
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, IndexError> {
         let text = match fs::read(directory.join(MANIFEST)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(IndexError::data(directory)(error)),
         };
-        let manifest: Option<Self> = serde_json::from_slice(&text).ok();
-        Ok(manifest.filter(|manifest| manifest.schema_version == SCHEMA_VERSION))
+        Self::parse(&text).map(Some).map_err(|unfit| match unfit {
+            Unfit::Damaged => IndexError::Damaged { file: directory.join(MANIFEST) },
+            Unfit::OtherVersion(found) => IndexError::OtherVersion {
+                directory: directory.to_owned(),
+                found,
+                expected: Self::version(SCHEMA_VERSION, &tokens::version()),
+            },
+        })
+    }
+
+    /// As [`Manifest::read`]. `None` also if this program can't use the index, so that it builds another.
+    pub(crate) fn read_usable(directory: &Path) -> Result<Option<Self>, IndexError> {
+        match Self::read(directory) {
+            Err(IndexError::Damaged { .. } | IndexError::OtherVersion { .. }) => Ok(None),
+            read => read,
+        }
     }
 
     /// Makes this the current manifest: from now on, also after a power cut, readers see its generation.
@@ -63,7 +132,8 @@ impl Manifest {
         let write = || -> io::Result<()> {
             let next = directory.join(MANIFEST_NEXT);
             let mut file = File::create(&next)?;
-            file.write_all(&serde_json::to_vec_pretty(self)?)?;
+            let signed = Signed { manifest: self.clone(), crc32c: self.sum() };
+            file.write_all(&serde_json::to_vec_pretty(&signed)?)?;
             file.sync_all()?;
             fs::rename(&next, directory.join(MANIFEST))?;
             sync_directory(directory)
@@ -71,14 +141,26 @@ impl Manifest {
         write().map_err(IndexError::data(directory))
     }
 
+    /// What the names of its generation's directories end with.
+    pub(crate) fn generation(&self) -> String {
+        format!("{}{}", self.digest, self.build)
+    }
+
     /// The directory of partition `partition` in this generation.
     pub(crate) fn partition_directory(&self, directory: &Path, partition: u32) -> PathBuf {
-        partition_directory(&generation_directory(directory, &self.digest), partition)
+        partition_directory(&generation_directory(directory, &self.generation()), partition)
     }
 }
 
-pub(crate) fn generation_directory(directory: &Path, digest: &str) -> PathBuf {
-    directory.join(format!("{GENERATION}{digest}"))
+/// A name that no other build has: files of two builds of the same input have equal names and other bytes, and a program that
+/// uploads an index takes files of equal names and sizes for the same.
+pub(crate) fn build_name() -> String {
+    // Each hasher of the standard library has random keys.
+    format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
+}
+
+pub(crate) fn generation_directory(directory: &Path, generation: &str) -> PathBuf {
+    directory.join(format!("{GENERATION}{generation}"))
 }
 
 pub(crate) fn partition_directory(generation: &Path, partition: u32) -> PathBuf {
@@ -89,31 +171,56 @@ pub(crate) fn partition_name(partition: u32) -> String {
     format!("{partition:04}")
 }
 
-/// Stores the sizes of a finished partition's files.
-pub(crate) fn seal(partition_directory: &Path) -> io::Result<()> {
-    let sizes = file_sizes(partition_directory)?;
-    fs::write(partition_directory.join(SEAL), serde_json::to_vec(&sizes)?)
+/// A file as it was when its partition was finished.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Sealed {
+    bytes: u64,
+    crc32c: u32,
 }
 
-/// Checks that a partition's files are all there, with the sizes that they had when it was finished.
+impl Sealed {
+    fn of(file: &Path) -> io::Result<Self> {
+        let mut file = File::open(file)?;
+        let mut piece = vec![0; SEAL_READ_BYTES];
+        let mut sealed = Self { bytes: 0, crc32c: 0 };
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => return Ok(sealed),
+                Ok(read) => {
+                    sealed.bytes += read as u64;
+                    sealed.crc32c = crc32c::crc32c_append(sealed.crc32c, &piece[..read]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Stores the sizes and checksums of a finished partition's files.
+pub(crate) fn seal(partition_directory: &Path) -> io::Result<()> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(partition_directory)? {
+        let entry = entry?;
+        files.insert(entry.file_name().to_string_lossy().into_owned(), Sealed::of(&entry.path())?);
+    }
+    fs::write(partition_directory.join(SEAL), serde_json::to_vec(&files)?)
+}
+
+/// Checks that a partition's files are all there, as they were when it was finished. Reads all of them.
 pub(crate) fn check_seal(partition_directory: &Path) -> Result<(), IndexError> {
     let damaged = |file: &str| IndexError::Damaged { file: partition_directory.join(file) };
     let seal = fs::read(partition_directory.join(SEAL)).map_err(|_| damaged(SEAL))?;
-    let sealed: BTreeMap<String, u64> = serde_json::from_slice(&seal).map_err(|_| damaged(SEAL))?;
-    let found = file_sizes(partition_directory).map_err(IndexError::data(partition_directory))?;
-    match sealed.iter().find(|(file, bytes)| found.get(*file) != Some(bytes)) {
-        Some((file, _)) => Err(damaged(file)),
-        None => Ok(()),
+    let sealed: BTreeMap<String, Sealed> = serde_json::from_slice(&seal).map_err(|_| damaged(SEAL))?;
+    for (name, expected) in &sealed {
+        let path = partition_directory.join(name);
+        // A file that was cut off need not be read.
+        let has_size = fs::metadata(&path).is_ok_and(|found| found.len() == expected.bytes);
+        if !has_size || Sealed::of(&path).map_err(IndexError::data(partition_directory))? != *expected {
+            return Err(damaged(name));
+        }
     }
-}
-
-fn file_sizes(directory: &Path) -> io::Result<BTreeMap<String, u64>> {
-    let mut sizes = BTreeMap::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        sizes.insert(entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len());
-    }
-    Ok(sizes)
+    Ok(())
 }
 
 /// Removes every generation except `kept`.
@@ -122,8 +229,8 @@ pub(crate) fn remove_generations(directory: &Path, kept: Option<&str>) -> Result
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let name = entry.file_name();
-            let digest = name.to_str().and_then(|name| name.strip_prefix(GENERATION));
-            if digest.is_some_and(|digest| Some(digest) != kept) {
+            let found = name.to_str().and_then(|name| name.strip_prefix(GENERATION));
+            if found.is_some_and(|found| Some(found) != kept) {
                 fs::remove_dir_all(entry.path())?;
             }
         }
@@ -138,6 +245,7 @@ pub(crate) fn remove_generations(directory: &Path, kept: Option<&str>) -> Result
 pub(crate) fn digest(survey: &Survey, options: &IndexOptions) -> String {
     let mut hash =
         Fnv::default().update(&SCHEMA_VERSION.to_le_bytes()).update(&options.partitions.to_le_bytes());
+    hash = hash.update(tokens::version().as_bytes()).update(&[0]);
     hash = hash.update(&options.file_bytes_max.to_le_bytes());
     for entry in &survey.entries {
         // A path cannot contain a zero byte, so a zero byte marks its end.

@@ -4,7 +4,6 @@
 //! manifest first. A directory with the manifest and one partition's folder is enough for [`Shard::open`](crate::Shard::open).
 
 use crate::manifest::{GENERATION, MANIFEST, Manifest, partition_name};
-use crate::schema::SCHEMA_VERSION;
 
 /// The files that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +17,10 @@ impl Published {
 
     /// Reads a manifest. `None` if it is not one of this version's indexes.
     pub fn read(manifest: &[u8]) -> Option<Self> {
-        let read: Manifest = serde_json::from_slice(manifest).ok()?;
-        // The digest becomes the name of a folder.
-        let is_digest = read.digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (read.schema_version == SCHEMA_VERSION && is_digest).then_some(Self(read))
+        let read = Manifest::parse(manifest).ok()?;
+        // It becomes the name of a folder.
+        let is_name = read.generation().bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_name.then_some(Self(read))
     }
 
     /// Number of the index's partitions.
@@ -31,7 +30,7 @@ impl Published {
 
     /// The folder of the index's generation.
     pub fn generation(&self) -> String {
-        format!("{GENERATION}{}", self.0.digest)
+        format!("{GENERATION}{}", self.0.generation())
     }
 
     /// The folder of a partition, as in `generation-0123/0007`.

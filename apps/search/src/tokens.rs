@@ -8,6 +8,8 @@
 //!
 //! A word is kept in the form `NFKC(fold(NFKC(word)))`, without characters that Unicode ignores by default, such as soft
 //! hyphens. So equal words are found whatever their case, their accents' encoding, and their width.
+//!
+//! An index holds such words, so it can only be searched with the same tables: see [`version`].
 
 use crate::limits::WORD_CHARS_MAX;
 use icu_casemap::{CaseMapper, CaseMapperBorrowed};
@@ -16,10 +18,19 @@ use icu_properties::CodePointSetData;
 use icu_properties::props::DefaultIgnorableCodePoint;
 use std::ops::Range;
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer, TokenizerManager};
-use unicode_segmentation::{UWordBoundIndices, UnicodeSegmentation};
+use unicode_segmentation::{UNICODE_VERSION, UWordBoundIndices, UnicodeSegmentation};
 
 /// The name under which the schema knows these words.
 pub(crate) const NAME: &str = "words";
+
+/// Increase this if words are cut or folded in another way, or the tables of folding change.
+const RULES: u32 = 1;
+
+/// Names the rules and the tables. An index with other ones is built again.
+pub(crate) fn version() -> String {
+    let (major, minor, patch) = UNICODE_VERSION;
+    format!("{RULES}, Unicode {major}.{minor}.{patch}")
+}
 
 /// The index library's table of tokenizers, with this one.
 pub(crate) fn tokenizers() -> TokenizerManager {

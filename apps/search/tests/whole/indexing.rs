@@ -121,6 +121,7 @@ fn unfinished_index_is_ignored_and_damaged_index_is_rebuilt() {
     assert!(!folder.index(2).reused);
 
     fs::write(&manifest, &saved[..saved.len() / 2]).unwrap();
+    assert!(matches!(Shard::open(&directory, 0, 2), Err(IndexError::Damaged { .. })));
     assert!(!folder.index(2).reused);
 
     for file in
@@ -134,6 +135,72 @@ fn unfinished_index_is_ignored_and_damaged_index_is_rebuilt() {
     );
     assert!(!folder.index(2).reused);
     assert!(folder.index(2).reused);
+}
+
+/// Opens all partitions, and searches them.
+fn usable(directory: &std::path::Path) -> Result<(), IndexError> {
+    let shards: Vec<Shard> = (0..2).map(|id| Shard::open(directory, id, 2)).collect::<Result<_, _>>()?;
+    assert_eq!(shards.iter().map(Shard::documents).sum::<u64>(), 4);
+    Ok(())
+}
+
+#[test]
+fn a_changed_bit_of_any_file_is_found_and_the_index_rebuilt() {
+    let folder = Folder::new(FILES);
+    let directory = folder.index(2).directory;
+    assert!(usable(&directory).is_ok());
+    let mut tried = 0;
+    for file in files_below(&directory) {
+        let good = fs::read(&file).unwrap();
+        for at in (0..good.len()).step_by(7 + good.len() / 24) {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            fs::write(&file, &bad).unwrap();
+            let refused = usable(&directory).err();
+            // A bit of the seal may be in white space or a name; then another file is missing.
+            let named = file.file_name().unwrap().to_str().unwrap();
+            let is_typed =
+                matches!(&refused, Some(IndexError::Damaged { .. } | IndexError::OtherVersion { .. }));
+            assert!(is_typed, "{named}, byte {at}: {refused:?}");
+            tried += 1;
+        }
+        fs::write(&file, &good).unwrap();
+    }
+    assert!(tried > 100, "{tried}");
+    assert!(folder.index(2).reused, "all bits are as before");
+    let names = || {
+        files_below(&directory)
+            .into_iter()
+            .filter(|file| file.ends_with("0000/seal.json"))
+            .collect::<Vec<_>>()
+    };
+    for ending in ["fieldnorm", "fast", "idx"] {
+        let before = names();
+        let of_kind = |file: &std::path::PathBuf| file.extension().is_some_and(|found| found == ending);
+        let file = files_below(&directory).into_iter().find(of_kind).unwrap();
+        let mut bytes = fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&file, bytes).unwrap();
+        assert!(!folder.index(2).reused, "{ending}");
+        assert!(usable(&directory).is_ok());
+        // An upload takes equal names and sizes for equal files.
+        assert!(names() != before, "another build has another name");
+    }
+}
+
+#[test]
+fn an_index_of_another_version_is_told_apart_and_rebuilt() {
+    let folder = Folder::new(FILES);
+    let directory = folder.index(2).directory;
+    let manifest = directory.join("manifest.json");
+    let before = r#"{"schema_version": 3, "digest": "0123456789abcdef", "partitions": 2, "documents": 4, "bytes": 9,
+        "skipped": {"unreadable": 0, "binary": 0, "too_large": 0, "over_limit": 0}}"#;
+    fs::write(&manifest, before).unwrap();
+    let refused = Shard::open(&directory, 0, 2).unwrap_err();
+    assert!(matches!(refused, IndexError::OtherVersion { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("schema 3") && refused.to_string().contains("Unicode"), "{refused}");
+    assert!(!folder.index(2).reused);
+    assert!(usable(&directory).is_ok());
 }
 
 #[test]
