@@ -91,7 +91,20 @@ impl Cache {
         let place = Place::of(&self.directory, &plan);
         loop {
             match self.seat(&place, &plan)? {
-                Seat::Held(copy) => return Ok(copy),
+                Seat::Held(copy) => match place.changed_files() {
+                    none if none.is_empty() => {
+                        if place.lacks_sums() {
+                            let sums = place.sums_now(&plan)?;
+                            let _guard = copies::lock(&self.directory)?;
+                            place.complete(&sums)?;
+                        }
+                        return Ok(copy);
+                    }
+                    changed => {
+                        drop(copy);
+                        self.discard(folder, &place, &changed)?;
+                    }
+                },
                 Seat::Writing(lock) => return self.write(folder, &place, &plan, lock),
                 Seat::Busy => thread::sleep(LOOK_EVERY),
             }
@@ -121,6 +134,23 @@ impl Cache {
         Ok(Seat::Writing(lock))
     }
 
+    /// Removes changed files of a copy that nobody holds.
+    fn discard(&self, folder: &Folder, place: &Place, changed: &[PathBuf]) -> Result<(), ObjectsError> {
+        let _guard = copies::lock(&self.directory)?;
+        let lock = place.lock(true)?;
+        if !taken(lock.try_lock(), &self.directory)? {
+            // Somebody who has discarded them already is writing them.
+            return if place.was_complete() { Err(place.damaged()) } else { Ok(()) };
+        }
+        tracing::warn!(
+            folder = folder.url(),
+            files = changed.len(),
+            first = %changed[0].display(),
+            "files of a copy were changed; they are copied again"
+        );
+        place.discard(changed)
+    }
+
     fn write(
         &self,
         folder: &Folder,
@@ -130,15 +160,19 @@ impl Cache {
     ) -> Result<LocalCopy, ObjectsError> {
         let started_at = Instant::now();
         let fetched = download::fetch(folder, &plan.objects, &place.files());
+        // Checksums take as long as reading the files, so nobody else waits for them.
+        let fetched = fetched.and_then(|()| place.sums_now(plan));
         let _guard = copies::lock(&self.directory)?;
-        if let Err(error) = fetched {
-            // Files of an unreachable store are of use for the next try; a full disk must not stay full.
-            if !error.is_unreachable() {
-                place.remove()?;
+        match fetched {
+            Ok(sums) => place.complete(&sums)?,
+            Err(error) => {
+                // Files of an unreachable store are of use for the next try; a full disk must not stay full.
+                if !error.is_unreachable() {
+                    place.remove()?;
+                }
+                return Err(error);
             }
-            return Err(error);
         }
-        place.complete()?;
         // Another process can't come between, because it would need the cache's lock.
         let shared = lock.unlock().and_then(|()| lock.lock_shared());
         shared.map_err(ObjectsError::disk(&self.directory))?;
@@ -153,21 +187,37 @@ impl Cache {
         Ok(LocalCopy { files: place.files(), _lock: lock })
     }
 
-    /// The complete copy of a part that was used last.
+    /// The complete copy of a part that was used last and is as it was copied.
     fn newest(&self, folder: &str, part: &str) -> Result<Option<LocalCopy>, ObjectsError> {
+        for (place, copy) in self.complete_copies(folder, part)? {
+            match place.changed_files() {
+                none if none.is_empty() => return Ok(Some(copy)),
+                changed => tracing::warn!(
+                    folder, part, files = changed.len(), first = %changed[0].display(),
+                    "files of a copy were changed, and the store can't be reached; the copy is not used"
+                ),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The complete copies of a part, the last used first.
+    fn complete_copies(&self, folder: &str, part: &str) -> Result<Vec<(Place, LocalCopy)>, ObjectsError> {
         let _guard = copies::lock(&self.directory)?;
         let mut found = copies::places(&self.directory, Some((folder, part)))?;
         found.retain(|place| {
             place.is_complete() && place.plan().is_some_and(|plan| plan.folder == folder && plan.part == part)
         });
-        found.sort_by_key(Place::used_at);
-        for place in found.iter().rev() {
+        found.sort_by_key(|place| std::cmp::Reverse(place.used_at()));
+        let mut held = Vec::new();
+        for place in found {
             let lock = place.lock(false)?;
             if taken(lock.try_lock_shared(), &self.directory)? {
-                return Ok(Some(LocalCopy { files: place.files(), _lock: lock }));
+                let copy = LocalCopy { files: place.files(), _lock: lock };
+                held.push((place, copy));
             }
         }
-        Ok(None)
+        Ok(held)
     }
 
     /// Removes copies that nobody holds, the longest unused first, until `bytes` more fit. If they can't fit, nothing is

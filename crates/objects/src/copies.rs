@@ -6,9 +6,13 @@
 //!   <part>-<version>/          one copy: 32 hex digits of its folder and part, 32 of its objects
 //!     lock                     shared while the copy is held, alone while it is written
 //!     plan.json                its folder, part and objects; from here on it counts with all its bytes
-//!     complete                 empty; there once all files are; its time is that of the last use
+//!     complete                 each file's checksum; there once all files are; its time is that of the last use
 //!     files/…
 //! ```
+//!
+//! A disk may change bits of a file that it kept for months, and a damaged table or index answers with other numbers. So the
+//! files are compared with their checksums whenever a copy is opened, outside of the cache's lock, and a damaged file is
+//! copied again.
 //!
 //! A copy's lock is only tried, never waited for, and only under the cache's lock. So nobody waits for a lock in a
 //! directory that is removed meanwhile, and the system releases the locks of a process that dies.
@@ -16,11 +20,13 @@
 use crate::download::has_size;
 use crate::error::ObjectsError;
 use crate::folder::Object;
+use crate::limits::SUM_READ_BYTES;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -28,6 +34,9 @@ const LOCK: &str = "lock";
 const PLAN: &str = "plan.json";
 const COMPLETE: &str = "complete";
 const FILES: &str = "files";
+
+/// CRC-32C of files by name.
+pub(crate) type Sums = BTreeMap<String, u32>;
 
 /// The contents of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +109,7 @@ impl Place {
 
     /// True if all files are there.
     pub(crate) fn is_complete(&self) -> bool {
-        self.was_complete()
+        self.sums().is_some()
             && self.plan().is_some_and(|plan| {
                 plan.objects.iter().all(|object| has_size(&self.files().join(&object.name), object.bytes))
             })
@@ -114,10 +123,58 @@ impl Place {
         fs::write(&next, text).and_then(|()| fs::rename(&next, &path)).map_err(ObjectsError::disk(&path))
     }
 
-    /// Notes that all files are there.
-    pub(crate) fn complete(&self) -> Result<(), ObjectsError> {
-        let path = self.0.join(COMPLETE);
-        File::create(&path).map(drop).map_err(ObjectsError::disk(&path))
+    /// The checksums of the plan's files as they are now. Reads all of them.
+    pub(crate) fn sums_now(&self, plan: &Plan) -> Result<Sums, ObjectsError> {
+        let mut sums = Sums::new();
+        for object in &plan.objects {
+            let path = self.files().join(&object.name);
+            sums.insert(object.name.clone(), sum(&path).map_err(ObjectsError::disk(&path))?);
+        }
+        Ok(sums)
+    }
+
+    /// Notes that all files are there, with these checksums.
+    pub(crate) fn complete(&self, sums: &Sums) -> Result<(), ObjectsError> {
+        let (path, next) = (self.0.join(COMPLETE), self.0.join("complete.next"));
+        let text = serde_json::to_vec(sums).map_err(io::Error::from).map_err(ObjectsError::disk(&path))?;
+        fs::write(&next, text).and_then(|()| fs::rename(&next, &path)).map_err(ObjectsError::disk(&path))
+    }
+
+    /// The checksums of the files. `None` if they are not all there; empty if an older version copied them, without
+    /// checksums.
+    fn sums(&self) -> Option<Sums> {
+        let text = fs::read(self.0.join(COMPLETE)).ok()?;
+        if text.is_empty() { Some(Sums::new()) } else { serde_json::from_slice(&text).ok() }
+    }
+
+    /// True if an older version copied the files, without checksums.
+    pub(crate) fn lacks_sums(&self) -> bool {
+        self.sums().is_some_and(|sums| sums.is_empty())
+    }
+
+    /// The files that are not as they were copied. Reads all of them.
+    pub(crate) fn changed_files(&self) -> Vec<PathBuf> {
+        let sums = self.sums().unwrap_or_default();
+        let changed = |(name, expected): (String, u32)| {
+            let path = self.files().join(name);
+            // A file that the disk can't read is as good as a changed one.
+            (sum(&path).ok() != Some(expected)).then_some(path)
+        };
+        sums.into_iter().filter_map(changed).collect()
+    }
+
+    /// Removes files, so that the copy is not complete and they are copied again.
+    pub(crate) fn discard(&self, files: &[PathBuf]) -> Result<(), ObjectsError> {
+        let complete = self.0.join(COMPLETE);
+        for path in std::iter::once(&complete).chain(files) {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(ObjectsError::disk(path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Notes a use, for the choice of a copy to remove. A disk that can't be written does not matter for that.
@@ -144,6 +201,21 @@ impl Place {
 
     pub(crate) fn remove(&self) -> Result<(), ObjectsError> {
         fs::remove_dir_all(&self.0).map_err(ObjectsError::disk(&self.0))
+    }
+}
+
+/// The checksum of a file's bytes.
+fn sum(path: &Path) -> io::Result<u32> {
+    let mut file = File::open(path)?;
+    let mut piece = vec![0; SUM_READ_BYTES];
+    let mut sum = 0;
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(sum),
+            Ok(read) => sum = crc32c::crc32c_append(sum, &piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

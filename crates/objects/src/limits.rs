@@ -37,3 +37,6 @@ pub(crate) const RETRY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Time between two looks at whether another process has made the copy that this one waits for.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Bytes of a file that are read at a time for its checksum. They fit into a processor's cache.
+pub(crate) const SUM_READ_BYTES: usize = 256 << 10;

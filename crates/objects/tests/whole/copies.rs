@@ -192,6 +192,54 @@ fn a_copy_in_use_whose_files_were_removed_is_reported() {
 }
 
 #[test]
+fn a_changed_bit_in_a_copy_is_found_and_the_file_copied_again() {
+    let store = Store::start();
+    let (data, other) = (bytes(1, 300_000), bytes(2, 300_000));
+    store.put("0/data", &data);
+    store.put("0/other", &other);
+    let (directory, folder) = (tempfile::tempdir().unwrap(), store.folder("s3://docs"));
+    let cache = Cache::in_directory(directory.path(), PLENTY).unwrap();
+    let held = open(&cache, &folder, "0").unwrap();
+    let file = held.files().join("0/data");
+    let flip = || {
+        let mut changed = fs::read(&file).unwrap();
+        changed[150_000] ^= 4;
+        fs::write(&file, changed).unwrap();
+    };
+    flip();
+    let refused = open(&cache, &folder, "0").unwrap_err();
+    assert!(matches!(&refused, ObjectsError::Disk { .. }), "{refused}");
+    drop(held);
+    let sent = store.sent();
+    let mended = open(&cache, &folder, "0").unwrap();
+    let expected = vec![("0/data".to_owned(), data), ("0/other".to_owned(), other)];
+    assert!(content(mended.files()) == expected);
+    assert!(store.sent() - sent < 400_000, "only the changed file was sent");
+    drop(mended);
+
+    flip();
+    store.cut_off();
+    let refused = open(&cache, &folder, "0").unwrap_err();
+    assert!(refused.is_unreachable(), "a damaged copy is not used instead: {refused}");
+    store.come_back();
+    assert!(content(open(&cache, &folder, "0").unwrap().files()) == expected);
+}
+
+#[test]
+fn a_copy_without_checksums_is_completed_and_not_copied_again() {
+    let store = Store::start();
+    store.put("0/data", &bytes(1, 300_000));
+    let (directory, folder) = (tempfile::tempdir().unwrap(), store.folder("s3://docs"));
+    let cache = Cache::in_directory(directory.path(), PLENTY).unwrap();
+    let files = open(&cache, &folder, "0").unwrap().files().to_owned();
+    fs::write(files.parent().unwrap().join("complete"), "").unwrap();
+    let sent = store.sent();
+    drop(open(&cache, &folder, "0").unwrap());
+    assert!(store.sent() - sent < 64 << 10);
+    assert!(fs::metadata(files.parent().unwrap().join("complete")).unwrap().len() > 0);
+}
+
+#[test]
 fn a_directory_is_uploaded_once_and_replaced_objects_are_read() {
     let store = Store::start();
     let source = tempfile::tempdir().unwrap();
