@@ -1,9 +1,10 @@
 //! Recordings: all inputs of a node, in a file, so that the node's run can be repeated.
 //!
 //! Core is a pure function of its inputs. A fresh node that is fed the same inputs therefore decides the
-//! same, step by step (`treefold replay`). A file is [`MAGIC`], followed by records. Each record is a length
-//! (u32, little-endian) and that many bytes of postcard: one [`Header`], then an [`Entry`] per input and
-//! timeout. A clean shutdown adds an end record with a running hash over all effects. A file without an end
+//! same, step by step (`treefold replay`). A file is [`MAGIC`], followed by records. Each record is a head
+//! and bytes of postcard: one [`Header`], then an [`Entry`] per input and timeout. The head has three numbers (u32,
+//! little-endian): the length of the bytes, their checksum (CRC-32C), and the checksum of these two numbers. So a
+//! changed bit is told from a recording that ends early. A clean shutdown adds an end record with a running hash over all effects. A file without an end
 //! record is from a crash or a kill and can be read up to that point.
 //!
 //! Records are written through a buffer, which is flushed every second and at shutdown. If a write fails, the
@@ -20,7 +21,7 @@ use treefold_core::input::Input;
 use treefold_core::time::Instant;
 
 /// First bytes of a recording; the last one is the format's version.
-pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x04";
+pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x05";
 
 /// The first record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -181,12 +182,32 @@ impl Recorder {
     }
 }
 
-/// Encodes a value's length and bytes into `record`.
+/// Bytes of a record before its value.
+pub(crate) const HEAD_BYTES: usize = 12;
+
+/// The head of a record with these bytes.
+fn head_of(value: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
+    let length = u32::try_from(value.len()).map_err(io::Error::other)?;
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&length.to_le_bytes());
+    head[4..8].copy_from_slice(&crc32c::crc32c(value).to_le_bytes());
+    let sum = crc32c::crc32c(&head[..8]);
+    head[8..].copy_from_slice(&sum.to_le_bytes());
+    Ok(head)
+}
+
+/// Reads a record's head: the length and the checksum of its bytes. `None` if it was changed.
+pub(crate) fn read_head(head: [u8; HEAD_BYTES]) -> Option<(u32, u32)> {
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    (crc32c::crc32c(&head[..8]) == word(8)).then(|| (word(0), word(4)))
+}
+
+/// Encodes a value with its head into `record`.
 fn encode<T: Serialize>(value: &T, record: &mut Vec<u8>) -> io::Result<()> {
     record.clear();
-    record.extend_from_slice(&[0; 4]);
+    record.extend_from_slice(&[0; HEAD_BYTES]);
     postcard::serialize_with_flavor(value, Appended(record)).map_err(io::Error::other)?;
-    let length = u32::try_from(record.len() - 4).map_err(io::Error::other)?;
-    record[..4].copy_from_slice(&length.to_le_bytes());
+    let head = head_of(&record[HEAD_BYTES..])?;
+    record[..HEAD_BYTES].copy_from_slice(&head);
     Ok(())
 }

@@ -12,7 +12,7 @@
 //! # Ok::<(), treefold::replay::RecordingError>(())
 //! ```
 
-use crate::record::{EffectHash, Entry as Record, Header, MAGIC};
+use crate::record::{EffectHash, Entry as Record, HEAD_BYTES, Header, MAGIC, read_head};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -42,12 +42,12 @@ pub enum RecordingError {
         /// The file's first bytes.
         found: Vec<u8>,
     },
-    /// A record is malformed.
+    /// A record is malformed, or was changed after it was written.
     #[error("the record at byte {offset} can't be read: {problem}")]
     BadRecord {
         /// The offset at which the record begins.
         offset: u64,
-        /// The decoder's error.
+        /// The reason.
         problem: String,
     },
     /// The file ends before the end of its header.
@@ -172,15 +172,20 @@ fn next_record<T: DeserializeOwned>(
         file.by_ref().take(bytes).read_to_end(&mut part).map(|_| part)
     };
     let io = |source| RecordingError::Io { offset: at, source };
-    let Ok(length) = <[u8; 4]>::try_from(read(4).map_err(io)?) else { return Ok(None) };
-    let length = u64::from(u32::from_le_bytes(length));
-    let record = read(length).map_err(io)?;
-    if (record.len() as u64) < length {
+    let bad = |problem: String| RecordingError::BadRecord { offset: at, problem };
+    let Ok(head) = <[u8; HEAD_BYTES]>::try_from(read(HEAD_BYTES as u64).map_err(io)?) else {
+        return Ok(None);
+    };
+    let (length, sum) = read_head(head).ok_or_else(|| bad("its head was changed".to_owned()))?;
+    let record = read(u64::from(length)).map_err(io)?;
+    if (record.len() as u64) < u64::from(length) {
         return Ok(None);
     }
-    let value = postcard::from_bytes(&record)
-        .map_err(|error| RecordingError::BadRecord { offset: at, problem: error.to_string() })?;
-    *offset += 4 + length;
+    if crc32c::crc32c(&record) != sum {
+        return Err(bad("its bytes were changed".to_owned()));
+    }
+    let value = postcard::from_bytes(&record).map_err(|error| bad(error.to_string()))?;
+    *offset += HEAD_BYTES as u64 + u64::from(length);
     Ok(Some(value))
 }
 

@@ -78,6 +78,25 @@ fn a_truncated_recording_replays_up_to_the_cut() {
 }
 
 #[test]
+fn a_changed_bit_is_told_from_a_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.rec");
+    record(&path, false);
+    let good = fs::read(&path).unwrap();
+    for at in (MAGIC.len()..good.len()).step_by(5) {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        fs::write(&path, bad).unwrap();
+        match run(&path, |_| {}) {
+            Err(RecordingError::BadRecord { offset, problem }) => {
+                assert!(offset <= at as u64 && problem.contains("changed"), "byte {at}: {problem}");
+            }
+            other => panic!("byte {at}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn other_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("not.rec");
@@ -85,7 +104,7 @@ fn other_files_are_refused() {
     assert!(matches!(run(&path, |_| {}), Err(RecordingError::BadMagic { .. })));
     fs::write(&path, MAGIC).unwrap();
     assert!(matches!(run(&path, |_| {}), Err(RecordingError::NoHeader { offset: 8 })));
-    let senseless = [&MAGIC[..], &4u32.to_le_bytes(), &[0xff; 4]].concat();
+    let senseless = [&MAGIC[..], &[0xff; HEAD_BYTES]].concat();
     fs::write(&path, senseless).unwrap();
     assert!(matches!(run(&path, |_| {}), Err(RecordingError::BadRecord { offset: 8, .. })));
     assert!(matches!(run(dir.path().join("absent"), |_| {}), Err(RecordingError::Io { .. })));
