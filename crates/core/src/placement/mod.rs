@@ -17,7 +17,7 @@
 //! Nothing moves at once: the candidates must be unchanged for [`PlacementTuning::settle`], so that nodes that start
 //! together share partitions before they load them, and a lost node keeps its share for
 //! [`PlacementTuning::replace_after`], so that a restart moves nothing. A partition without any living holder does not
-//! wait for a lost node.
+//! wait for a lost node, and neither does one that a drained node hands over.
 
 use crate::bounded;
 use crate::bounds::Range::Time;

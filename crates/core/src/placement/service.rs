@@ -47,7 +47,7 @@ struct Failing {
 
 /// Placement of one service at this node.
 ///
-/// Eleven fields, because every review compares the states of all partitions with the assignment.
+/// Twelve fields, because every review compares the states of all partitions with the assignment.
 pub(crate) struct ServicePlaces {
     pub(super) total: u32,
     /// Copies of each partition that the cluster shall hold. 0 if the service is placed by hand.
@@ -62,8 +62,10 @@ pub(crate) struct ServicePlaces {
     pub(super) refused: PartitionSet,
     /// The assignment to the candidates.
     usual: Cached,
-    /// The assignment to the living candidates, for partitions that no living node holds.
+    /// The assignment to the living candidates, for partitions that do not wait for a lost one.
     urgent: Cached,
+    /// Partitions that do not wait for a lost candidate.
+    hasty: PartitionSet,
     /// The partitions that the last review assigned to this node.
     assigned: PartitionSet,
 }
@@ -130,6 +132,7 @@ impl ServicePlaces {
             refused: PartitionSet::default(),
             usual: Cached::default(),
             urgent: Cached::default(),
+            hasty: PartitionSet::default(),
             assigned: PartitionSet::default(),
         }
     }
@@ -168,27 +171,44 @@ impl ServicePlaces {
     }
 
     /// Finds out what is assigned to this node. A lost candidate keeps its partitions for a while, so that nothing moves when
-    /// a node restarts; but a partition that no living node holds goes to living candidates at once.
+    /// a node restarts; but some partitions go to living candidates at once.
     fn assign(&mut self, sights: &mut Sights<'_>) {
         let Candidates { living, lost } = mem::take(&mut sights.candidates);
         let urgent = (!lost.is_empty()).then(|| living.clone());
         let all = living.into_iter().chain(lost).collect();
         self.usual.update(sights.name, self.total, self.replicas, all);
         self.assigned = self.usual.held_by(sights.me);
+        self.hasty = PartitionSet::default();
         let Some(living) = urgent else { return };
-        let held = sights.view.service(sights.name).map(ServiceIndex::held).unwrap_or_default();
-        let unheld = PartitionSet::first(self.total).difference(&held);
-        if !unheld.is_empty() {
+        self.hasty = self.cannot_wait(sights);
+        if !self.hasty.is_empty() {
             self.urgent.update(sights.name, self.total, self.replicas, living);
-            self.assigned.union_with(&self.urgent.held_by(sights.me).intersection(&unheld));
+            self.assigned.union_with(&self.urgent.held_by(sights.me).intersection(&self.hasty));
         }
+    }
+
+    /// The partitions that no living node holds, and those that a drained node hands over: it is about to be stopped, and must
+    /// not wait for a lost one.
+    fn cannot_wait(&self, sights: &Sights<'_>) -> PartitionSet {
+        let held = sights.view.service(sights.name).map(ServiceIndex::held).unwrap_or_default();
+        let mut hasty = PartitionSet::first(self.total).difference(&held);
+        for card in sights.view.cards().filter(|card| card.roles.draining) {
+            if card.node == sights.me {
+                // Also those that it has taken off its card.
+                return PartitionSet::first(self.total);
+            }
+            let handed_over = card.services.get(sights.name).map(|service| &service.partitions);
+            handed_over.into_iter().for_each(|handed_over| hasty.union_with(handed_over));
+        }
+        hasty
     }
 
     /// Takes partitions off the card that others hold now, and puts those back that others have lost.
     fn give_up(&mut self, now: Instant, sights: &Sights<'_>, decisions: &mut Decisions) {
         for partition in self.held.difference(&self.assigned).iter() {
             let holders = sights.view.providers(sights.name, partition);
-            let mut others = self.usual.of(partition).peekable();
+            let heirs = if self.hasty.contains(partition) { &self.urgent } else { &self.usual };
+            let mut others = heirs.of(partition).peekable();
             let is_held = others.peek().is_some() && others.all(|node| holders.contains(&node));
             let was_leaving = self.leaving.contains_key(&partition);
             if is_held && !was_leaving && sights.is_settled {

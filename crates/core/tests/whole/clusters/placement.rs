@@ -179,6 +179,28 @@ fn a_drained_node_hands_its_partitions_over() {
 }
 
 #[test]
+fn a_drained_node_does_not_wait_for_nodes_that_were_lost_before() {
+    for replicas in [1, 2] {
+        let mut cluster = Placed64::settled(5, replicas);
+        // They leave without being drained, and their share waits for them for half a minute.
+        cluster.world.kill(4);
+        cluster.run(12);
+        let report = cluster.ask(3, PlacementAsk::Drain(true)).unwrap();
+        assert!(!report.services[0].held.is_empty());
+        assert_eq!(cluster.run_with_calls(12, &[0, 1]), []);
+        let report = cluster.ask(3, PlacementAsk::Show).unwrap();
+        let service = &report.services[0];
+        assert!(service.held.is_empty() && service.leaving.is_empty(), "{service:?}");
+        // A lost node that comes back takes its share again, and nobody holds too much in the end.
+        cluster.world.restart(4);
+        cluster.world.join(4, &[0], &mut cluster.seen);
+        assert_eq!(cluster.run_with_calls(40, &[0, 1]), []);
+        assert_eq!(cluster.wrong_counts(replicas), []);
+        assert!(cluster.held(3).is_empty() && !cluster.held(4).is_empty());
+    }
+}
+
+#[test]
 fn the_last_node_keeps_its_partitions_when_it_is_drained() {
     let mut cluster = Placed64::new(1, 2);
     cluster.run(20);
