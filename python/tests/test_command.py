@@ -55,3 +55,11 @@ def test_command_starts_itself_again(tmp_path: Path) -> None:
     (tmp_path / "two").write_text("localhost:0 => localhost:1 localhost:2 ;\n")
     done = run("up", str(tmp_path / "two"), "--local", "--", "echo", "they are up")
     assert done.returncode == 0 and "they are up" in done.stdout
+
+
+def test_control_characters_of_an_answer_are_shown() -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    from treefold.sql._command import printable
+
+    assert printable("a\x1b[2Jb\x9b\r\tc\n") == "a\\u{1b}[2Jb\\u{9b}\\u{d}\tc\n"

@@ -199,7 +199,7 @@ impl Failure {
             let status = matches!(self, Self::Rejected(_)).then_some("rejected");
             output::print_json(&Wrapped { status, error: self.described() });
         }
-        eprintln!("treefold: {self}");
+        crate::tell!("treefold: {self}");
         self.code().into()
     }
 }

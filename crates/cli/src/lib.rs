@@ -16,6 +16,8 @@
 //! Standard output has only the answer. Errors go to standard error as one line that says what to do. With
 //! `-o json` they also go to standard output, as `{"error": …}`, because scripts read that.
 #![allow(missing_docs, reason = "the library of a command, for this repository's own experiments")]
+// Foreign text must not reach a terminal raw: `output::safe`.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(
     not(feature = "full"),
     allow(dead_code, reason = "left-out commands need what the others leave unused")

@@ -3,6 +3,7 @@
 //! An event in JSON has the fields of the event schema (docs/traces.md): `at`, `level`, `target`, `message`, and those of the event
 //! under their own names. The field `document` of an event is itself JSON, as of a slow call, and stays an object.
 
+use crate::output::safe;
 use crate::output::style::Style;
 use clap::{Args, ValueEnum};
 use serde::de::IgnoredAny;
@@ -12,7 +13,8 @@ use std::sync::OnceLock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
@@ -67,11 +69,21 @@ pub(crate) fn to_stderr(format: Option<LogFormat>) {
             log.init();
         }
         Some(LogFormat::Text) | None => {
-            let log = log.with_ansi(Style::of_stderr().is_on()).with_filter_reloading();
+            let log = log.with_ansi(Style::of_stderr().is_on()).fmt_fields(debug_fn(shown).delimited(" "));
+            let log = log.with_filter_reloading();
             let handle = log.reload_handle();
             keep(move |filter| handle.reload(filter).is_ok());
             log.init();
         }
+    }
+}
+
+/// Writes a field of an event for people. The library's own formatter makes only messages printable.
+fn shown(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let text = format!("{value:?}");
+    match field.name() {
+        "message" => writer.write_str(&safe::text(&text)),
+        name => write!(writer, "{name}={}", safe::line(&text)),
     }
 }
 
@@ -134,7 +146,7 @@ impl Visit for Line {
         let is_document = field.name() == DOCUMENT
             && !text.contains('\n')
             && serde_json::from_str::<IgnoredAny>(&text).is_ok();
-        if is_document { self.put(field, &text) } else { self.put(field, &quoted(&text)) }
+        if is_document { self.put(field, &safe::json(&text)) } else { self.put(field, &quoted(&text)) }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -160,7 +172,7 @@ impl Visit for Line {
 }
 
 fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    safe::json(&Value::from(text).to_string()).into_owned()
 }
 
 #[cfg(test)]
@@ -190,6 +202,24 @@ mod tests {
         tracing::subscriber::with_default(subscriber, log);
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn control_characters_reach_no_log_raw() {
+        let hostile = "a\u{1b}[2J\nb\u{9b}2J\u{7f}";
+        let kept = Kept::default();
+        let shared = kept.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .fmt_fields(debug_fn(shown).delimited(" "))
+            .with_writer(move || shared.clone())
+            .finish();
+        let log = || tracing::warn!(reason = %hostile, name = hostile, "lost {hostile}");
+        tracing::subscriber::with_default(subscriber, log);
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert!(text.ends_with('\n') && !text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert!(text.contains(r"reason=a\u{1b}[2J\nb\u{9b}2J\u{7f}"), "{text}");
+        assert_eq!(logged(log)[0]["reason"], hostile);
     }
 
     #[test]

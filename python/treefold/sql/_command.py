@@ -7,6 +7,7 @@ import decimal
 import io
 import json
 import math
+import re
 import sys
 from typing import Any, Optional
 
@@ -61,13 +62,22 @@ def _print(table: Any, reply: Reply[Any], output: str) -> None:
     """Prints the table to standard output, and the coverage to standard error; in JSON, both together."""
     if output == "json":
         text = json.dumps(answer_as_json(table, reply), ensure_ascii=False) + "\n"
+        text = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
     else:
         write = as_csv if output == "csv" else as_text
         text = "" if table is None else write(table)
+        # A file of CSV has the values as they are.
+        text = printable(text) if output != "csv" or sys.stdout.isatty() else text
     sys.stdout.write(text)
     sys.stdout.flush()
     if output != "json":
-        print(reply, *(f"missing {loss}" for loss in reply.missing), sep="\n", file=sys.stderr, flush=True)
+        lines = [reply, *(f"missing {loss}" for loss in reply.missing)]
+        print(printable("\n".join(map(str, lines))), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with its control characters shown, as every output of the command has them: a terminal may obey them."""
+    return re.sub("[\0-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\u{{{ord(found[0]):x}}}", text)
 
 
 def answer_as_json(table: Any, reply: Reply[Any]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ impl Check {
         match format {
             Format::Text => {
                 problems.iter().for_each(|problem| print(format_args!("{}: {problem}", self.file.display())));
-                warnings.iter().for_each(|warning| eprintln!("treefold: {warning}"));
+                warnings.iter().for_each(|warning| crate::tell!("treefold: {warning}"));
                 if problems.is_empty() {
                     print("ok");
                 }

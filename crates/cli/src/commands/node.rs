@@ -194,7 +194,7 @@ impl NodeArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let (settled, settings) = self.settle()?;
         if let Some(path) = &self.config {
-            settled.warnings(path).iter().for_each(|warning| eprintln!("treefold: {warning}"));
+            settled.warnings(path).iter().for_each(|warning| crate::tell!("treefold: {warning}"));
         }
         crate::log::set_filter(settings.file.log.as_deref());
         if settings.attached.is_some() {
@@ -214,7 +214,7 @@ impl NodeArgs {
             () = signals.next() => return Ok(Verdict::Full),
         };
         for assumption in settings.serve.iter().filter_map(Serve::assumption) {
-            eprintln!("treefold: {assumption}");
+            crate::tell!("treefold: {assumption}");
         }
         let (services, companions): (Vec<_>, Vec<_>) =
             services.into_iter().map(|opened| (opened.service, opened.companion)).unzip();

@@ -89,7 +89,7 @@ impl Tracing {
         self.traces.finish(EXPORT_WITHIN).await;
         let figures = self.traces.figures();
         if figures.failed + figures.dropped > 0 {
-            eprintln!("treefold: the trace of the call was not exported within {EXPORT_WITHIN:?}");
+            crate::tell!("treefold: the trace of the call was not exported within {EXPORT_WITHIN:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! While a program does not read, a write to its pipe blocks. Here it blocks only this thread: the command waits for room
 //! with [`Lines::send`], and meanwhile obeys signals.
 
+use super::{Format, safe};
 use std::io::{self, Write};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -22,14 +23,19 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Starts the thread that writes.
-    pub fn start() -> io::Result<Self> {
+    /// Starts the thread that writes lines of this format.
+    pub fn start(format: Format) -> io::Result<Self> {
         let (chunks, mut taken) = mpsc::channel::<Vec<u8>>(CHUNKS_MAX);
         let (ended, written) = oneshot::channel();
         std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
             let write = |chunk: Vec<u8>| {
+                let chunk = String::from_utf8_lossy(&chunk);
+                let chunk = match format {
+                    Format::Text => safe::text(&chunk),
+                    Format::Json => safe::json(&chunk),
+                };
                 let mut out = io::stdout().lock();
-                out.write_all(&chunk).and_then(|()| out.flush())
+                out.write_all(chunk.as_bytes()).and_then(|()| out.flush())
             };
             let result = std::iter::from_fn(|| taken.blocking_recv()).try_for_each(write);
             // Nobody listens if the command has ended meanwhile.

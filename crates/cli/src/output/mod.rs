@@ -1,7 +1,10 @@
 //! Output of answers: JSON for scripts, tables and trees for people.
+//!
+//! All output goes through [`print`] and [`tell!`](crate::tell), which make foreign text printable ([`safe`]).
 
 pub mod explain;
 pub mod lines;
+pub mod safe;
 pub mod style;
 pub mod table;
 
@@ -38,15 +41,16 @@ impl Format {
     }
 }
 
-/// Prints a line.
+/// Prints a line, or several.
 ///
 /// If the reader closes the pipe early (`treefold … | head`), the command ends without an error.
 pub fn print(line: impl fmt::Display) {
+    let line = line.to_string();
     let mut stdout = std::io::stdout().lock();
-    if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+    if let Err(error) = writeln!(stdout, "{}", safe::text(&line)).and_then(|()| stdout.flush()) {
         let enough = error.kind() == std::io::ErrorKind::BrokenPipe;
         if !enough {
-            eprintln!("treefold: can't write to standard output: {error}");
+            crate::tell!("treefold: can't write to standard output: {error}");
         }
         std::process::exit(i32::from(!enough));
     }
@@ -54,10 +58,23 @@ pub fn print(line: impl fmt::Display) {
 
 /// Prints a value as one line of JSON.
 pub fn print_json(value: &impl Serialize) {
-    print(
-        serde_json::to_string(value)
-            .expect("invariant: printed values have string keys and no failing parts"),
-    );
+    let text = serde_json::to_string(value)
+        .expect("invariant: printed values have string keys and no failing parts");
+    print(safe::json(&text));
+}
+
+/// Prints a line to standard error; [`tell!`](crate::tell) formats it. If nobody reads, the line is lost.
+pub fn tell(line: fmt::Arguments<'_>) {
+    let line = line.to_string();
+    let _ = writeln!(std::io::stderr().lock(), "{}", safe::text(&line));
+}
+
+/// Prints a line to standard error, as `eprintln!` does, with foreign text made printable.
+#[macro_export]
+macro_rules! tell {
+    ($($words:tt)*) => {
+        $crate::output::tell(format_args!($($words)*))
+    };
 }
 
 /// Returns the columns of the terminal on standard output; `None` if it is not a terminal.

@@ -1,5 +1,9 @@
 //! Colours on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+//!
+//! A coloured text must be printed by [`print`](super::print) or [`tell!`](crate::tell), which know the colours of this
+//! process from those in foreign text.
 
+use super::safe;
 use std::fmt;
 use std::io::IsTerminal;
 
@@ -52,7 +56,18 @@ impl Style {
         self.paint("31", text)
     }
 
+    /// The texts before and after a found word.
+    pub fn around_found(self) -> (String, String) {
+        self.around("1;33")
+    }
+
+    fn around(self, code: &str) -> (String, String) {
+        let sequence = |code: &str| if self.on { format!("{}[{code}m", safe::mark()) } else { String::new() };
+        (sequence(code), sequence("0"))
+    }
+
     fn paint(self, code: &str, text: impl fmt::Display) -> String {
-        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+        let (begins, ends) = self.around(code);
+        format!("{begins}{text}{ends}")
     }
 }

@@ -1,5 +1,6 @@
 //! Tables with columns aligned by visible width, not by bytes.
 
+use super::safe;
 use super::style::Style;
 
 /// Alignment of a column.
@@ -38,10 +39,11 @@ impl Table {
 
     /// Adds a row with a cell for each column.
     ///
-    /// Cells must be plain text, because colour codes would count as width.
+    /// Cells must be plain text, because colour codes would count as width. Line ends and other control characters in them
+    /// are escaped.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "invariant: a row has a cell for each column");
-        self.rows.push(cells);
+        self.rows.push(cells.into_iter().map(|cell| safe::line(&cell).into_owned()).collect());
     }
 
     /// Formats the table with its heading, without a newline at the end.
@@ -80,6 +82,13 @@ fn seen_width(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_text_stays_in_its_cell() {
+        let mut table = Table::new(&[("service", Align::Left), ("held", Align::Right)]);
+        table.row(vec!["a\n\u{1b}[2J".into(), "1".into()]);
+        assert_eq!(table.render(Style::PLAIN), "service       held\na\\n\\u{1b}[2J     1");
+    }
 
     #[test]
     fn columns_are_aligned_and_empty_ones_omitted() {

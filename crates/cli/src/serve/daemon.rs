@@ -122,7 +122,7 @@ async fn play(stream: EndpointStream, troupe: Arc<Troupe>) {
         Ok(Part::Answer { seed }) => answer(stream, &troupe, seed).await,
         Ok(Part::Clock(injected)) => show_clock(stream, &injected).await,
         Ok(Part::Sample(sampling)) => sample(stream, &sampling).await,
-        Err(error) => return eprintln!("treefold: a daemon's part is invalid: {error}"),
+        Err(error) => return crate::tell!("treefold: a daemon's part is invalid: {error}"),
     };
     // A send that fails because the stream is over is its normal end.
     drop(ended);
@@ -133,7 +133,7 @@ async fn answer(mut stream: EndpointStream, troupe: &Troupe, seed: u64) -> Resul
     while let Some(packet) = stream.recv().await {
         match Request::decode(&packet.payload) {
             Ok(request) => stream.send_tagged(packet.tag, troupe.answer(seed, endpoint, request)).await?,
-            Err(error) => eprintln!("treefold: a daemon received an invalid request: {error}"),
+            Err(error) => crate::tell!("treefold: a daemon received an invalid request: {error}"),
         }
     }
     Ok(())
@@ -149,7 +149,7 @@ async fn show_clock(mut stream: EndpointStream, injected: &Injected) -> Result<(
         delay(delays.next_delay()).await;
         match skew::reply(endpoint, &packet.payload, shown_ns, shown_ns) {
             Ok(reply) => stream.send_tagged(packet.tag, reply).await?,
-            Err(error) => eprintln!("treefold: a daemon received an invalid probe: {error}"),
+            Err(error) => crate::tell!("treefold: a daemon received an invalid probe: {error}"),
         }
     }
     Ok(())
@@ -169,7 +169,7 @@ async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error
     let mut sampler = match Sampler::new(sampling, stream.opening().endpoint) {
         Ok(sampler) => sampler,
         Err(error) => {
-            eprintln!("treefold: a daemon can't send the requested samples: {error}");
+            crate::tell!("treefold: a daemon can't send the requested samples: {error}");
             return Ok(());
         }
     };
@@ -178,7 +178,7 @@ async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error
         match sampler.next_sample().encode() {
             Ok(sample) => stream.send(sample).await?,
             Err(error) => {
-                eprintln!("treefold: can't encode a sample: {error}");
+                crate::tell!("treefold: can't encode a sample: {error}");
                 return Ok(());
             }
         }

@@ -1,5 +1,6 @@
 //! Command-line tools as services, over real nodes: answers, deadlines, cancellation, and the page's examples.
 
+use crate::pseudo_terminal::OnTerminal;
 use crate::real::{Ended, NodeProcess, blocks, paste, run_args, treefold, wait_for_members, wait_until};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -260,6 +261,57 @@ fn invalid_tools_are_refused_before_the_node_starts() {
     assert!(script.contains("stands inside other text"), "{script}");
     let missing = refused("exec=a:command=no-such-tool:reduce=count:partitions=0/1");
     assert!(missing.contains("no program \"no-such-tool\" was found in PATH"), "{missing}");
+}
+
+/// Writes what a terminal would obey: a cleared screen, a title, a colour, a line written over, U+009B.
+const HOSTILE: &str = r"\033[2Jone\033]0;two\007\033[31mthree\rfour\302\2332Jfive";
+
+fn controls(text: &str) -> String {
+    text.chars().filter(|c| c.is_control() && *c != '\n').collect()
+}
+
+#[test]
+fn escape_sequences_of_a_command_are_shown_and_not_obeyed() {
+    let tools = [
+        format!("fails:command=sh -c \"printf '{HOSTILE}' >&2; exit 3\":reduce=count"),
+        format!("prints:command=sh -c \"printf '{HOSTILE}\\nsix\\n'\":reduce=concatenate"),
+    ];
+    let node = cluster(1, &tools).remove(0);
+    let text = |tool: &str| {
+        run_args(&[
+            "call",
+            &format!("{tool}/run"),
+            "--at",
+            &node.addr,
+            "--deadline",
+            "20s",
+            "--params",
+            "null",
+        ])
+    };
+    let failed = text("fails");
+    assert_eq!(controls(&failed.stdout), "", "{:?}", failed.stdout);
+    assert!(failed.stdout.contains(r"\u{1b}[2Jone\u{1b}]0;two\u{7}"), "{}", failed.stdout);
+    let printed = text("prints");
+    assert_eq!(controls(&printed.stdout), "", "{:?}", printed.stdout);
+    assert!(printed.stdout.contains("\\u{9b}2Jfive\nsix\n"), "{}", printed.stdout);
+    // A script gets the value, and its text is safe too.
+    let json = call(&node, "prints", &Value::Null, "20s");
+    assert_eq!(controls(&json.stdout), "", "{:?}", json.stdout);
+    let value = json.json()["value"].to_string();
+    assert!(value.contains(r"\u001b[2Jone") && value.contains("\u{9b}2Jfive"), "{value}");
+
+    // On a terminal, the colours are the command's own.
+    let mut coloured = treefold();
+    coloured.env_remove("NO_COLOR").args(["call", "fails/run", "--at", &node.addr, "--deadline", "20s"]);
+    let mut terminal = OnTerminal::start(coloured, 200, 50);
+    terminal.child.wait().unwrap();
+    wait_until("the loss is shown", || terminal.shown().contains("five"));
+    let shown = terminal.shown();
+    assert!(shown.contains("\u{1b}[33mmissing") && shown.contains(r"\u{1b}[31mthree"), "{shown:?}");
+    assert!(
+        !shown.contains("\u{1b}[2J") && !shown.contains("\u{1b}]0") && !shown.contains("\u{1b}[31mthree")
+    );
 }
 
 #[test]

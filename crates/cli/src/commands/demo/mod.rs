@@ -171,7 +171,7 @@ impl Demo {
                 Ok(Next::GoOn(verdict)) => worst = worst.max(verdict),
                 Ok(Next::Quit) => break,
                 // A user at the terminal can type the next line.
-                Err(failure) if lines.is_interactive() => eprintln!("{failure}"),
+                Err(failure) if lines.is_interactive() => crate::tell!("{failure}"),
                 Err(failure) => return Err(failure),
             }
         }
@@ -183,7 +183,7 @@ impl Demo {
 fn say(format: Format, text: &str) {
     match format {
         Format::Text => print(text),
-        Format::Json => eprintln!("{text}"),
+        Format::Json => crate::tell!("{text}"),
     }
 }
 

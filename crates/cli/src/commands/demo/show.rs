@@ -1,6 +1,7 @@
 //! Prints search results: the best documents and the coverage of the answer.
 
 use crate::commands::call::{missing_line, verdict_line};
+use crate::output::safe;
 use crate::output::style::Style;
 use std::collections::BTreeSet;
 use treefold::{Reason, Reply};
@@ -20,19 +21,11 @@ pub(super) fn render(query: &str, reply: &Reply<Hits>, style: Style) -> String {
 }
 
 fn document(rank: usize, hit: &Hit, style: Style) -> String {
-    // Cleaning replaces single characters, so the highlights keep their places.
-    let hit =
-        Hit { path: clean(&hit.path), title: clean(&hit.title), snippet: clean(&hit.snippet), ..hit.clone() };
-    let (before, after) = if style.is_on() { ("\u{1b}[1;33m", "\u{1b}[0m") } else { ("", "") };
-    let below = [hit.title.clone(), hit.marked(before, after)];
+    let (before, after) = style.around_found();
+    let below = [safe::line(&hit.title).into_owned(), hit.marked(&before, &after)];
     let below = below.iter().filter(|text| !text.is_empty()).map(|text| format!("\n      {text}"));
     let score = style.dim(format_args!("{:.2}", hit.score));
-    format!("{rank:>3}. {}  {score}{}", style.good(&hit.path), below.collect::<String>())
-}
-
-/// Replaces control characters, because a file's text must not control the terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    format!("{rank:>3}. {}  {score}{}", style.good(safe::line(&hit.path)), below.collect::<String>())
 }
 
 /// Returns one line for each loss.
@@ -72,7 +65,7 @@ mod tests {
         };
         assert_eq!(
             document(3, &hit, Style::PLAIN),
-            "  3. a/b.rs  7.25\n      Heaps [31m\n      a binary heap"
+            "  3. a/b.rs  7.25\n      Heaps\\u{1b}[31m\n      a binary heap"
         );
     }
 }

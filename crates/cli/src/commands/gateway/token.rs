@@ -83,7 +83,7 @@ impl TokenArgs {
         match format {
             Format::Text => {
                 print(&token);
-                eprintln!("treefold: this is the only time that the token is shown; {path} has its hash");
+                crate::tell!("treefold: this is the only time that the token is shown; {path} has its hash");
             }
             Format::Json => print_json(&Made { name: &self.name, token: &token, file: path.to_string() }),
         }

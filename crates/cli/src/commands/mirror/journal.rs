@@ -65,9 +65,10 @@ impl JournalArgs {
             Segments::open(directory, 0, settings).map_err(|error| not_opened(&error))?;
         if let Some(torn) = torn {
             let (segment, kept) = (torn.segment.display(), torn.kept.display());
-            eprintln!(
+            crate::tell!(
                 "treefold: {segment}: a crash has torn the last {} bytes, from byte {} on; they are cut off, and kept in {kept}",
-                torn.bytes, torn.offset
+                torn.bytes,
+                torn.offset
             );
         }
         Ok(Box::new(journal))

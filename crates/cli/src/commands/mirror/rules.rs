@@ -52,7 +52,7 @@ pub(super) fn warn_of_state(rules: &RuleFile) {
     if let Some(ms) = retention_ms {
         wanted.push_str(&format!(":retention={ms}ms"));
     }
-    eprintln!(
+    crate::tell!(
         "treefold: [state] has no effect on mirrors that run: start each with `--serve mirror=…{wanted}`"
     );
 }

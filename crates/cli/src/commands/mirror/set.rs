@@ -154,7 +154,7 @@ impl Set {
                     };
                     // The rules themselves go to standard output alone, so that they can be written to a file.
                     let line = format!("rules version {epoch}.{rules_version} {held}");
-                    if rules.is_some() { eprintln!("{line}") } else { print(line) }
+                    if rules.is_some() { crate::tell!("{line}") } else { print(line) }
                 }
                 if let Some(rules) = &rules {
                     print(rules.trim_end());

@@ -188,7 +188,7 @@ impl Sources {
                 }
                 told += 1;
                 if told <= REPORTED_MAX {
-                    bar.suspend(|| eprintln!("treefold: event {place} is refused: {refusal}"));
+                    bar.suspend(|| crate::tell!("treefold: event {place} is refused: {refusal}"));
                 }
             });
             let replayed = replayed.await;
@@ -237,7 +237,7 @@ fn cannot_listen(kind: &str, addr: &str, error: &ListenError) -> Failure {
 
 /// Tells where a source listens.
 fn tell(kind: &str, addr: std::net::SocketAddr) {
-    eprintln!("treefold: events are taken at {kind}:{addr}");
+    crate::tell!("treefold: events are taken at {kind}:{addr}");
 }
 
 #[cfg(test)]

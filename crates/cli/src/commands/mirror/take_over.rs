@@ -94,7 +94,7 @@ async fn take_over(
     options.check_empty_journal()?;
     let won = win(client, feed, options.copies, options.epoch, how).await?;
     if let TakeOver::WithoutMajority = how {
-        eprintln!(
+        crate::tell!(
             "treefold: takes over {feed} at {} from mirrors {:?} alone. Acknowledged events that only other mirrors had \
              are lost. An old origin that still runs may acknowledge events that are lost too, until it meets these \
              mirrors",
@@ -102,7 +102,7 @@ async fn take_over(
             won.promised()
         );
     } else {
-        eprintln!("treefold: takes over {feed} at {}", won.cut());
+        crate::tell!("treefold: takes over {feed} at {}", won.cut());
     }
     Origin::continue_from(client, feed, options, won).await
 }
@@ -115,15 +115,15 @@ async fn stand_by(
 ) -> Result<Won, TakeOverError> {
     let (copies, epoch) = (options.copies, options.epoch);
     check_standby(client, feed, copies).await?;
-    eprintln!("treefold: stands by for the origin of {feed}");
+    crate::tell!("treefold: stands by for the origin of {feed}");
     loop {
         wait_for_silence(client, feed, copies, silence).await.map_err(TakeOverError::Call)?;
         match win(client, feed, copies, epoch, TakeOver::Automatic { silence }).await {
             Ok(won) => {
-                eprintln!("treefold: takes over {feed} at {}", won.cut());
+                crate::tell!("treefold: takes over {feed} at {}", won.cut());
                 return Ok(won);
             }
-            Err(error) => eprintln!("treefold: does not take over yet: {error}"),
+            Err(error) => crate::tell!("treefold: does not take over yet: {error}"),
         }
         tokio::time::sleep(TRY_AGAIN_AFTER).await;
     }

@@ -4,11 +4,12 @@ use crate::args::At;
 use crate::commands::front_end::front_end;
 use crate::endings::Endings;
 use crate::exit::{Failure, Verdict};
-use crate::output::Format;
 use crate::output::lines::Lines;
 use crate::output::style::Style;
+use crate::output::{Format, safe};
 use crate::parse;
 use clap::Args;
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 use std::time::Duration;
 use treefold_feed::follow::{ReaderError, write_line};
@@ -88,7 +89,7 @@ impl Watch {
             Ok(reader) => reader,
             Err(error) => return given_up(&error),
         };
-        let lines = Lines::start().map_err(|error| unwritten(&error))?;
+        let lines = Lines::start(format).map_err(|error| unwritten(&error))?;
         let mut shown = Shown { format, feed: reader.feed().clone(), style: Style::of_stdout(), lines };
         let followed = follow(&mut reader, &mut shown, &mut endings).await;
         let verdict = match followed {
@@ -100,7 +101,7 @@ impl Watch {
         shown.end(reader.time());
         match shown.lines.finish().await {
             Ok(true) => {}
-            Ok(false) => eprintln!("treefold: nobody reads standard output, so the last lines are lost"),
+            Ok(false) => crate::tell!("treefold: nobody reads standard output, so the last lines are lost"),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) => return Err(unwritten(&error)),
         }
@@ -154,7 +155,7 @@ fn unwritten(error: &std::io::Error) -> Failure {
 fn given_up(error: &ReaderError) -> Result<Verdict, Failure> {
     match error {
         ReaderError::NoMirror { .. } => {
-            eprintln!("treefold: {error}");
+            crate::tell!("treefold: {error}");
             Ok(Verdict::Insufficient)
         }
         error => Err(Failure::failed(error.to_string())),
@@ -192,7 +193,7 @@ impl Shown {
             }
             Update::Row(row) => {
                 let row = serde_json::to_value(row).map_err(std::io::Error::other)?;
-                writeln!(line, "{} {}", plain(&row["key"]), without_controls(&row["fields"].to_string()))
+                writeln!(line, "{} {}", plain(&row["key"]), safe::json(&row["fields"].to_string()))
             }
             Update::Complete(time) => writeln!(line, "{}", style.dim(format_args!("complete at {time}"))),
             Update::Event { at, event, .. } => {
@@ -201,7 +202,7 @@ impl Shown {
                 let event: serde_json::Value =
                     serde_json::from_slice(&json).map_err(std::io::Error::other)?;
                 let fields = event.get("fields").map_or_else(|| "{}".to_owned(), ToString::to_string);
-                let fields = without_controls(&fields);
+                let fields = safe::json(&fields);
                 writeln!(
                     line,
                     "{} {} {} {fields}",
@@ -228,32 +229,7 @@ impl Shown {
     }
 }
 
-/// A text of an event, with characters that would control the terminal escaped.
-fn plain(text: &serde_json::Value) -> String {
-    text.as_str().map_or_else(String::new, |text| text.escape_debug().to_string())
-}
-
-/// JSON with the control characters escaped that JSON allows in texts: a terminal may obey them.
-fn without_controls(json: &str) -> String {
-    let mut safe = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '\u{7f}'..='\u{9f}' => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_can_not_control_the_terminal() {
-        let value = serde_json::json!({ "a": "x\u{1b}[2J\u{9b}2J\u{7f}é" });
-        let shown = without_controls(&value.to_string());
-        assert_eq!(shown, r#"{"a":"x\u001b[2J\u009b2J\u007fé"}"#);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
-    }
+/// A text of an event, on one line.
+fn plain(text: &serde_json::Value) -> Cow<'_, str> {
+    text.as_str().map_or(Cow::Borrowed(""), safe::line)
 }

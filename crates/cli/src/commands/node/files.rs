@@ -25,7 +25,7 @@ pub(super) fn raise_limit() -> Option<u64> {
 /// Says that readers over HTTP may find no file left.
 pub(super) fn warn(files: Option<u64>, connections_max: usize) {
     if let Some(files) = files.filter(|&files| files < connections_max as u64) {
-        eprintln!(
+        crate::tell!(
             "treefold: the system lets this node open {files} files, but its listener takes {connections_max} connections; \
              raise the hard limit (ulimit -Hn)"
         );

@@ -70,7 +70,7 @@ impl Drain {
         let alone = alone(&report);
         if !self.undo && !alone.is_empty() {
             let node = &self.node;
-            eprintln!(
+            crate::tell!(
                 "treefold: only {node} holds {}, which are placed by hand: calls miss them when it stops",
                 listed(&alone)
             );

@@ -110,10 +110,10 @@ fn render(reply: &Reply<Raw>) {
     }
     let style = Style::of_stderr();
     if let Some(report) = reply.explain() {
-        eprintln!("{}", explain::draw(report, style));
+        crate::tell!("{}", explain::draw(report, style));
     }
-    eprintln!("{}", verdict_line(reply, style).replace("partitions", "workers"));
+    crate::tell!("{}", verdict_line(reply, style).replace("partitions", "workers"));
     for missing in &reply.missing {
-        eprintln!("{}", style.warning(missing_line(missing).replace("partition", "worker")));
+        crate::tell!("{}", style.warning(missing_line(missing).replace("partition", "worker")));
     }
 }

@@ -106,7 +106,7 @@ impl Evaluate {
             let kept = file::points_of(&self.out, named);
             let (points, command) = if self.is_run(named) {
                 let points = self.plan.run(named);
-                eprintln!("treefold: {}", clock.ended(named));
+                crate::tell!("treefold: {}", clock.ended(named));
                 (points, self.plan.command(named))
             } else {
                 // Only the page says how they were run.

@@ -61,7 +61,7 @@ pub(crate) fn write_charts(
                 write(&path, &svg)?;
                 written.push(path);
             }
-            Err(nothing) => eprintln!("treefold: chart not drawn: {nothing}"),
+            Err(nothing) => crate::tell!("treefold: chart not drawn: {nothing}"),
         }
     }
     Ok(written)

@@ -94,8 +94,8 @@ fn endpoints(set: &PartitionSet) -> String {
 /// Prints the tree of a new stream.
 pub(super) fn opened(id: impl std::fmt::Display, trees: &[Tree], present: &PartitionSet, away: &[Missing]) {
     let style = Style::of_stderr();
-    eprintln!("{}", style.dim(format_args!("stream {id}: {}", tree_line(trees, present))));
-    away.iter().for_each(|missing| eprintln!("{}", style.warning(missing_line(missing))));
+    crate::tell!("{}", style.dim(format_args!("stream {id}: {}", tree_line(trees, present))));
+    away.iter().for_each(|missing| crate::tell!("{}", style.warning(missing_line(missing))));
 }
 
 /// Prints the changed tree, with the endpoints that joined or went away.
@@ -103,16 +103,16 @@ pub(super) fn changed(before: &PartitionSet, trees: &[Tree], present: &Partition
     let style = Style::of_stderr();
     let joined = present.difference(before);
     if !joined.is_empty() {
-        eprintln!("{}", style.good(format_args!("joined: {}", endpoints(&joined))));
+        crate::tell!("{}", style.good(format_args!("joined: {}", endpoints(&joined))));
     }
     let gone = before.difference(present);
     for missing in away.iter().filter(|missing| missing.partitions.intersects(&gone)) {
         let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
         let whose = missing.partitions.intersection(&gone);
         let line = format!("away: {}{place}: {}", endpoints(&whose), missing.reason);
-        eprintln!("{}", style.warning(line));
+        crate::tell!("{}", style.warning(line));
     }
-    eprintln!("{}", style.dim(tree_line(trees, present)));
+    crate::tell!("{}", style.dim(tree_line(trees, present)));
 }
 
 fn tree_line(trees: &[Tree], present: &PartitionSet) -> String {

@@ -147,7 +147,7 @@ impl Top {
 ///
 /// Called before the terminal is taken over.
 fn say_by_calls(failure: &Failure) {
-    eprintln!("treefold: no stream can be opened, so hosts are asked by calls: {failure}");
+    crate::tell!("treefold: no stream can be opened, so hosts are asked by calls: {failure}");
 }
 
 /// Parses a time between two looks.

@@ -58,7 +58,7 @@ impl FromSshConfig {
         let directory = directory_of_includes(&path);
         let found = read_ssh_config(&file, &mut |pattern| included(pattern, directory.as_deref()))
             .map_err(|error| Failure::failed(error.to_string()))?;
-        found.remarks.iter().for_each(|remark| eprintln!("treefold: {remark}"));
+        found.remarks.iter().for_each(|remark| crate::tell!("treefold: {remark}"));
         let hosts: Vec<Host> = found
             .hosts
             .iter()

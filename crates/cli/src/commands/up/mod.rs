@@ -126,7 +126,7 @@ impl Up {
             Format::Json => print_json(&summary),
         }
         if !network.failures().is_empty() {
-            eprintln!("{}", failures_text(network.failures()));
+            crate::tell!("{}", failures_text(network.failures()));
         }
         if self.command.is_empty() {
             keep_up(network, &mut signals).await;
@@ -249,10 +249,10 @@ async fn run_beside(
 
 fn tell(event: &NetworkEvent) {
     match event {
-        NetworkEvent::Lost(failed) => eprintln!("treefold: {failed}"),
-        NetworkEvent::Came { place } => eprintln!("treefold: {place}: attached"),
-        NetworkEvent::TurnedAway { from, why } => eprintln!("treefold: refused {from}: {why}"),
-        NetworkEvent::Missed { events } => eprintln!("treefold: {events} further events were lost"),
+        NetworkEvent::Lost(failed) => crate::tell!("treefold: {failed}"),
+        NetworkEvent::Came { place } => crate::tell!("treefold: {place}: attached"),
+        NetworkEvent::TurnedAway { from, why } => crate::tell!("treefold: refused {from}: {why}"),
+        NetworkEvent::Missed { events } => crate::tell!("treefold: {events} further events were lost"),
         _ => {}
     }
 }

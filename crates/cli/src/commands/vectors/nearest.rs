@@ -164,6 +164,6 @@ fn tell_recall(reply: &Reply<Answered>, exact: &Reply<Answered>, format: Format)
     );
     match format {
         Format::Text => print(line),
-        Format::Json => eprintln!("treefold: {line}"),
+        Format::Json => crate::tell!("treefold: {line}"),
     }
 }

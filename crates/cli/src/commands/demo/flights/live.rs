@@ -50,7 +50,7 @@ impl Show {
     /// Starts all processes, the source and the reader. Says what it does on standard error.
     pub(super) async fn start(flights: Options) -> Result<Self, Failure> {
         let (sender, news) = mpsc::channel(NEWS_MAX);
-        eprintln!("treefold: starting three mirrors and an origin, each a process of its own");
+        crate::tell!("treefold: starting three mirrors and an origin, each a process of its own");
         let stage = Stage::start(sender.clone()).await?;
         let (at, cluster, origin) = (stage.addrs(), stage.cluster(), stage.source());
         let client = stage.client().await?;
@@ -142,7 +142,7 @@ pub(super) async fn run(flights: Options) -> Result<Verdict, Failure> {
     };
     let mut board = Board::new(Instant::now());
     let shown = watch_board(&mut show, &mut board, &mut endings).await;
-    eprintln!("treefold: ending all processes");
+    crate::tell!("treefold: ending all processes");
     show.end_reader();
     let (stage, _) = show.stop_orders().await?;
     stage.end().await;

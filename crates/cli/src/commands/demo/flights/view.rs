@@ -19,6 +19,7 @@ mod tests;
 
 use super::board::Board;
 use super::keys::KEYS;
+use crate::output::safe;
 use crate::screen::{Palette, keys};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -98,12 +99,7 @@ fn diary_lines(board: &Board, height: u16, palette: Palette) -> Vec<Line<'static
     let skipped = board.diary.len().saturating_sub(shown);
     let line = |(at, text): &(std::time::Duration, String)| {
         let at = format!("{:>6.1} s  ", at.as_secs_f64());
-        Line::from(vec![Span::styled(at, palette.faint()), Span::raw(plain(text))])
+        Line::from(vec![Span::styled(at, palette.faint()), Span::raw(safe::line(text).into_owned())])
     };
     board.diary.iter().skip(skipped).map(line).collect()
-}
-
-/// A text whose control characters do not reach the terminal.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,10 +1,10 @@
 //! A line for each process, for the board's reader, and for the last storm.
 
-use super::plain;
 use crate::commands::demo::flights::board::{Board, MirrorLine};
 use crate::commands::demo::flights::news::{Life, Part, Storm};
 use crate::commands::demo::flights::tally::StormFigures;
 use crate::commands::mirror::report::word;
+use crate::output::safe;
 use crate::screen::Palette;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -65,7 +65,7 @@ fn origin(board: &Board, palette: Palette) -> Line<'static> {
         spans.push(Span::styled(format!("  {} refused", report.refused), palette.bad()));
     }
     if let Some(problem) = &report.journal_problem {
-        spans.push(Span::styled(format!("  the journal: {}", plain(problem)), palette.bad()));
+        spans.push(Span::styled(format!("  the journal: {}", safe::line(problem)), palette.bad()));
     }
     Line::from(spans)
 }
@@ -95,7 +95,7 @@ fn of_mirror(
         None => spans.push(Span::styled("no answer ", palette.warning())),
     }
     if let Some(url) = &mirror.url {
-        spans.push(Span::styled(format!(" {}", plain(url)), palette.faint()));
+        spans.push(Span::styled(format!(" {}", safe::line(url)), palette.faint()));
     }
     Line::from(spans)
 }

@@ -3,6 +3,7 @@
 use super::titled;
 use crate::commands::demo::flights::board::{Board, Flight};
 use crate::commands::demo::flights::values::{Phase, Values};
+use crate::output::safe;
 use crate::screen::Palette;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -52,7 +53,7 @@ fn row(key: &str, flight: &Flight, now: Instant, palette: Palette) -> Row<'stati
     let text = |text: String| Cell::new(text);
     let right = |text: String| Cell::new(Text::from(Line::from(text).right_aligned()));
     Row::new([
-        text(key.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()),
+        text(safe::line(key).into_owned()),
         Cell::new(phase.name()).style(if is_new { style.patch(palette.strong()) } else { style }),
         right(number(values.gate)),
         right(boarded(values)),
