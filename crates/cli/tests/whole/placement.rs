@@ -66,12 +66,27 @@ fn nodes_share_partitions_hand_them_over_and_get_them_back() {
         "{}",
         text.stdout
     );
+    let sections: Vec<&str> = text.stdout.trim_end().split("\n\n").collect();
+    assert_eq!(sections.len(), 2, "{}", text.stdout);
+    for (section, begins) in sections.iter().zip(["echo: 1 partitions", "micro: 12 partitions"]) {
+        let lines: Vec<&str> = section.lines().collect();
+        assert!(lines[0].starts_with(begins) && lines[1].starts_with("node "), "{}", text.stdout);
+        assert_eq!(lines.len(), 4, "a heading and a line for each node: {}", text.stdout);
+    }
     let last = run_args(&["drain", &first.addr, "--timeout", "30s"]);
     assert_eq!(last.code, 1);
     assert!(last.stderr.contains("no other node can take them: micro 0-11"), "{}", last.stderr);
     assert_eq!(run_args(&["drain", &first.addr, "--undo"]).code, 0);
     assert_eq!(run_args(&["drain", &second.addr, "--undo"]).code, 0);
     wait_for_shares(&first.addr, 2);
+}
+
+#[test]
+fn services_without_partitions_are_not_listed() {
+    let front = NodeProcess::start(&[]);
+    let show = ["placement", "show", "--at", &front.addr];
+    assert_eq!(run_args(&show).stdout, "no node holds partitions\n");
+    assert_eq!(run_args(&[&show[..], &["-o", "json"]].concat()).json(), json!([]));
 }
 
 #[test]

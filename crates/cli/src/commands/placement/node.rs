@@ -34,7 +34,7 @@ impl Node {
         let report = client.placement().await.map_err(failure_of)?;
         match format {
             Format::Json => print_json(&json(&self.node, &report)),
-            Format::Text => print(text(&report).trim_end()),
+            Format::Text => print(text(&report)),
         }
         Ok(Verdict::Full)
     }
@@ -70,10 +70,8 @@ fn json(node: &str, report: &PlacementReport) -> serde_json::Value {
 }
 
 fn text(report: &PlacementReport) -> String {
-    let mut text = String::new();
     let state = if report.draining { "drained" } else { "takes part" };
     let rest = if report.is_calm { "nothing is under way" } else { "partitions are on their way" };
-    text.push_str(&format!("{state}; {rest}\n"));
     let mut table =
         Table::new(&[("service", Align::Left), ("partitions", Align::Left), ("numbers", Align::Left)]);
     for service in &report.services {
@@ -90,17 +88,14 @@ fn text(report: &PlacementReport) -> String {
             table.row(vec![service.service.clone(), name.to_owned(), set.to_string()]);
         }
     }
-    text.push_str(&table.render(Style::of_stdout()));
+    let mut lines = vec![format!("{state}; {rest}"), table.render(Style::of_stdout())];
     for service in &report.services {
         for failure in &service.failures {
             let (name, partition, tries) = (&service.service, failure.partition, failure.tries);
-            text.push_str(&format!(
-                "{name} {partition} can't be loaded, {tries} times: {}\n",
-                failure.reason
-            ));
+            lines.push(format!("{name} {partition} can't be loaded, {tries} times: {}", failure.reason));
         }
     }
-    text
+    lines.join("\n")
 }
 
 /// The set as in `0-3,7`; empty if it has no partitions.

@@ -67,6 +67,8 @@ impl Show {
         let client = connect(&self.at, false, &self.cluster).await?;
         let status = client.status().await.map_err(failure_of)?;
         let mut services = placed(&status);
+        // Nodes fold for services that no node holds partitions of.
+        services.retain(|placed| placed.partitions > 0 || self.service.is_some());
         if let Some(wanted) = &self.service {
             let known: Vec<String> = services.iter().map(|placed| placed.service.clone()).collect();
             services.retain(|placed| placed.service == *wanted);
@@ -77,7 +79,8 @@ impl Show {
         }
         match format {
             Format::Json => print_json(&services),
-            Format::Text => print(text(&services).trim_end()),
+            Format::Text if services.is_empty() => print("no node holds partitions"),
+            Format::Text => print(text(&services)),
         }
         Ok(Verdict::Full)
     }
@@ -128,44 +131,46 @@ pub(crate) fn placed(status: &NodeStatus) -> Vec<Placed> {
     services.into_iter().map(of).collect()
 }
 
+/// The services one below the other, with an empty line between them.
 fn text(services: &[Placed]) -> String {
-    let mut text = String::new();
-    for placed in services {
-        let how = match placed.replicas {
-            0 => "placed by hand".to_owned(),
-            1 => "placed automatically".to_owned(),
-            replicas => format!("placed automatically, {replicas} replicas"),
-        };
-        text.push_str(&format!("{}: {} partitions, {how}\n", placed.service, placed.partitions));
-        let mut table = Table::new(&[
-            ("node", Align::Left),
-            ("zone", Align::Left),
-            ("held", Align::Right),
-            ("partitions", Align::Left),
-            ("notes", Align::Left),
+    services.iter().map(section).collect::<Vec<_>>().join("\n\n")
+}
+
+fn section(placed: &Placed) -> String {
+    let how = match placed.replicas {
+        0 => "placed by hand".to_owned(),
+        1 => "placed automatically".to_owned(),
+        replicas => format!("placed automatically, {replicas} replicas"),
+    };
+    let heading = format!("{}: {} partitions, {how}", placed.service, placed.partitions);
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("zone", Align::Left),
+        ("held", Align::Right),
+        ("partitions", Align::Left),
+        ("notes", Align::Left),
+    ]);
+    for holder in &placed.nodes {
+        table.row(vec![
+            if holder.name.is_empty() {
+                holder.node.clone()
+            } else {
+                format!("{} ({})", holder.node, holder.name)
+            },
+            holder.zone.clone(),
+            holder.held.to_string(),
+            holder.partitions.clone(),
+            notes(holder),
         ]);
-        for holder in &placed.nodes {
-            table.row(vec![
-                if holder.name.is_empty() {
-                    holder.node.clone()
-                } else {
-                    format!("{} ({})", holder.node, holder.name)
-                },
-                holder.zone.clone(),
-                holder.held.to_string(),
-                holder.partitions.clone(),
-                notes(holder),
-            ]);
-        }
-        text.push_str(&table.render(Style::of_stdout()));
-        if !placed.missing.is_empty() {
-            text.push_str(&format!("no node holds: {}\n", placed.missing));
-        }
-        if !placed.under_replicated.is_empty() {
-            text.push_str(&format!("fewer replicas than {}: {}\n", placed.replicas, placed.under_replicated));
-        }
     }
-    text
+    let mut lines = vec![heading, table.render(Style::of_stdout())];
+    if !placed.missing.is_empty() {
+        lines.push(format!("no node holds: {}", placed.missing));
+    }
+    if !placed.under_replicated.is_empty() {
+        lines.push(format!("fewer replicas than {}: {}", placed.replicas, placed.under_replicated));
+    }
+    lines.join("\n")
 }
 
 fn notes(holder: &Holder) -> String {
