@@ -102,8 +102,13 @@ impl Seed {
         }
         let mut labels = name.splitn(3, '.');
         let (_, protocol, domain) = (labels.next(), labels.next(), labels.next());
+        // DNS compares names without case.
+        let is_protocol =
+            |given: &str| ["_tcp", "_udp"].iter().any(|protocol| given.eq_ignore_ascii_case(protocol));
         match (protocol, domain) {
-            (Some("_tcp" | "_udp"), Some(domain)) if !domain.is_empty() => Ok(Self::Service(name.to_owned())),
+            (Some(protocol), Some(domain)) if is_protocol(protocol) && !domain.is_empty() => {
+                Ok(Self::Service(name.to_owned()))
+            }
             _ => Err("it names no SRV records; write dns:_service._tcp.NAME"),
         }
     }
@@ -259,6 +264,7 @@ mod tests {
         assert_eq!(parse("node-1.example:1"), Seed::Host("node-1.example:1".into()));
         assert_eq!(parse("dns:search:7700"), Seed::Name { name: "search".into(), port: 7700 });
         assert_eq!(parse("dns:_tree._tcp.a.b"), Seed::Service("_tree._tcp.a.b".into()));
+        assert_eq!(parse("dns:_Tree._TCP.A.b"), Seed::Service("_Tree._TCP.A.b".into()));
         assert_eq!(parse("@/etc/seeds"), Seed::File("/etc/seeds".into()));
     }
 

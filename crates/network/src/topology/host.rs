@@ -279,8 +279,15 @@ impl Host {
 }
 
 /// Parses a list of hosts: `node[01-16]:2 gpu[1,3]`, separated by commas, spaces or line ends, with `#`
-/// comments. A number of slots may follow a host. A host that is listed twice, as in the files of job
-/// managers, has the slots of both mentions.
+/// comments. A number of slots may follow a host, in one of these forms:
+///
+/// | form | files of |
+/// |---|---|
+/// | `node1:4` | Treefold, MPICH and its descendants |
+/// | `node1*4` | Slurm |
+/// | `node1 slots=4 max_slots=8` | Open MPI; the upper bound is checked and not used |
+///
+/// A host that is listed twice, as in the files of PBS and LSF, has the slots of both mentions.
 ///
 /// # Errors
 /// All problems of the list.
@@ -289,9 +296,23 @@ pub fn parse_hosts(text: &str) -> Result<Vec<Host>, Problems> {
     let mut hosts: Vec<Host> = Vec::new();
     let mut known: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     let mut mentioned = 0;
-    for span in list_items(text) {
-        let item = &text[span.start..span.end];
-        let (pattern, slots) = match list_item(item) {
+    let mut items = list_items(text).into_iter().peekable();
+    while let Some(span) = items.next() {
+        let mut item = list_item(&text[span.start..span.end]);
+        let mut end = span.end;
+        // Settings of Open MPI follow their host on its line.
+        while let Some((next, given)) = items.peek().and_then(|&next| Some((next, setting(text, end, next)?)))
+        {
+            items.next();
+            end = next.end;
+            match (settled(given), &mut item) {
+                (Err(kind), _) => findings.add(next, kind),
+                (Ok(Some(slots)), Ok((_, known @ None))) => *known = Some(slots),
+                (Ok(Some(_)), Ok((_, Some(_)))) => findings.add(next, ProblemKind::SlotsTwice),
+                (Ok(None), _) | (Ok(Some(_)), Err(_)) => {}
+            }
+        }
+        let (pattern, slots) = match item {
             Ok(item) => item,
             Err(kind) => {
                 findings.add(span, kind);
@@ -325,16 +346,29 @@ pub fn parse_hosts(text: &str) -> Result<Vec<Host>, Problems> {
 fn list_item(item: &str) -> Result<(Pattern, Option<u32>), ProblemKind> {
     // A colon within brackets is part of an address.
     let end_of_name = item.rfind(']').unwrap_or(0);
-    let colon = item[end_of_name..].find(':').map(|at| end_of_name + at);
-    let (name, slots) = colon.map_or((item, None), |at| (&item[..at], Some(&item[at + 1..])));
+    let sign = item[end_of_name..].find([':', '*']).map(|at| end_of_name + at);
+    let (name, slots) = sign.map_or((item, None), |at| (&item[..at], Some(&item[at + 1..])));
     let pattern =
         Pattern::of_hosts(name).map_err(|why| ProblemKind::BadHost { host: name.to_owned(), why })?;
-    let slots = slots.map(|digits| {
-        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-        let slots = digits.parse::<u32>().ok().filter(|slots| plain && (1..=SLOTS_MAX).contains(slots));
-        slots.ok_or_else(|| ProblemKind::BadSlots { slots: digits.to_owned(), limit: SLOTS_MAX })
-    });
-    Ok((pattern, slots.transpose()?))
+    Ok((pattern, slots.map(slots_of).transpose()?))
+}
+
+fn slots_of(digits: &str) -> Result<u32, ProblemKind> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let slots = digits.parse::<u32>().ok().filter(|slots| plain && (1..=SLOTS_MAX).contains(slots));
+    slots.ok_or_else(|| ProblemKind::BadSlots { slots: digits.to_owned(), limit: SLOTS_MAX })
+}
+
+/// The key and the value of a setting, if the item is one and is on the line of the item that ends at `after`.
+fn setting<'a>(text: &'a str, after: usize, item: Span) -> Option<(&'a str, &'a str)> {
+    let is_on_its_line = !text[after..item.start].contains('\n');
+    let (key, value) = text[item.start..item.end].split_once('=').filter(|_| is_on_its_line)?;
+    ["slots", "max_slots", "max-slots"].contains(&key).then_some((key, value))
+}
+
+/// The slots that a setting gives its host. An upper bound gives none.
+fn settled((key, value): (&str, &str)) -> Result<Option<u32>, ProblemKind> {
+    slots_of(value).map(|slots| (key == "slots").then_some(slots))
 }
 
 /// The items of a list: the texts between commas, spaces and line ends outside brackets, and before `#`.
@@ -432,7 +466,24 @@ mod tests {
         assert_eq!(slots("a,b[1-2]:4", 1), given(&[("a", 1), ("b1", 4), ("b2", 4)]));
         assert_eq!(slots("# hosts\na:2 # two\n\nb\n", 3), given(&[("a", 2), ("b", 3)]));
         assert_eq!(slots("[::1]:8, [fe80::2]", 1), given(&[("::1", 8), ("fe80::2", 1)]));
-        assert_eq!(slots("a\na\nb\na\n", 1), given(&[("a", 3), ("b", 1)]), "the format of job managers");
+    }
+
+    #[test]
+    fn node_files_of_job_managers_are_lists() {
+        let slots = |text: &str| -> Vec<(String, u32)> {
+            let hosts = parse_hosts(text).unwrap();
+            hosts.iter().map(|host| (host.name.to_string(), host.slots(1))).collect()
+        };
+        let given = |pairs: &[(&str, u32)]| -> Vec<(String, u32)> {
+            pairs.iter().map(|&(name, slots)| (name.to_owned(), slots)).collect()
+        };
+        let open_mpi =
+            "# rack 1\naa slots=4\nbb slots=2 max_slots=8 # two\r\ncc max-slots=3\ndd\naa slots=1\n";
+        assert_eq!(slots(open_mpi), given(&[("aa", 5), ("bb", 2), ("cc", 1), ("dd", 1)]));
+        assert_eq!(slots("aa:2\nbb:4\n"), given(&[("aa", 2), ("bb", 4)]), "MPICH");
+        assert_eq!(slots("n[1-2]*4\nlogin\n"), given(&[("n1", 4), ("n2", 4), ("login", 1)]), "Slurm");
+        assert_eq!(slots("n[01-02,07]"), given(&[("n01", 1), ("n02", 1), ("n07", 1)]), "SLURM_JOB_NODELIST");
+        assert_eq!(slots("a\na\nb\na\n"), given(&[("a", 3), ("b", 1)]), "PBS, LSF");
     }
 
     #[test]
@@ -442,9 +493,16 @@ mod tests {
             told("a\n b:0"),
             "line 2, column 2: `0` is not a valid number of slots; allowed: 1 to 65536"
         );
+        let unknown = "is not a host name: it contains `=`; allowed: letters, digits, `-`, `.`, `_`";
+        assert_eq!(told("a cpus=4"), format!("line 1, column 3: `cpus=4` {unknown}"));
+        assert_eq!(told("a\nslots=4"), format!("line 2, column 1: `slots=4` {unknown}"));
         assert_eq!(
-            told("a slots=4"),
-            "line 1, column 3: `slots=4` is not a host name: it contains `=`; allowed: letters, digits, `-`, `.`, `_`"
+            told("a slots=x"),
+            "line 1, column 3: `x` is not a valid number of slots; allowed: 1 to 65536"
+        );
+        assert_eq!(
+            told("a slots=2\nb:2 slots=3"),
+            "line 2, column 5: the host has a number of slots already"
         );
         assert_eq!(told(" # nobody\n"), "line 1, column 1: it contains no process or host");
         assert_eq!(told("a[1-70000]"), "line 1, column 1: more than 65536 hosts");

@@ -102,6 +102,9 @@ pub enum ProblemKind {
         /// The most slots.
         limit: u32,
     },
+    /// A second number of slots in one mention of a host.
+    #[error("the host has a number of slots already")]
+    SlotsTwice,
     /// A range in a place where a single process is required.
     #[error("{range} names {count} processes; a parent must be a single process")]
     RangeAsParent {
@@ -214,6 +217,7 @@ impl ProblemKind {
             Self::BadHost { .. } => "bad_host",
             Self::BadIndex { .. } => "bad_index",
             Self::BadSlots { .. } => "bad_slots",
+            Self::SlotsTwice => "slots_twice",
             Self::RangeAsParent { .. } => "range_as_parent",
             Self::NoChildren { .. } => "no_children",
             Self::DuplicateProcess { .. } => "duplicate_process",
