@@ -152,9 +152,29 @@ pub(crate) struct Settled {
     pub(crate) file: NodeFile,
     /// The keys that the file sets, by their paths, with their values in one spelling.
     pub(crate) given: BTreeMap<String, String>,
+    lines: Lines,
+}
+
+/// The lines of the keys, by their paths.
+#[derive(Clone, Debug, Default)]
+struct Lines(BTreeMap<String, usize>);
+
+impl Lines {
+    /// The line of the last key that a problem names; the first one if it names none.
+    fn named_in(&self, problem: &str) -> usize {
+        let words: Vec<&str> =
+            problem.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+        words.iter().rev().find_map(|&word| self.0.get(word)).copied().unwrap_or(1)
+    }
 }
 
 impl Settled {
+    /// The problem of a node's start with these settings, at the line of a key that it names.
+    pub(crate) fn problem(&self, failure: &Failure) -> Problem {
+        let text = failure.to_string();
+        Problem { line: self.lines.named_in(&text), text }
+    }
+
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let problems = match Self::read_all(path)? {
@@ -194,7 +214,7 @@ impl Settled {
         file.limits = walked.limits;
         file.tuning = walked.tuning;
         file.gateway.limits = walked.gateway_limits;
-        Ok(Self { file, given: walked.given })
+        Ok(Self { file, given: walked.given, lines: walked.lines })
     }
 
     /// Warnings about a file that works.

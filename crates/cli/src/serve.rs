@@ -122,6 +122,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl Serve {
+    /// The name of the service.
+    pub fn name(&self) -> &str {
+        self.offer.name()
+    }
+
     /// True if opening it may take long.
     pub fn may_block(&self) -> bool {
         self.offer.may_block()

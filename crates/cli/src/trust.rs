@@ -111,7 +111,8 @@ fn token_of_environment() -> Result<Option<Token>, Failure> {
     text.map(valid).transpose()
 }
 
-fn valid(text: String) -> Result<Token, Failure> {
+/// The token of this text, if it can be one.
+pub(crate) fn valid(text: String) -> Result<Token, Failure> {
     Token::new(text).ok_or_else(|| {
         let limit = "1 to 1024 bytes, on one line";
         Failure::Rejected(CallError::bad_field("token", "an invalid text", limit))

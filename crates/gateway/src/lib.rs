@@ -69,4 +69,4 @@ mod wishes;
 
 pub use gateway::Gateway;
 pub use limits::Limits;
-pub use options::{GatewayOptions, SlowCallOptions, StartError, TlsFiles};
+pub use options::{GatewayOptions, SlowCallOptions, StartError, TlsFiles, check_origin};

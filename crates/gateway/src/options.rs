@@ -1,6 +1,7 @@
 //! The settings of a gateway, and the reasons why it does not start.
 
 use crate::limits::Limits;
+use crate::site::origin;
 use crate::tokens::TokensError;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -63,13 +64,14 @@ impl GatewayOptions {
         }
     }
 
-    /// Refuses limits outside their bounds, and an address beyond this machine without tokens and a certificate, unless that
-    /// is allowed.
+    /// Refuses limits outside their bounds, origins that are none, and an address beyond this machine without tokens and a
+    /// certificate, unless that is allowed.
     ///
     /// # Errors
-    /// [`StartError::Limit`], [`StartError::Exposed`] or [`StartError::Readable`].
+    /// [`StartError::Limit`], [`StartError::Origin`], [`StartError::Exposed`] or [`StartError::Readable`].
     pub fn check(&self) -> Result<(), StartError> {
         self.limits.check()?;
+        self.cors.iter().try_for_each(|given| check_origin(given))?;
         let is_reached = !self.addr.ip().to_canonical().is_loopback();
         if !is_reached || self.is_insecure {
             return Ok(());
@@ -80,6 +82,14 @@ impl GatewayOptions {
             (Some(_), None) => Err(StartError::Readable { addr: self.addr }),
         }
     }
+}
+
+/// Refuses a text that is not the origin of a page, as `https://example.org` is.
+///
+/// # Errors
+/// [`StartError::Origin`].
+pub fn check_origin(given: &str) -> Result<(), StartError> {
+    origin(given).map(drop)
 }
 
 /// The reason why a gateway does not start.

@@ -105,7 +105,7 @@ impl Site {
 }
 
 /// Reads an origin: a scheme and a host, and no path.
-fn origin(given: &str) -> Result<HeaderValue, StartError> {
+pub(crate) fn origin(given: &str) -> Result<HeaderValue, StartError> {
     let host = given.strip_prefix("https://").or_else(|| given.strip_prefix("http://"));
     let is_origin = host.is_some_and(|host| {
         !host.is_empty()

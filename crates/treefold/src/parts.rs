@@ -6,7 +6,8 @@
 pub use crate::discovery::{Found, Seed, lookup};
 pub use crate::driver::asks::Handle;
 pub use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
-pub use crate::sockets::resolve;
+pub use crate::service::check_name;
+pub use crate::sockets::{check_cluster, check_exposure, resolve};
 
 use crate::client::client_id;
 use crate::group_keys::{self, GroupKeys, Opened};

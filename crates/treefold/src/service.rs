@@ -248,9 +248,7 @@ impl Service {
 
     fn check(&self, limits: &Limits) -> Result<(), StartError> {
         let refuse = |problem: String| Err(StartError::Service { service: self.name.to_string(), problem });
-        if self.name.is_empty() || self.name.contains('/') {
-            return refuse("a service's name must not be empty or contain '/'".to_string());
-        }
+        check_name(&self.name)?;
         for (at, named) in self.operators.iter().enumerate() {
             if named.name.is_empty() || named.name.contains('/') {
                 return refuse(format!(
@@ -355,6 +353,15 @@ impl Hosted {
     fn partitions(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<PartitionId, Partition>> {
         self.partitions.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Refuses a text that can't be a service's name.
+pub fn check_name(name: &str) -> Result<(), StartError> {
+    if name.is_empty() || name.contains('/') {
+        let problem = "a service's name must not be empty or contain '/'".to_string();
+        return Err(StartError::Service { service: name.to_string(), problem });
+    }
+    Ok(())
 }
 
 impl Registry {

@@ -31,7 +31,7 @@ pub(crate) fn check_seed(given: &str) -> Result<(), StartError> {
 }
 
 /// Refuses to listen beyond this machine for a cluster without a token and without certificates, unless its options allow it.
-pub(crate) fn check_exposure(addrs: &[SocketAddr], cluster: &ClusterOptions) -> Result<(), StartError> {
+pub fn check_exposure(addrs: &[SocketAddr], cluster: &ClusterOptions) -> Result<(), StartError> {
     if !matches!(cluster.trust, Trust::Open) || cluster.insecure {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(crate) fn check_exposure(addrs: &[SocketAddr], cluster: &ClusterOptions) -> 
 }
 
 /// Refuses names that are too long for a greeting.
-pub(crate) fn check_cluster(name: &str) -> Result<(), StartError> {
+pub fn check_cluster(name: &str) -> Result<(), StartError> {
     if name.len() <= NAME_BYTES_MAX {
         return Ok(());
     }

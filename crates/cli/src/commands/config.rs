@@ -1,5 +1,6 @@
 //! `treefold config`: checks a node's configuration file, shows the settings in force, prints the schema of files.
 
+use crate::commands::node::settings;
 use crate::config::{Settled, schema, show};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -25,7 +26,8 @@ enum What {
 
 /// Check a file: print ok, or every problem with its line
 ///
-/// The exit code is 0 if a node would take the file, and 2 if not.
+/// The exit code is 0 if a node would start with the file, in this environment and without further flags, and 2 if not.
+/// Services and other files are not opened, and names are not looked up.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  treefold config check /etc/treefold.toml\n  treefold config check node.toml -o json"
@@ -89,10 +91,13 @@ impl ConfigArgs {
 
 impl Check {
     fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let read = Settled::read_all(&self.file)?;
-        let (problems, warnings) = match &read {
-            Ok(settled) => (&[][..], settled.warnings(&self.file)),
-            Err(problems) => (&problems[..], Vec::new()),
+        let (problems, warnings) = match Settled::read_all(&self.file)? {
+            Ok(settled) => {
+                let refused = settings::check(&settled.file).err();
+                let problems = refused.iter().map(|failure| settled.problem(failure)).collect();
+                (problems, settled.warnings(&self.file))
+            }
+            Err(problems) => (problems, Vec::new()),
         };
         match format {
             Format::Text => {
@@ -107,8 +112,8 @@ impl Check {
                     line: problem.line,
                     problem: problem.text.clone(),
                 };
-                let problems = problems.iter().map(found).collect();
-                print_json(&Checked { ok: read.is_ok(), problems, warnings });
+                let found = problems.iter().map(found).collect();
+                print_json(&Checked { ok: problems.is_empty(), problems: found, warnings });
             }
         }
         match problems.len() {

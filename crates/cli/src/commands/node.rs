@@ -23,7 +23,7 @@ mod attached;
 pub(crate) mod files;
 pub(crate) mod gateway;
 mod reload;
-mod settings;
+pub(crate) mod settings;
 
 /// Default address to listen at.
 pub(crate) const LISTEN_DEFAULT: &str = "127.0.0.1:7700";

@@ -7,11 +7,13 @@ use crate::commands::node::NodeArgs;
 use crate::parse;
 use crate::serve::{Serve, known_as};
 use clap::{Args, Command};
+use treefold::parts::{check_cluster, check_name};
 use treefold::{Limits, Tuning};
 use treefold_core::bounds::{Range, Setting};
 use treefold_core::membership::MembershipConfig;
+use treefold_core::membership::card::NAME_BYTES_MAX;
 use treefold_core::placement::PlacementTuning;
-use treefold_gateway::Limits as GatewayLimits;
+use treefold_gateway::{Limits as GatewayLimits, check_origin};
 use treefold_traces::settings::Endpoint;
 
 /// A table of the file.
@@ -127,22 +129,22 @@ const PLAIN: [Plain; 35] = [
     top("listen", Text(address), Some("\"127.0.0.1:7700\"")),
     top("advertise", Text(address), None),
     top("join", Texts(seed), None),
-    top("rack", Text(any), None),
-    top("zone", Text(any), None),
-    top("name", Text(any), None),
+    top("rack", Text(|text| place("rack", text)), None),
+    top("zone", Text(|text| place("zone", text)), None),
+    top("name", Text(|text| place("name", text)), None),
     top("relay", Switch, Some("false")),
-    top("accept", Texts(any), None),
+    top("accept", Texts(application), None),
     top("knows", Texts(known), None),
     top("processors", Count(1, u32::MAX as u64), None),
     top("workers", Count(1, parse::WORKERS_MAX as u64), None),
     top("serve", Texts(serve), None),
     top("record", Text(any), None),
-    top("cluster", Text(any), Some("\"treefold\"")),
+    top("cluster", Text(cluster), Some("\"treefold\"")),
     Plain {
         source: Source::Text(
             "Token of the cluster; nodes with another token are refused. A file that other users can read is warned about",
         ),
-        ..top("token", Text(any), None)
+        ..top("token", Text(token), None)
     },
     Plain {
         source: Source::Text("File with the token of the cluster"),
@@ -171,7 +173,7 @@ const PLAIN: [Plain; 35] = [
     gateway("tokens", "gateway_tokens", Text(any)),
     gateway("tls_cert", "gateway_tls_cert", Text(any)),
     gateway("tls_key", "gateway_tls_key", Text(any)),
-    gateway("cors", "gateway_cors", Texts(any)),
+    gateway("cors", "gateway_cors", Texts(origin)),
     gateway("otlp", "otlp", Text(collector)),
     gateway("trace_file", "trace_file", Text(any)),
     gateway("trace_sample", "trace_sample", Share),
@@ -185,6 +187,30 @@ const RELOADED: [(Table, &str); 2] = [(Table::Top, "log"), (Table::Shares, "SERV
 
 fn any(_: &str) -> Result<(), String> {
     Ok(())
+}
+
+/// The name of a rack, a zone or a node, as the card of a node has it.
+fn place(key: &str, text: &str) -> Result<(), String> {
+    if text.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!("{key} has {} bytes; allowed: at most {NAME_BYTES_MAX}", text.len()))
+}
+
+fn application(text: &str) -> Result<(), String> {
+    check_name(text).map_err(|error| format!("accept: {error}"))
+}
+
+fn cluster(text: &str) -> Result<(), String> {
+    check_cluster(text).map_err(|error| error.to_string())
+}
+
+fn token(text: &str) -> Result<(), String> {
+    crate::trust::valid(text.to_owned()).map(drop).map_err(|failure| failure.to_string())
+}
+
+fn origin(text: &str) -> Result<(), String> {
+    check_origin(text).map_err(|error| error.to_string())
 }
 
 fn address(text: &str) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! checks the kind and the range of each value first, and sets the limits and the tuning on the way.
 
 use super::keys::{self, Key, Kind, Table};
-use super::{NodeFile, Problem, ShareText, contradiction, path_of};
+use super::{Lines, NodeFile, Problem, ShareText, contradiction, path_of};
 use crate::parse;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,20 +27,19 @@ pub(super) struct Walked {
     pub(super) limits: Option<Limits>,
     pub(super) tuning: Option<Tuning>,
     pub(super) gateway_limits: GatewayLimits,
+    pub(super) lines: Lines,
 }
 
 struct Walk<'a> {
     text: &'a str,
     keys: Vec<Key>,
-    /// The lines of the keys, by their paths.
-    lines: BTreeMap<String, usize>,
     walked: Walked,
 }
 
 /// Goes through the text of a file.
 pub(super) fn walk(text: &str) -> Walked {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let mut walk = Walk { text, keys: keys::all(), lines: BTreeMap::new(), walked: Walked::default() };
+    let mut walk = Walk { text, keys: keys::all(), walked: Walked::default() };
     for error in &errors {
         walk.walked.problems.push(problem_of(text, error));
     }
@@ -66,7 +65,7 @@ impl Walk<'_> {
     fn table(&mut self, table: Table, content: &DeTable<'_>) {
         for (name, value) in content {
             let path = path_of(table, name.get_ref());
-            self.lines.insert(path.clone(), line_at(self.text, name.span().start));
+            self.walked.lines.0.insert(path.clone(), line_at(self.text, name.span().start));
             if let Some(inner) = Table::ALL.into_iter().find(|inner| inner.name() == path) {
                 match value.get_ref() {
                     DeValue::Table(content) => self.table(inner, content),
@@ -176,8 +175,7 @@ impl Walk<'_> {
         }
         let Ok(file) = toml::from_str::<NodeFile>(self.text) else { return };
         if let Some(problem) = contradiction(&file, !file.serve.is_empty()) {
-            let named = problem.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-            let line = named.rev().find_map(|word| self.lines.get(word)).copied().unwrap_or(1);
+            let line = self.walked.lines.named_in(problem);
             self.walked.problems.push(Problem { line, text: problem.to_owned() });
         }
     }
@@ -185,7 +183,8 @@ impl Walk<'_> {
     /// The line of a key, or that of its table.
     fn line_of(&self, path: &str) -> usize {
         let table = path.rsplit_once('.').map_or(path, |(table, _)| table);
-        self.lines.get(path).or_else(|| self.lines.get(table)).copied().unwrap_or(1)
+        let lines = &self.walked.lines.0;
+        lines.get(path).or_else(|| lines.get(table)).copied().unwrap_or(1)
     }
 
     fn raw(&self, value: &Spanned<DeValue<'_>>) -> &str {

@@ -48,6 +48,62 @@ fn check_lists_every_problem_with_its_line() {
     assert_eq!(absent.code, 1, "{}", absent.stderr);
 }
 
+/// Files that a node refuses for one value, or for values that depend on each other, each with words of its problem.
+const REFUSED: [(&str, &str); 16] = [
+    ("token = ''\n", "line 1: token is an invalid text"),
+    ("token = \"two\\nlines\"\n", "line 1: token is an invalid text"),
+    ("cluster = 'LONG'\n", "line 1: the cluster's name has 300 bytes"),
+    ("rack = 'LONG'\n", "line 1: rack has 300 bytes; allowed: at most 128"),
+    ("accept = ['a/b']\n", "line 1: accept: "),
+    (
+        "serve = ['micro:partitions=0/2', 'micro:partitions=1/2']\n",
+        "line 1: serve: the service \"micro\" is declared twice",
+    ),
+    ("processors = 2\nserve = ['search=.:partitions=0/1:emulate=4']\n", "emulate=4"),
+    ("listen = '0.0.0.0:0'\n", "reached from other machines"),
+    ("[gateway]\ncors = ['https://example.org']\n", "the gateway has settings, but no address"),
+    ("[gateway]\nlisten = '127.0.0.1:0'\ncors = ['*']\n", "line 3: cors is *; allowed: an origin"),
+    ("[gateway]\nlisten = '127.0.0.1:0'\ntls_cert = 'a.pem'\n", "together"),
+    ("[gateway]\nlisten = '127.0.0.1:0'\nslow_call_log = 'a'\n", "--slow-call"),
+    ("[gateway]\nlisten = '0.0.0.0:0'\n", "a gateway at 0.0.0.0:0 can be reached"),
+    ("relay = true\nserve = ['micro:partitions=0/1']\n", "line 2: a relay holds no partitions"),
+    ("attach = '127.0.0.1:1'\n", "give attach and as"),
+    ("[limits]\npayload_bytes_max = 0\n", "line 2: limits.payload_bytes_max"),
+];
+
+#[test]
+fn check_refuses_what_a_node_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("node.toml");
+    let file = path.to_str().unwrap();
+    for (text, words) in REFUSED {
+        write(&path, &text.replace("LONG", &"x".repeat(300)));
+        // A flag goes before the file's address.
+        let free: &[&str] = if text.starts_with("listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let node = run_args(&[&["node", "--config", file], free].concat());
+        assert_eq!(node.code, 2, "{text}: {}", node.stderr);
+        // The node says so too, but problems of values together without a line.
+        let problem = words
+            .split_once(": ")
+            .filter(|(line, _)| line.starts_with("line"))
+            .map_or(words, |(_, rest)| rest);
+        assert!(node.stderr.contains(problem), "{text}: {}", node.stderr);
+        let checked = run_args(&["config", "check", file]);
+        assert_eq!(checked.code, 2, "{text}: {}", checked.stdout);
+        assert!(checked.stdout.contains(words), "{text}: {}", checked.stdout);
+        assert!(checked.stdout.starts_with(&format!("{file}: line ")), "{text}: {}", checked.stdout);
+    }
+    // The environment's token counts, as for a node.
+    write(&path, "listen = '0.0.0.0:0'\n");
+    let with_token = crate::real::ended(
+        crate::real::treefold().env("TREEFOLD_TOKEN", "secret").args(["config", "check", file]),
+    );
+    assert_eq!((with_token.code, &*with_token.stdout), (0, "ok\n"));
+    // Files elsewhere are not opened.
+    write(&path, "listen = '0.0.0.0:0'\ntoken_file = '/no/such/file'\n");
+    assert_eq!(run_args(&["config", "check", file]).code, 0);
+}
+
 #[test]
 fn a_node_takes_the_file_that_show_prints() {
     let directory = tempfile::tempdir().unwrap();

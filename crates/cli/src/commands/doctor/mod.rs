@@ -19,6 +19,7 @@ mod system;
 mod udp;
 
 use crate::args::AT_VARIABLE;
+use crate::commands::node::settings;
 use crate::config::{NodeFile, Problem, Settled};
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -127,7 +128,10 @@ fn read(path: Option<&Path>, findings: &mut Vec<Finding>) -> NodeFile {
     let advice = "correct the file (docs/configuration.md); the other checks use the defaults";
     match Settled::read_all(path) {
         Ok(Ok(settled)) => {
-            findings.push(Finding::ok("config", "the file is valid"));
+            findings.push(match settings::check(&settled.file) {
+                Ok(()) => Finding::ok("config", "the file is valid"),
+                Err(refused) => Finding::fail("config", settled.problem(&refused).to_string(), advice),
+            });
             let warning = |warning| Finding::warn("config", warning, "let only the user of the node read it");
             findings.extend(settled.warnings(path).into_iter().map(warning));
             return settled.file;

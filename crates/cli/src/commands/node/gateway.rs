@@ -87,14 +87,28 @@ impl GatewayFile {
 
     /// The options, if the node has a gateway. They are checked before the node starts.
     pub(crate) async fn options(self, is_insecure: bool) -> Result<Option<GatewayOptions>, Failure> {
-        let Some(listen) = self.listen.clone() else {
-            if self == Self::default() {
-                return Ok(None);
-            }
-            return Err(Failure::usage(
-                "the gateway has settings, but no address; give it one with --gateway",
-            ));
-        };
+        let Some(listen) = self.listen.clone() else { return self.without_address().map(|()| None) };
+        let addr = address(&listen).await?;
+        self.options_at(addr, is_insecure).map(Some)
+    }
+
+    /// Refuses settings with which no gateway starts. It opens no file, and looks no name up: whether other machines reach a
+    /// named host is not judged.
+    pub(super) fn check(&self, is_insecure: bool) -> Result<(), Failure> {
+        let Some(listen) = &self.listen else { return self.without_address() };
+        let named = SocketAddr::from(([127, 0, 0, 1], 0));
+        self.clone().options_at(listen.parse().unwrap_or(named), is_insecure).map(drop)
+    }
+
+    /// Refuses settings without an address.
+    fn without_address(&self) -> Result<(), Failure> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        Err(Failure::usage("the gateway has settings, but no address; give it one with --gateway"))
+    }
+
+    fn options_at(self, addr: SocketAddr, is_insecure: bool) -> Result<GatewayOptions, Failure> {
         let (traces, slow_calls) = (self.traces()?, self.slow_calls()?);
         let tls = match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
@@ -104,7 +118,6 @@ impl GatewayFile {
                 return Err(Failure::usage(problem));
             }
         };
-        let addr = address(&listen).await?;
         let options = GatewayOptions {
             addr,
             is_insecure,
@@ -116,7 +129,7 @@ impl GatewayFile {
             limits: self.limits,
         };
         options.check().map_err(|error| not_started(&error))?;
-        Ok(Some(options))
+        Ok(options)
     }
 }
 

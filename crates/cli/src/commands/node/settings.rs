@@ -1,12 +1,14 @@
 //! The settings of a node: those of its flags, and those of its configuration file where no flag is given.
 
-use super::NodeArgs;
 use super::attached::Attached;
+use super::{NodeArgs, not_started};
 use crate::config::{NodeFile, Settled, ShareText, contradiction};
 use crate::exit::Failure;
 use crate::serve::{Serve, known_as};
 use crate::trust::{Given, Trust};
+use std::collections::BTreeSet;
 use std::time::Duration;
+use treefold::parts::check_exposure;
 use treefold::shares::{ServiceShare, ShareSetting};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions};
 
@@ -47,28 +49,20 @@ impl NodeArgs {
     /// The settings of the flags over those of a file.
     pub(super) fn settings_over(&self, settled: &Settled) -> Result<Settings, Failure> {
         let merged = self.clone().over(settled.file.clone());
-        if let Some(problem) = contradiction(&merged, !(self.serve.is_empty() && merged.serve.is_empty())) {
-            return Err(Failure::usage(problem));
-        }
-        let serve = if self.serve.is_empty() {
-            let parsed: Result<Vec<Serve>, _> = merged.serve.iter().map(|text| text.parse()).collect();
-            parsed.map_err(Failure::Rejected)?
-        } else {
-            self.serve.clone()
-        };
+        let serve = if self.serve.is_empty() { services_of(&merged)? } else { self.serve.clone() };
         let knows = if self.knows.is_empty() {
             let parsed: Result<Vec<_>, _> = merged.knows.iter().map(|text| known_as(text)).collect();
             parsed.map_err(Failure::Rejected)?
         } else {
             self.knows.clone()
         };
-        let processors = announced(&serve, merged.processors)?;
-        let file = NodeFile { processors, ..merged };
         let trust = Trust::given(Given {
-            keys: file.keys.clone(),
-            token: file.token.clone(),
-            token_file: file.token_file.clone(),
-        })?;
+            keys: merged.keys.clone(),
+            token: merged.token.clone(),
+            token_file: merged.token_file.clone(),
+        });
+        let processors = startable(&merged, &serve, trust.as_ref().ok())?;
+        let (trust, file) = (trust?, NodeFile { processors, ..merged });
         let attached = Attached::of(file.attach.clone(), file.place.clone(), file.patience);
         Ok(Settings { serve, knows, grace: file.grace.unwrap_or(GRACE_DEFAULT), trust, attached, file })
     }
@@ -108,6 +102,44 @@ impl NodeArgs {
             tuning: file.tuning,
         }
     }
+}
+
+/// Checks what `treefold node --config` would check if it were started here with this file and without further flags. Other files
+/// are not opened.
+pub(crate) fn check(file: &NodeFile) -> Result<(), Failure> {
+    let is_elsewhere = file.keys.is_some() || file.token_file.is_some();
+    let trust = match &file.token {
+        _ if is_elsewhere => None,
+        token => Some(Trust::given(Given { token: token.clone(), ..Given::default() })?),
+    };
+    startable(file, &services_of(file)?, trust.as_ref()).map(drop)
+}
+
+/// Refuses settings with which no node starts: the start of a node and `treefold config check` both run it. Without `trust`,
+/// because its file was not opened, whether other machines reach the node is not judged. Returns the number of processors to
+/// announce.
+fn startable(file: &NodeFile, serve: &[Serve], trust: Option<&Trust>) -> Result<Option<u32>, Failure> {
+    if let Some(problem) = contradiction(file, !serve.is_empty()) {
+        return Err(Failure::usage(problem));
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = serve.iter().map(Serve::name).find(|name| !names.insert(*name)) {
+        return Err(Failure::usage(format!("serve: the service {twice:?} is declared twice")));
+    }
+    let processors = announced(serve, file.processors)?;
+    file.gateway.check(file.insecure)?;
+    // A name is not looked up here; the node judges its addresses when it listens.
+    let listen = file.listen.as_deref().and_then(|listen| listen.parse().ok());
+    if let (Some(addr), Some(trust)) = (listen, trust) {
+        let cluster = trust.cluster(file.cluster.as_deref().unwrap_or(CLUSTER_DEFAULT))?;
+        check_exposure(&[addr], &cluster.insecure(file.insecure)).map_err(|error| not_started(&error))?;
+    }
+    Ok(processors)
+}
+
+/// The services that a file names.
+fn services_of(file: &NodeFile) -> Result<Vec<Serve>, Failure> {
+    file.serve.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Failure::Rejected)
 }
 
 fn texts_of(knows: &[(String, String)]) -> Vec<String> {
@@ -181,7 +213,7 @@ mod tests {
         assert_eq!(both.trust.token().map(|token| token.reveal().to_owned()).as_deref(), Some("of the file"));
         let shares: Vec<_> = both.file.shares.values().map(|share| share.0.share).collect();
         assert_eq!(shares, [3.0, 5.0]);
-        let two = ["--serve", "micro:partitions=0/2", "--serve", "micro:partitions=1/2"];
+        let two = ["--serve", "micro:partitions=0/2", "--serve", "echo:partitions=1/2"];
         let served =
             settings(&[&["--config", path, "--grace", "2s", "--token", "of the flag"], &two[..]].concat());
         assert_eq!(served.serve.len(), 2, "a list on the command line replaces the file's");
@@ -198,6 +230,13 @@ mod tests {
         write!(file, "serve = ['micro:partitions=0/1']").unwrap();
         let refused = tried(&["--config", file.path().to_str().unwrap(), "--relay"]).map(drop).unwrap_err();
         assert_eq!(refused, "a relay holds no partitions: leave out relay or serve");
+    }
+
+    #[test]
+    fn a_service_is_served_once() {
+        let twice = ["--serve", "micro:partitions=0/2", "--serve", "micro:partitions=1/2"];
+        let refused = tried(&twice).map(drop).unwrap_err();
+        assert_eq!(refused, "serve: the service \"micro\" is declared twice");
     }
 
     #[test]
