@@ -8,7 +8,7 @@
 //! - [`serve`]: the services that `--serve` can name. [`sql`]: what a program with an SQL engine lends to this one.
 //! - `foreign`: operators in WebAssembly; absent if built without the feature `wasm`.
 //! - [`output`]: answers as JSON, as tables, as trees.
-//! - `log`: the log on standard error.
+//! - `log`: the log on standard error. `reaper`: the command as process 1.
 //! - [`exit`]: how a command ends, and its exit code.
 //!
 //! This is a library so that the experiments in `bench/cluster` start and measure nodes with the same code.
@@ -35,6 +35,8 @@ pub mod fleet;
 pub mod foreign;
 mod log;
 pub mod output;
+#[cfg(target_os = "linux")]
+mod reaper;
 #[cfg(feature = "mirrors")]
 mod screen;
 pub mod serve;
@@ -67,7 +69,7 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
 /// The `treefold` command: runs this process's command line to its end and returns its exit code.
 pub fn treefold() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    answer_to(&words, Cli::read(&words), |cli| (cli.output.output, cli.log.log_format), run)
+    all_of(&words)
 }
 
 /// As [`treefold()`], for a program whose process is another program's, such as a script of an interpreter. The first of `words` is the
@@ -76,6 +78,19 @@ pub fn treefold_of(program: PathBuf, words: &[OsString], engine: sql::Host) -> E
     sql::lend(engine);
     // The first one stays. A process runs one command line.
     let _ = PROGRAM.set(program);
+    all_of(words)
+}
+
+fn all_of(words: &[OsString]) -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if reaper::inherits_orphans() {
+        match own_program().and_then(|program| reaper::run_apart(&program, words)) {
+            Ok(code) => return code,
+            Err(error) => {
+                crate::tell!("treefold: processes that commands leave behind will stay defunct: {error}")
+            }
+        }
+    }
     answer_to(words, Cli::read(words), |cli| (cli.output.output, cli.log.log_format), run)
 }
 

@@ -32,6 +32,7 @@ mod pseudo_terminal;
 mod pushes;
 mod readers;
 mod real;
+mod reaper;
 mod relays;
 mod shares;
 mod sim;

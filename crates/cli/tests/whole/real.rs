@@ -122,7 +122,8 @@ impl NodeProcess {
         Self::of(command, args)
     }
 
-    fn of(mut command: Command, args: &[&str]) -> Self {
+    /// Starts a node by this command, which runs the program under test.
+    pub(crate) fn of(mut command: Command, args: &[&str]) -> Self {
         command.arg("node").stdout(Stdio::piped());
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
@@ -161,6 +162,11 @@ impl NodeProcess {
             libc::waitid(libc::P_PID, self.child.id(), &raw mut info, libc::WSTOPPED | libc::WNOWAIT)
         };
         assert_eq!(waited, 0);
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits for its end and returns the exit code, or `None` if a signal ended it.
