@@ -39,8 +39,10 @@ impl Turn {
     const WORKS: u8 = 1;
     /// The request was read to its end.
     const READ: u8 = 2;
+    /// The service waits for more of the request's body than was received.
+    const WAITS: u8 = 4;
     /// The client knows interim answers.
-    const KNOWS_INTERIM: u8 = 4;
+    const KNOWS_INTERIM: u8 = 8;
 
     /// Notes that the service begins with a request.
     pub(crate) fn begin(&self, version: Version) {
@@ -53,17 +55,28 @@ impl Turn {
         self.0.fetch_or(Self::READ, Ordering::Relaxed);
     }
 
+    /// Notes whether the service waits for more of the body.
+    fn service_waits(&self, waits: bool) {
+        if waits {
+            self.0.fetch_or(Self::WAITS, Ordering::Relaxed);
+        } else {
+            self.0.fetch_and(!Self::WAITS, Ordering::Relaxed);
+        }
+    }
+
     /// Notes that the answer begins.
     pub(crate) fn answer_begins(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// True if an answer may follow although nothing more is received. A service that waits for the rest of a body gives
+    /// none; one that works may have the rest of it waiting.
     fn is_answer_due(&self) -> bool {
-        self.has(Self::WORKS | Self::READ)
+        self.has(Self::WORKS) && (self.has(Self::READ) || !self.has(Self::WAITS))
     }
 
     fn may_look(&self) -> bool {
-        self.has(Self::WORKS | Self::READ | Self::KNOWS_INTERIM)
+        self.is_answer_due() && self.has(Self::KNOWS_INTERIM)
     }
 
     fn has(&self, all: u8) -> bool {
@@ -71,9 +84,10 @@ impl Turn {
     }
 }
 
-/// The body of a request, which notes its end.
+/// The body of a request, which notes its end, and whether more of it is awaited.
 pub(crate) struct Noted {
     body: Incoming,
+    /// `None` behind the end.
     turn: Option<Turn>,
 }
 
@@ -101,7 +115,11 @@ impl Body for Noted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Some(turn) = &self.turn {
+            turn.service_waits(polled.is_pending());
+        }
+        let frame = ready!(polled);
         self.note(frame.is_none());
         Poll::Ready(frame)
     }
@@ -156,6 +174,8 @@ impl<S: Duplex> AsyncRead for HalfClosed<S> {
             let (filled, room) = (buffer.filled().len(), buffer.remaining());
             ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
             if buffer.filled().len() > filled || room == 0 {
+                // They may be what the service waits for.
+                this.turn.service_waits(false);
                 return Poll::Ready(Ok(()));
             }
             this.has_ended = true;
@@ -164,7 +184,7 @@ impl<S: Duplex> AsyncRead for HalfClosed<S> {
             let look = this.look.get_or_insert_with(|| Box::pin(sleep(LOOK_EVERY)));
             ready!(look.as_mut().poll(context));
             this.look = None;
-            // Between other bytes, the interim answer would be a part of them.
+            // Among the bytes of an answer, the interim answer would be a part of it.
             if this.turn.may_look() && !this.is_unflushed {
                 if this.interim.is_empty() {
                     this.interim = INTERIM;

@@ -96,7 +96,7 @@ impl Visitor<'_> for AnyNumber {
     type Value = Number;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
+        f.write_str("a number, of 64 bits if it is an integer")
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Number, E> {
@@ -105,10 +105,6 @@ impl Visitor<'_> for AnyNumber {
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {
         Ok(Number::Integer(number.into()))
-    }
-
-    fn visit_i128<E: Error>(self, number: i128) -> Result<Number, E> {
-        Ok(Number::Integer(number))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Number, E> {

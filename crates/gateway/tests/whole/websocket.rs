@@ -43,7 +43,7 @@ impl Socket {
         loop {
             match timeout(WITHIN, self.0.next()).await.expect("a message") {
                 Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).unwrap()),
-                Some(Ok(Message::Ping(_))) => {}
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Close(frame))) => {
                     return Some(json!({"close": frame.map(|frame| u16::from(frame.code))}));
                 }

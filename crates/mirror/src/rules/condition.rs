@@ -281,6 +281,15 @@ mod tests {
     }
 
     #[test]
+    fn integers_beyond_64_bits_are_refused() {
+        for test in ["equals", "below", "at_least"] {
+            let rule = format!("discard = {{type = 't', field = 'id', {test} = 12345678901234567890123}}");
+            let problems = RuleFile::read(&format!("[[rule]]\nname = 'r'\n{rule}")).unwrap_err();
+            assert!(problems[0].message.contains("12345678901234567890123"), "{problems:?}");
+        }
+    }
+
+    #[test]
     fn times_in_nanoseconds_are_told_apart() {
         let ids = ["1764324000123456788", "1764324000123456789", "-1764324000123456789"];
         assert_eq!(matched("equals = 1764324000123456789", &ids), [1]);
