@@ -239,7 +239,8 @@ impl Serve {
     /// Parses an argument that names its partitions.
     fn by_hand(text: &str) -> Result<Self, CallError> {
         let Some(kind) = kind_of(text) else {
-            let more = if cfg!(feature = "full") { None } else { Some("others in a build of `make release`") };
+            let more =
+                if cfg!(feature = "full") { None } else { Some("others in a build of `make release`") };
             let forms: Vec<_> = KINDS.iter().map(|kind| kind.form()).chain(more).collect();
             return Err(CallError::bad_field("serve", text, forms.join("; ")));
         };
