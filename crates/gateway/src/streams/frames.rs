@@ -26,10 +26,9 @@ const DROPPED_BYTES_MAX: u64 = 1 << 20;
 /// The peer sends more idle frames than allowed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "more than {} frames came in a second that complete no message: pings, pongs, or short parts; allowed: at most {} \
+    "more than {max} frames came in a second that complete no message: pings, pongs, or short parts; allowed: at most {max} \
      (IDLE_FRAMES_PER_S)",
-    Limits::IDLE_FRAMES_PER_S,
-    Limits::IDLE_FRAMES_PER_S
+    max = Limits::IDLE_FRAMES_PER_S
 )]
 pub(super) struct TooManyFrames;
 

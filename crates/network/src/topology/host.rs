@@ -360,7 +360,7 @@ fn slots_of(digits: &str) -> Result<u32, ProblemKind> {
 }
 
 /// The key and the value of a setting, if the item is one and is on the line of the item that ends at `after`.
-fn setting<'a>(text: &'a str, after: usize, item: Span) -> Option<(&'a str, &'a str)> {
+fn setting(text: &str, after: usize, item: Span) -> Option<(&str, &str)> {
     let is_on_its_line = !text[after..item.start].contains('\n');
     let (key, value) = text[item.start..item.end].split_once('=').filter(|_| is_on_its_line)?;
     ["slots", "max_slots", "max-slots"].contains(&key).then_some((key, value))
