@@ -87,7 +87,7 @@ fn all_of(words: &[OsString]) -> ExitCode {
         match own_program().and_then(|program| reaper::run_apart(&program, words)) {
             Ok(code) => return code,
             Err(error) => {
-                crate::tell!("treefold: processes that commands leave behind will stay defunct: {error}")
+                crate::tell!("treefold: processes that commands leave behind will stay defunct: {error}");
             }
         }
     }
