@@ -141,7 +141,7 @@ impl Manifest {
         write().map_err(IndexError::data(directory))
     }
 
-    /// What the names of its generation's directories end with.
+    /// The end of the names of its generation's directories.
     pub(crate) fn generation(&self) -> String {
         format!("{}{}", self.digest, self.build)
     }

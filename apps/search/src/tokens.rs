@@ -7,7 +7,7 @@
 //! and both apostrophes are alike. Runs of ASCII need no tables then, and source code is mostly ASCII.
 //!
 //! A word is kept in the form `NFKC(fold(NFKC(word)))`, without characters that Unicode ignores by default, such as soft
-//! hyphens. So equal words are found whatever their case, their accents' encoding, and their width.
+//! hyphens. So words are equal in any case, any width, and any encoding of their accents.
 //!
 //! An index holds such words, so it can only be searched with the same tables: see [`version`].
 

@@ -54,7 +54,7 @@ impl Cutter {
         }
         if let Cut::Unknown { line_bytes_max, mark } = &mut self.cut {
             let is_before = |byte: &u8| byte.is_ascii_whitespace() || MARK.contains(byte);
-            let first = bytes.iter().find(|byte| !is_before(*byte));
+            let first = bytes.iter().find(|byte| !is_before(byte));
             // A mark is a few bytes. Many such bytes are something else, and the lines refuse them.
             let is_known = first.is_some() || mark.len() > MARK.len();
             if is_known {
