@@ -53,12 +53,15 @@ struct Language {
     trailing: &'static str,
 }
 
+/// Reads bytes, or gives the error with which they are refused.
+type Reading<'a> = Box<dyn Fn(&[u8]) -> Result<(), String> + 'a>;
+
 /// A reader of the program: reads bytes, or gives the error with which it refuses them.
 struct Reader<'a> {
     name: &'static str,
     language: Language,
     right: Right,
-    read: Box<dyn Fn(&[u8]) -> Result<(), String> + 'a>,
+    read: Reading<'a>,
 }
 
 const BIG: &str = "12345678901234567890123";
@@ -189,11 +192,7 @@ fn check(readers: &[Reader<'_>]) {
 }
 
 /// A reader that is a command, whose file is the argument `@`: refused is an exit code other than `taken`.
-fn command<'a>(
-    directory: &'a Path,
-    args: &'a [&'a str],
-    taken: i32,
-) -> Box<dyn Fn(&[u8]) -> Result<(), String> + 'a> {
+fn command<'a>(directory: &'a Path, args: &'a [&'a str], taken: i32) -> Read<'a> {
     // Commands tell formats by the ends of names.
     let name = args.iter().find_map(|arg| arg.strip_prefix('@')).expect("a file");
     let file = directory.join(name);
