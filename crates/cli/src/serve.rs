@@ -26,8 +26,8 @@
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
-//! A [`Kind`](kind::Kind) reads an argument, and an [`Offer`](kind::Offer) opens its service; [`kind`] has the table of
-//! kinds, and each other file has one. [`words`] splits arguments, [`placing`] opens services whose nodes share partitions.
+//! A `Kind` reads an argument, and an `Offer` opens its service; `kind.rs` has the table of kinds, and each other file has
+//! one. `words.rs` splits arguments, `placing.rs` opens services whose nodes share partitions.
 
 pub mod pulse;
 

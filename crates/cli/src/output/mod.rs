@@ -1,6 +1,6 @@
 //! Output of answers: JSON for scripts, tables and trees for people.
 //!
-//! All output goes through [`print`] and [`tell!`](crate::tell), which make foreign text printable ([`safe`]).
+//! All output goes through [`print()`] and `tell!`, which make foreign text printable (`safe.rs`).
 
 pub mod explain;
 pub mod lines;
