@@ -192,7 +192,7 @@ fn check(readers: &[Reader<'_>]) {
 }
 
 /// A reader that is a command, whose file is the argument `@`: refused is an exit code other than `taken`.
-fn command<'a>(directory: &'a Path, args: &'a [&'a str], taken: i32) -> Read<'a> {
+fn command<'a>(directory: &'a Path, args: &'a [&'a str], taken: i32) -> Reading<'a> {
     // Commands tell formats by the ends of names.
     let name = args.iter().find_map(|arg| arg.strip_prefix('@')).expect("a file");
     let file = directory.join(name);
