@@ -10,7 +10,8 @@
 //! ```
 //!
 //! - `runtime`: the threads on which connections live. `pending`: how Python waits.
-//! - `client`, `node`: the library's clients, nodes and embedded clusters. `options`: what they share.
+//! - `client`, `node`, `network`: the library's clients, nodes, embedded clusters, and networks that are started from a
+//!   topology. `options`: what they share.
 //! - `operator`: Python functions as locals and reduces. `endpoint`: Python as the endpoints of streams.
 //! - `stream`, `mirror`, `push`: front-ends of streams, readers of feeds, workers that push. `inbox`: how Python takes what
 //!   streams and readers give.
@@ -31,6 +32,7 @@ mod endpoint;
 mod error;
 mod inbox;
 mod mirror;
+mod network;
 mod node;
 mod operator;
 mod options;
@@ -66,6 +68,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<endpoint::Acceptor>()?;
     module.add_class::<endpoint::Endpoint>()?;
     module.add_class::<mirror::Reader>()?;
+    module.add_class::<network::Network>()?;
     module.add_class::<operator::Partition>()?;
     module.add_class::<pending::Pending>()?;
     module.add_class::<push::Worker>()?;
@@ -74,6 +77,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(push::attach, module)?)?;
     module.add_function(wrap_pyfunction!(node::start_node, module)?)?;
     module.add_function(wrap_pyfunction!(node::start_cluster, module)?)?;
+    module.add_function(wrap_pyfunction!(network::raise_network, module)?)?;
     module.add_function(wrap_pyfunction!(operator::cancelled, module)?)?;
     module.add_function(wrap_pyfunction!(operator::reduces, module)?)?;
     module.add_function(wrap_pyfunction!(payload::pack, module)?)?;

@@ -30,6 +30,7 @@ from . import aio, mirrors, push
 from ._client import Client, connect
 from ._endpoints import AsyncEndpointStream, EndpointStream, Packet
 from ._native import Partition, __version__, cancelled
+from ._network import Network, Process
 from ._reply import Missing, Reply, TreeNode
 from ._row import row
 from ._service import Cluster, Node, Service, ready_reduces
@@ -65,9 +66,11 @@ __all__ = [
     "InvalidReply",
     "InvalidValue",
     "Missing",
+    "Network",
     "Node",
     "Packet",
     "Partition",
+    "Process",
     "Reply",
     "RequestOver",
     "Service",

@@ -31,7 +31,7 @@ def secrets(
         raise InvalidOption("give keys or a token, not both")
     if token is None and keys is None:
         keys = os.environ.get("TREEFOLD_KEYS") or None
-        token = _token_of_environment()
+        token = token_of_environment()
         if token is not None and keys is not None:
             raise InvalidOption(
                 "the environment has keys (TREEFOLD_KEYS) and a token (TREEFOLD_TOKEN or TREEFOLD_TOKEN_FILE); "
@@ -45,7 +45,8 @@ def secrets(
     }
 
 
-def _token_of_environment() -> Optional[str]:
+def token_of_environment() -> Optional[str]:
+    """The token in the environment, or in the file that it names."""
     token = os.environ.get("TREEFOLD_TOKEN")
     path = os.environ.get("TREEFOLD_TOKEN_FILE")
     if token is not None or path is None:

@@ -361,6 +361,59 @@ typedef struct treefold_wave {
 } treefold_wave;
 
 /*
+ A network to start. Set it to zero and fill in the needed fields. Every field that is zero or null has a default, except
+ `size` and `topology`. It is read only during the call.
+ */
+typedef struct treefold_raising {
+  /*
+   The size of this structure, `sizeof(treefold_raising)`, as in a treefold_attachment.
+   */
+  size_t size;
+  /*
+   Path of the topology file.
+   */
+  const char *topology;
+  /*
+   The command of each back-end, its words, the program first. In them, {attach} is replaced by the address to attach to,
+   {number} by the back-end's number, {total} by the number of back-ends, and {place} by its name in the topology. Default:
+   back-ends serve "echo", endpoints that send each packet back.
+   */
+  const char *const *back_end;
+  /*
+   Length of `back_end`.
+   */
+  size_t back_end_count;
+  /*
+   The command treefold, which inner processes run, on each host. Default: "treefold", on the PATH.
+   */
+  const char *program;
+  /*
+   The network's token. Default: the environment variable TREEFOLD_TOKEN, or else one that is drawn at random.
+   */
+  const char *token;
+  /*
+   The front-end's listening address, "host:port". Default: a free port, of the loopback address if all processes run here.
+   */
+  const char *listen;
+  /*
+   The address at which other processes reach the front-end.
+   */
+  const char *advertise;
+  /*
+   Not 0: start all processes on this host, even if the topology names other hosts.
+   */
+  int local;
+  /*
+   Not 0: accept a network in which some processes did not start.
+   */
+  int allow_failures;
+  /*
+   Time limit for the start of all processes. -1: for ever. 0: thirty seconds.
+   */
+  int64_t timeout_ms;
+} treefold_raising;
+
+/*
  A stream to open. Set it to zero and fill in the needed fields. Every field that is zero or null has a
  default, except `size` and `service`. It is read only during the call.
  */
@@ -755,10 +808,32 @@ enum treefold_code treefold_connection_clear(const struct treefold_connection *c
                                              struct treefold_error *error);
 
 /*
+ Copies the address of the node that hosts an endpoint of a service, as in "10.0.0.7:7700" with a zero byte at its end, to
+ `addr`, as treefold_packet_i64s copies an array. TREEFOLD_INVALID: the service has no such endpoint in sight. May be called
+ from any thread, and from several at a time.
+ */
+enum treefold_code treefold_endpoint_addr(const struct treefold_connection *connection,
+                                          const char *service,
+                                          uint32_t endpoint,
+                                          char *addr,
+                                          size_t capacity,
+                                          size_t *count,
+                                          struct treefold_error *error);
+
+/*
  Frees a connection. Its streams stay open until they are closed. No other call on the connection may be running. Null
  is ignored. May be called from any thread.
  */
 void treefold_disconnect(struct treefold_connection *connection);
+
+/*
+ Starts a network from a topology file, with this program as its front-end, and waits until all processes have attached.
+ Streams follow the topology, and its inner processes fold. Returns null on failure; the error names a process that did not
+ attach. The caller owns the result and must give it to treefold_disconnect; the network ends when that and all streams of the
+ connection are closed, or with this program. May be called from any thread.
+ */
+struct treefold_connection *treefold_up(const struct treefold_raising *raising,
+                                        struct treefold_error *error);
 
 /*
  Opens a stream, and waits until all endpoints that can be reached take part. Returns null on failure. The caller owns the

@@ -1,7 +1,7 @@
 //! A front-end's connection to a network: it opens streams, and receives from all of them.
 
 use crate::boundary::{
-    duration, given, guard, guard_silently, lent, lent_slice, lent_text, place, taken_back,
+    copy_out, duration, given, guard, guard_silently, lent, lent_slice, lent_text, place, taken_back,
     used_from_any_thread, whole, zeroable,
 };
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
@@ -12,13 +12,16 @@ use crate::wave::{self, treefold_wave};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use treefold::{Client, ClusterOptions, Error};
+use treefold_network::Network;
 
 /// Default time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that the processes of a network have to end after the last of its front-end's handles is freed.
+const DOWN_GRACE: Duration = Duration::from_secs(2);
 /// Time between two attempts to reach a network that has not started yet.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,7 +54,18 @@ const SIZE_LEAST: usize = offset_of!(treefold_connecting, timeout_ms) + size_of:
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) hub: Arc<Hub>,
+    /// The network that treefold_up started, until its end.
+    pub(crate) network: Mutex<Option<Network>>,
     pub(crate) runtime: Runtime,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let network = self.network.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(network) = network {
+            self.runtime.block_on(network.down(DOWN_GRACE));
+        }
+    }
 }
 
 /// A front-end's connection to a network.
@@ -73,19 +87,28 @@ pub unsafe extern "C" fn treefold_connect(
     let body = || {
         // SAFETY: the caller lends these options, or null, and all that they point to.
         let (at, cluster, timeout) = unsafe { read(connecting)? };
+        handle = given(treefold_connection::begin(|runtime| {
+            Ok((connect(runtime, &at, &cluster, timeout)?, None))
+        })?);
+        Ok(())
+    };
+    // SAFETY: the caller lends a place for an error, or null.
+    unsafe { guard(error, body) };
+    handle
+}
+
+impl treefold_connection {
+    /// Starts a connection's threads, and reaches or starts its network on them.
+    pub(crate) fn begin(reach: impl FnOnce(&Runtime) -> Outcome<(Client, Option<Network>)>) -> Outcome<Self> {
         let start = |error: std::io::Error| Failure::new(treefold_code::TREEFOLD_START, error);
         let hub = Arc::new(Hub::new().map_err(start)?);
         let _blocked = Blocked::new();
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("tf-front").enable_all().build();
         let runtime = runtime.map_err(start)?;
-        let client = connect(&runtime, &at, &cluster, timeout)?;
-        handle = given(treefold_connection { shared: Arc::new(Shared { client, hub, runtime }) });
-        Ok(())
-    };
-    // SAFETY: the caller lends a place for an error, or null.
-    unsafe { guard(error, body) };
-    handle
+        let (client, network) = reach(&runtime)?;
+        Ok(Self { shared: Arc::new(Shared { client, hub, network: Mutex::new(network), runtime }) })
+    }
 }
 
 /// Gets the next wave of any stream of the connection, and sets `context` to that of the stream's
@@ -133,6 +156,40 @@ pub unsafe extern "C" fn treefold_connection_clear(
 ) -> treefold_code {
     // SAFETY: the caller lends a handle and a place for an error, or null.
     unsafe { guard(error, || lent("connection", connection).map(|it| it.shared.hub.bell.clear())) }
+}
+
+/// Copies the address of the node that hosts an endpoint of a service, as in "10.0.0.7:7700" with a zero byte at its end, to
+/// `addr`, as treefold_packet_i64s copies an array. TREEFOLD_INVALID: the service has no such endpoint in sight. May be called
+/// from any thread, and from several at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_endpoint_addr(
+    connection: *const treefold_connection,
+    service: *const c_char,
+    endpoint: u32,
+    addr: *mut c_char,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut treefold_error,
+) -> treefold_code {
+    let body = || {
+        // SAFETY: the caller lends a handle and a text, or null.
+        let (it, service) = unsafe { (lent("connection", connection)?, lent_text("service", service)?) };
+        let service = service.ok_or_else(|| Failure::argument("service", "is null"))?;
+        let status =
+            it.shared.runtime.block_on(it.shared.client.status()).map_err(|error| refused(&error))?;
+        let mut cards = std::iter::once(&status.card).chain(status.members.iter().map(|member| &member.card));
+        let host = cards
+            .find(|card| card.services.get(service).is_some_and(|held| held.partitions.contains(endpoint)));
+        let host = host.ok_or_else(|| {
+            Failure::argument("endpoint", format_args!("{endpoint} of service {service:?} is not in sight"))
+        })?;
+        let text: Vec<c_char> =
+            host.node.addr.to_string().bytes().chain([0]).map(|byte| byte as c_char).collect();
+        // SAFETY: the caller lends these places, or null.
+        unsafe { copy_out((addr, capacity), count, text.into_iter()) }
+    };
+    // SAFETY: the caller lends a place for an error, or null.
+    unsafe { guard(error, body) }
 }
 
 /// Frees a connection. Its streams stay open until they are closed. No other call on the connection may be running. Null

@@ -31,6 +31,7 @@ mod hub;
 mod network;
 mod number;
 mod packet;
+mod raising;
 mod row;
 mod signals;
 mod stream;
@@ -41,7 +42,7 @@ pub use code::{
 };
 pub use connection::{
     treefold_connect, treefold_connecting, treefold_connection, treefold_connection_clear,
-    treefold_connection_fd, treefold_disconnect, treefold_recv_any,
+    treefold_connection_fd, treefold_disconnect, treefold_endpoint_addr, treefold_recv_any,
 };
 pub use front::{
     treefold_front, treefold_front_close, treefold_front_endpoints, treefold_front_recv, treefold_front_send,
@@ -58,6 +59,7 @@ pub use packet::{
     treefold_packet_free, treefold_packet_i64, treefold_packet_i64s, treefold_packet_str,
     treefold_packet_u64,
 };
+pub use raising::{treefold_raising, treefold_up};
 pub use row::{
     treefold_row, treefold_row_blob, treefold_row_clear, treefold_row_f64, treefold_row_f64s,
     treefold_row_free, treefold_row_i64, treefold_row_i64s, treefold_row_new, treefold_row_str,

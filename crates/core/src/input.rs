@@ -229,4 +229,9 @@ pub enum Command<P> {
         /// True if the partition is here.
         holds: bool,
     },
+    /// Say on this node's card that it stands below another one in a network.
+    StandBelow {
+        /// The node above.
+        parent: NodeId,
+    },
 }

@@ -293,6 +293,7 @@ impl<P: Payload> Node<P> {
                 self.streams.note_endpoint_took(&mut self.cx, now, stream, endpoint, sequence);
             }
             Command::Join(addrs) => self.cx.join(now, addrs),
+            Command::StandBelow { parent } => self.cx.stand_below(now, parent),
             Command::Leave => self.leave(now),
             Command::Placement { request, ask } => {
                 self.placements.answer_user(&mut self.cx, now, request, &ask);

@@ -6,12 +6,13 @@
 use crate::mirror::Shared;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 use treefold::operators::{OperatorError, Raw, Result};
 use treefold::{Aggregation, Partition, Service};
 use treefold_core::encoding::numbers::{put_number, take_number};
+use treefold_journal::summed::{check_summed, write_summed};
 use treefold_mirror::promotion::{Pledge, Promise, PromiseRefusal, Standing};
 
 /// The aggregation by which mirrors promise an epoch.
@@ -21,7 +22,9 @@ pub(crate) const WITHDRAW: &str = "withdraw";
 /// The aggregation by which a mirror gives a part of its log.
 pub(crate) const TAIL: &str = "tail";
 /// First word of a file of promises.
-const MAGIC: &str = "TFP1";
+const MAGIC: &str = "TFP2";
+/// First word of a file of before, without a checksum, which is read too.
+const UNSUMMED: &str = "TFP1";
 /// Bytes of packets above which an answer to [`TAIL`] gets no further packet.
 const TAIL_BYTES_MAX: usize = 1 << 20;
 
@@ -58,11 +61,12 @@ pub(crate) struct TailAsked {
     pub(crate) after: u64,
 }
 
-/// The file that keeps a mirror's last promise. A new file replaces the old one as a whole.
+/// The file that keeps a mirror's last promise, a text with a checksum ([`summed`](treefold_journal::summed)).
 ///
 /// ```text
-/// TFP1 flights 0/3
+/// TFP2 flights 0/3
 /// 2 8101238817236487
+/// 5a3c1f09
 /// ```
 #[derive(Clone, Debug)]
 pub struct PromiseFile {
@@ -98,23 +102,16 @@ impl PromiseFile {
     /// Replaces the file. It is durable when this returns.
     pub(crate) fn write(&self, promise: Promise) -> io::Result<()> {
         let text = format!("{MAGIC} {}\n{} {}\n", self.owner, promise.epoch, promise.candidate);
-        let mut new = self.path.clone().into_os_string();
-        new.push(".new");
-        let new = PathBuf::from(new);
-        let mut file = File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+        write_summed(&self.path, text)
     }
 }
 
 fn parse(text: &str, owner: &str) -> Option<Promise> {
-    let (head, rest) = text.split_once('\n')?;
+    let summed = if text.starts_with(UNSUMMED) { text } else { check_summed(text)? };
+    let (head, rest) = summed.split_once('\n')?;
     let (magic, given) = head.split_once(' ')?;
     let (epoch, candidate) = rest.strip_suffix('\n')?.split_once(' ')?;
-    (magic == MAGIC && given == owner)
+    ([MAGIC, UNSUMMED].contains(&magic) && given == owner)
         .then_some(Promise { epoch: epoch.parse().ok()?, candidate: candidate.parse().ok()? })
 }
 
@@ -226,10 +223,19 @@ mod tests {
         assert!(
             read(1).unwrap_err().to_string().contains("does not have the promises of mirror flights 1/3")
         );
+        let good = fs::read(&path).unwrap();
+        for bit in 0..8 * good.len() {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bad).unwrap();
+            assert!(read(0).is_err(), "bit {bit}");
+        }
         for garbage in ["", "TFP1 flights 0/3", "TFP1 flights 0/3\n7\n", "TFP2 flights 0/3\n7 1\n"] {
             fs::write(&path, garbage).unwrap();
             assert!(read(0).is_err(), "{garbage}");
         }
+        fs::write(&path, "TFP1 flights 0/3\n7 1\n").unwrap();
+        assert_eq!(read(0).unwrap().found(), Promise { epoch: 7, candidate: 1 }, "a file of before");
     }
 
     #[test]

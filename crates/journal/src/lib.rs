@@ -28,7 +28,8 @@
 //!   dropped the pages that it could not write.
 //!
 //! Modules: [`journal`] is the interface; [`segments`] is the journal in files; `scan` reads
-//! segments; `record` encodes records; [`epochs`] keeps the epochs; `files` names and locks files.
+//! segments; `record` encodes records; [`epochs`] keeps the epochs; `files` names and locks files; [`summed`] has small
+//! texts with checksums.
 #![forbid(unsafe_code)]
 
 pub mod epochs;
@@ -37,6 +38,7 @@ pub mod journal;
 mod record;
 mod scan;
 pub mod segments;
+pub mod summed;
 
 pub use journal::{Epoch, Journal, JournalError, Stored, Sync};
 pub use scan::Torn;

@@ -262,6 +262,7 @@ impl NodeBuilder {
             zone: self.zone,
             name: self.name,
             roles: Roles { provider, relay: self.relay, draining: false },
+            parent: None,
             processors,
             services,
         };

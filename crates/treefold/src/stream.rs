@@ -95,14 +95,14 @@ impl StreamBuilder {
         self
     }
 
-    /// Sets the tree's shape. Default: over relays if any are in sight, else `kary:8`.
+    /// Sets the tree's shape. Default: the topology, in a network that was started from one; else over relays if any are in
+    /// sight, else `kary:8`.
     pub fn shape(mut self, shape: Shape) -> Self {
         self.options.shape = shape;
         self
     }
 
-    /// Sets the subtrees below the front-end explicitly, for instance those of
-    /// `Network::trees` of crate `treefold-network`. The shape is then ignored.
+    /// Sets the subtrees below the front-end explicitly. The shape is then ignored.
     pub fn trees(mut self, trees: Vec<Tree>) -> Self {
         self.options.trees = Some(trees);
         self

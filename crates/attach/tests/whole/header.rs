@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// The files whose items are in the header, in that order.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "code.rs",
     "network.rs",
     "stream.rs",
@@ -12,6 +12,7 @@ const SHOWN: [&str; 9] = [
     "row.rs",
     "number.rs",
     "connection.rs",
+    "raising.rs",
     "front.rs",
     "wave.rs",
 ];

@@ -51,7 +51,7 @@ pub struct Call {
     min_coverage: f64,
 
     /// Shape of the tree: auto (over relays if there are any, else adaptive), adaptive, on-path:T,
-    /// earliest-ready, binomial, kary:K, chain, flat, base
+    /// earliest-ready, topology, binomial, kary:K, chain, flat, base
     #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 

@@ -87,9 +87,9 @@ struct Node {
 /// Parses a shape, and refuses shapes that are not formed from loads.
 fn shape(text: &str) -> Result<Shape, CallError> {
     match parse::shape(text)? {
-        Shape::Auto | Shape::OnPath(_) => {
+        Shape::Auto | Shape::OnPath(_) | Shape::Topology => {
             let allowed =
-                "a shape that is formed from loads; on-path trees are formed from the nodes' locations";
+                "a shape that is formed from loads; on-path and topology are formed from the places of nodes";
             Err(CallError::bad_field("shape", text, allowed))
         }
         shape => Ok(shape),

@@ -77,7 +77,7 @@ fn invalid_relay_and_share_arguments_are_refused() {
     let refused = run_args(&["node", "--relay", "--serve", "echo:partitions=0/1"]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     let refused = run_args(&["tree", "--nodes", "4", "--shape", "on-path"]);
-    assert!(refused.code == 2 && refused.stderr.contains("nodes' locations"), "{}", refused.stderr);
+    assert!(refused.code == 2 && refused.stderr.contains("places of nodes"), "{}", refused.stderr);
     let refused = run_args(&["node", "--share", "search"]);
     assert!(refused.code == 2 && refused.stderr.contains("as in search=3"), "{}", refused.stderr);
 }

@@ -79,8 +79,7 @@ async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
 }
 
 async fn open(network: &Network) -> Stream {
-    let trees = network.trees("echo");
-    let stream = network.client().stream("echo").trees(trees).up_filter("sum").open().await;
+    let stream = network.client().stream("echo").up_filter("sum").open().await;
     stream.expect("every node knows echo and sum")
 }
 
@@ -89,12 +88,12 @@ async fn network_streams_and_survives_loss_of_an_inner_process() {
     let text = hosts("stands", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
     let topology: Topology = text.parse().expect("a topology");
     let mut network = Network::up(topology, options()).await.expect("it comes up");
-    let trees = network.trees("echo");
+    let mut stream = open(&network).await;
+    let trees = stream.trees();
     let shape: Vec<Vec<usize>> =
         trees.iter().map(|tree| tree.seats().iter().map(|seat| seat.partitions.len()).collect()).collect();
     assert_eq!(shape, [[0, 1, 1], [0, 1, 1]], "inner processes have no partitions");
     assert_eq!(trees[1].partitions().to_string(), "2-3", "numbered as in the file");
-    let mut stream = open(&network).await;
     assert_eq!(sum_of_ones(&mut stream).await, (4, 4));
     let inner = processes_with(&format!("{}:1\0", mark("stands")));
     assert_eq!(inner.len(), 1);
@@ -116,6 +115,91 @@ async fn network_streams_and_survives_loss_of_an_inner_process() {
     drop((stream, again));
     network.down(Duration::from_secs(10)).await;
     wait_until("all processes have ended", || processes_with(&mark("stands")).is_empty());
+}
+
+/// Runs the program beside a network that is started from a generated topology.
+fn beside(test: &str, shape: &[&str], words: &[&str]) -> crate::real::Ended {
+    let generated = run_args(&[&["topology"], shape].concat()).stdout;
+    let directory = directory_with(&generated.replace("localhost", &mark(test)), SSH);
+    let topology = directory.path().join("tree.top");
+    let up = ["up", topology.to_str().expect("a path"), "--local", "--", env!("CARGO_BIN_EXE_treefold")];
+    run_args(&[&up[..], words].concat())
+}
+
+#[test]
+fn streams_of_a_client_follow_the_topology_and_lose_no_endpoint() {
+    let send = ["--filter", "count", "--send", "x", "--every", "5ms", "--count", "700"];
+    for (shape, shown) in [
+        (&["kary", "8", "--back-ends", "64"][..], "64 endpoints on 72 nodes, 2 levels below here"),
+        (&["kary", "2", "--back-ends", "8"][..], "8 endpoints on 14 nodes, 3 levels below here"),
+        (&["flat", "--back-ends", "12"][..], "12 endpoints on 12 nodes, 1 level below here"),
+    ] {
+        let ended = beside("follows", shape, &[&["stream", "echo"], &send[..]].concat());
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert!(ended.stderr.contains(shown), "{}", ended.stderr);
+        assert!(!ended.stdout.contains("away") && !ended.stderr.contains("away"), "{}", ended.stderr);
+        let full = format!("{0} of {0} endpoints", shown.split(' ').next().expect("a number"));
+        assert_eq!(ended.stdout.matches(&full).count(), 700, "{}", ended.stdout);
+    }
+    wait_until("all processes have ended", || processes_with(&mark("follows")).is_empty());
+}
+
+#[test]
+fn another_shape_is_used_if_it_is_asked_for_and_a_cluster_has_no_topology() {
+    let one =
+        ["stream", "echo", "--filter", "count", "--send", "x", "--every", "5ms", "--count", "1", "--shape"];
+    for (shape, shown) in
+        [("flat", "6 endpoints on 6 nodes, 1 level"), ("topology", "6 endpoints on 8 nodes, 2 levels")]
+    {
+        let ended = beside("asked", &["kary", "3", "--back-ends", "6"], &[&one[..], &[shape]].concat());
+        assert!(ended.code == 0 && ended.stderr.contains(shown), "{shape}: {}", ended.stderr);
+    }
+    let node = crate::real::NodeProcess::start(&["--serve", "echo:partitions=0-1/2"]);
+    for words in [&["stream", "echo"][..], &["call", "echo/nodes"]] {
+        let refused = run_args(&[words, &["--shape", "topology", "--at", &node.addr]].concat());
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("shape is topology; allowed: any other shape"), "{}", refused.stderr);
+    }
+}
+
+#[tokio::test]
+async fn inner_processes_fold_and_each_of_them_may_be_killed() {
+    let text = hosts(
+        "each",
+        "HOST:0 => HOST:[1-3]; HOST:1 => HOST:[4-6]; HOST:2 => HOST:[7-9]; HOST:3 => HOST:[10-12];",
+    );
+    let network = Network::up(text.parse().expect("a topology"), options()).await.expect("it comes up");
+    let token = options().token;
+    let client = treefold::Client::builder()
+        .at([network.node().addr()])
+        .cluster(treefold::ClusterOptions::default().token(token))
+        .direct(true)
+        .connect();
+    let client = client.await.expect("a program that is not the front-end");
+    let mut stream = client.stream("echo").up_filter("sum").open().await.expect("it opens");
+    assert_eq!((stream.trees().len(), sum_of_ones(&mut stream).await), (3, (9, 9)));
+    let inner = network.addrs()[1].expect("it is there");
+    let status = tokio::task::spawn_blocking(move || {
+        let words = ["status", "-o", "json", "--at", &inner.to_string()];
+        treefold().args(words).env("TREEFOLD_TOKEN", "a secret of this test's").output()
+    });
+    let status = status.await.expect("no panic").expect("the program can be started").stdout;
+    let status: Value = serde_json::from_slice(&status).expect("JSON");
+    let stream_there = &status["streams"][0];
+    assert_eq!((&stream_there["children"], &stream_there["endpoints"]), (&3.into(), &3.into()), "{status}");
+    for number in 1..=3 {
+        let inner = processes_with(&format!("{}:{number}\0", mark("each")));
+        assert_eq!(inner.len(), 1);
+        kill(inner[0]);
+        // Its children fold below the front-end from now on, and no packet of theirs is lost.
+        for _ in 0..50 {
+            assert_eq!(sum_of_ones(&mut stream).await, (9, 9));
+        }
+    }
+    drop(stream);
+    let again = client.stream("echo").up_filter("sum").open().await.expect("it opens");
+    assert_eq!(again.endpoints().len(), 9);
+    network.down(Duration::from_secs(10)).await;
 }
 
 #[tokio::test]

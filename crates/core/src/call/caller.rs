@@ -260,6 +260,8 @@ impl<P: Payload> Calls<P> {
             let limit = "any other shape, since this front lacks the aggregation and cannot fold";
             return Err(CallError::bad_field("shape", Shape::Base, limit));
         }
+        cx.check_shape(options.shape, service)
+            .map_err(|allowed| CallError::bad_field("shape", options.shape, allowed))?;
         let all = PartitionSet::first(total);
         match &options.partitions {
             Some(chosen) if !chosen.is_subset(&all) => {
@@ -477,12 +479,17 @@ impl<P: Payload> OpenCall<P> {
             application: &self.name,
             tag: hashed([wave.origin, wave.sequence]),
         };
-        let on_path = cx.form_on_path(now, shape, &key, &candidates);
-        let of_relays =
-            on_path.and_then(|path| Some((on_path::under_one(&path.trees)?, path.is_same_always)));
-        let (trees, reuse) = match of_relays {
-            Some((tree, true)) => (alloc::vec![tree], Reuse::WithoutEjections),
-            Some((tree, false)) => (alloc::vec![tree], Reuse::Never),
+        let placed = if shape == Shape::Topology {
+            let trees = cx.form_topology(key.service, &candidates);
+            trees.map(|trees| (trees, Reuse::Always))
+        } else {
+            let reuse = |is_same_always| if is_same_always { Reuse::WithoutEjections } else { Reuse::Never };
+            let on_path = cx.form_on_path(now, shape, &key, &candidates);
+            on_path.map(|path| (path.trees, reuse(path.is_same_always)))
+        };
+        let under_one = placed.and_then(|(trees, reuse)| Some((on_path::under_one(&trees)?, reuse)));
+        let (trees, reuse) = match under_one {
+            Some((tree, reuse)) => (alloc::vec![tree], reuse),
             None => (form(shape, candidates, &mut cx.random), Reuse::of(shape)),
         };
         let trees = match reuse {

@@ -110,7 +110,9 @@ impl Reuse {
         match shape {
             Shape::Base | Shape::Chain | Shape::KAry(_) => Self::Always,
             Shape::Flat | Shape::Binomial => Self::InTurn,
-            Shape::Auto | Shape::Adaptive | Shape::EarliestReady | Shape::OnPath(_) => Self::ByLoad,
+            Shape::Auto | Shape::Adaptive | Shape::EarliestReady | Shape::OnPath(_) | Shape::Topology => {
+                Self::ByLoad
+            }
         }
     }
 

@@ -36,6 +36,10 @@ pub struct MemberCard {
     pub name: String,
     /// The roles of the node.
     pub roles: Roles,
+    /// The node above it in a network that was started from a topology. `None` for the front-end of a network, and for
+    /// a member of a cluster.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub parent: Option<NodeId>,
     /// Number of jobs that it runs at a time.
     pub processors: u32,
     /// Service → its partitions on this node.
@@ -116,6 +120,7 @@ impl MemberCard {
             zone: String::new(),
             name: String::new(),
             roles: Roles::default(),
+            parent: None,
             processors: 1,
             services: BTreeMap::new(),
         }
@@ -127,6 +132,7 @@ impl MemberCard {
     /// The first field that breaks its limit.
     pub fn check(&self) -> Result<(), CardError> {
         check_reachable(&self.node)?;
+        self.parent.as_ref().map_or(Ok(()), check_reachable)?;
         check_name("card.rack", &self.rack)?;
         check_name("card.zone", &self.zone)?;
         check_name("card.name", &self.name)?;

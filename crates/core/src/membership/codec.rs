@@ -24,7 +24,9 @@ const ROLE_DRAINING: u8 = 4;
 const HAS_NAME: u8 = 8;
 /// Not a role: the card has services that are placed automatically.
 const HAS_PLACED: u8 = 16;
-const FLAGS: u8 = ROLE_PROVIDER | ROLE_RELAY | ROLE_DRAINING | HAS_NAME | HAS_PLACED;
+/// Not a role: the card names the node above it.
+const HAS_PARENT: u8 = 32;
+const FLAGS: u8 = ROLE_PROVIDER | ROLE_RELAY | ROLE_DRAINING | HAS_NAME | HAS_PLACED | HAS_PARENT;
 
 /// Appends the encoding of `card` to `out`.
 ///
@@ -43,11 +45,13 @@ pub fn encode_card(card: &MemberCard, out: &mut Vec<u8>) -> Result<(), CardError
         (card.roles.draining, ROLE_DRAINING),
         (!card.name.is_empty(), HAS_NAME),
         (placed > 0, HAS_PLACED),
+        (card.parent.is_some(), HAS_PARENT),
     ];
     out.push(flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag));
     if !card.name.is_empty() {
         put_text(out, &card.name);
     }
+    card.parent.iter().for_each(|parent| put_marked(out, *parent));
     put_number(out, card.processors.into());
     put_number(out, card.services.len() as u64);
     for (name, service) in &card.services {
@@ -104,6 +108,7 @@ pub(super) fn read_card(reader: &mut Reader<'_>) -> Decoded<MemberCard> {
         return Err(CodecError::new("card.roles", CodecProblem::Unknown { value: roles.into() }));
     }
     let name = if roles & HAS_NAME == 0 { "" } else { reader.text("card.name", NAME_BYTES_MAX)? }.into();
+    let parent = (roles & HAS_PARENT != 0).then(|| reader.node()).transpose()?;
     let processors = reader.varint_u32("card.processors", u32::MAX)?;
     let count = reader.varint("card.services", SERVICES_MAX as u64)?;
     let mut services = BTreeMap::new();
@@ -129,7 +134,7 @@ pub(super) fn read_card(reader: &mut Reader<'_>) -> Decoded<MemberCard> {
         relay: roles & ROLE_RELAY != 0,
         draining: roles & ROLE_DRAINING != 0,
     };
-    Ok(MemberCard { node, version, rack, zone, name, roles, processors, services })
+    Ok(MemberCard { node, version, rack, zone, name, roles, parent, processors, services })
 }
 
 /// Reads which of the services are placed automatically, by their numbers in ascending order.

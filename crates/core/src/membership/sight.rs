@@ -8,6 +8,9 @@
 //! Members learn of each other at different times. So a member that a view lacks is gone only when all views
 //! have lacked it for some time, no matter how many came in that time: a client that connects to many members
 //! receives many views at once.
+//!
+//! In a network that was started from a topology only the front-end knows all processes; a process below another one
+//! knows those that it was told of. Its view tells who is there, and never who is gone.
 
 use super::Membership;
 use super::card::MemberCard;
@@ -109,11 +112,12 @@ impl Sight {
     pub(crate) fn absorb_cards(
         &mut self,
         now: Instant,
+        from: NodeId,
         cards: Vec<Arc<MemberCard>>,
     ) -> Result<(), MembershipError> {
         match self {
             Self::Member(membership) => membership.absorb_cards(now, cards),
-            Self::Observer(observer) => observer.take_view(now, cards),
+            Self::Observer(observer) => observer.take_view(now, from, cards),
         }
     }
 
@@ -212,9 +216,15 @@ impl Sight {
 
 impl Observer {
     /// Takes a member's view, or the cards given to a node that does not gossip.
-    fn take_view(&mut self, now: Instant, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
+    fn take_view(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        cards: Vec<Arc<MemberCard>>,
+    ) -> Result<(), MembershipError> {
         cards.iter().try_for_each(|card| card.check())?;
-        if self.me.is_client() {
+        let is_part = cards.iter().any(|card| card.node == from && card.parent.is_some());
+        if self.me.is_client() && !is_part {
             self.remove_lacking(now, &cards);
         }
         for card in cards.into_iter().filter(|card| card.node != self.me) {
@@ -268,17 +278,38 @@ mod tests {
         let mut observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };
         let (old, newcomer) = (card(1), card(2));
         let at = |ms: u64| Instant::START + Duration::from_millis(ms);
-        observer.take_view(at(0), vec![old.clone(), newcomer.clone()]).unwrap();
+        observer.take_view(at(0), old.node, vec![old.clone(), newcomer.clone()]).unwrap();
         for _ in 0..16 {
-            observer.take_view(at(1), vec![old.clone()]).unwrap();
+            observer.take_view(at(1), old.node, vec![old.clone()]).unwrap();
         }
         assert!(observer.view.contains(&newcomer.node));
-        observer.take_view(at(1_000), vec![old.clone(), newcomer.clone()]).unwrap();
-        observer.take_view(at(2_000), vec![old.clone()]).unwrap();
-        observer.take_view(at(3_000), vec![old.clone()]).unwrap();
+        observer.take_view(at(1_000), old.node, vec![old.clone(), newcomer.clone()]).unwrap();
+        observer.take_view(at(2_000), old.node, vec![old.clone()]).unwrap();
+        observer.take_view(at(3_000), old.node, vec![old.clone()]).unwrap();
         assert!(observer.view.contains(&newcomer.node), "one view had it in between");
-        observer.take_view(at(4_000), vec![old.clone()]).unwrap();
+        observer.take_view(at(4_000), old.node, vec![old.clone()]).unwrap();
         assert!(!observer.view.contains(&newcomer.node));
         assert!(observer.view.contains(&old.node));
+    }
+    #[test]
+    fn a_process_below_another_says_nothing_about_members_that_it_does_not_know() {
+        let me = NodeId { addr: ([0, 0, 0, 0], 0).into(), generation: 9 };
+        let view = View::new(Instant::START, Arc::new(MemberCard::new(me)), Duration::ZERO);
+        let mut observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };
+        let front_end = card(1);
+        let below = |port| Arc::new(MemberCard { parent: Some(front_end.node), ..(*card(port)).clone() });
+        let (one, other) = (below(2), below(3));
+        let at = |ms: u64| Instant::START + Duration::from_millis(ms);
+        let all = vec![front_end.clone(), one.clone(), other.clone()];
+        observer.take_view(at(0), front_end.node, all).unwrap();
+        for second in 1..10 {
+            observer.take_view(at(1_000 * second), one.node, vec![one.clone()]).unwrap();
+        }
+        assert!(observer.view.contains(&other.node) && observer.view.contains(&front_end.node));
+        for second in 10..13 {
+            let rest = vec![front_end.clone(), one.clone()];
+            observer.take_view(at(1_000 * second), front_end.node, rest).unwrap();
+        }
+        assert!(!observer.view.contains(&other.node) && observer.view.contains(&one.node));
     }
 }

@@ -8,6 +8,7 @@ use crate::effect::{Effect, TracePoint};
 use crate::id::NodeId;
 use crate::load::Loads;
 use crate::load::figure::{CostFigure, LoadFigure};
+use crate::membership::card::MemberCard;
 use crate::membership::sight::Sight;
 use crate::membership::view::View;
 use crate::message::{Message, Payload};
@@ -126,6 +127,15 @@ impl<P: Payload> Context<P> {
         updated.expect("invariant: the card is this node's, and was checked with each change");
         let own = self.sight.view().card(&self.me);
         self.config.card.version = own.map_or(self.config.card.version, |card| card.version);
+    }
+
+    /// Says on this node's card which node is above it in a network, unless no card may name that node.
+    pub(crate) fn stand_below(&mut self, now: Instant, parent: NodeId) {
+        let card = MemberCard { parent: Some(parent), ..self.config.card.clone() };
+        if card.check().is_ok() && card != self.config.card {
+            self.config.card = card;
+            self.announce_card(now);
+        }
     }
 
     /// How busy this node is, as it reports it to others.

@@ -191,7 +191,7 @@ impl<P: Payload> Context<P> {
     }
 
     pub(super) fn absorb_cards(&mut self, now: Instant, from: NodeId, cards: Vec<Arc<MemberCard>>) {
-        if let Err(error) = self.sight.absorb_cards(now, cards) {
+        if let Err(error) = self.sight.absorb_cards(now, from, cards) {
             self.note_bad_message(from, &alloc::format!("cards: {error}"));
         }
     }

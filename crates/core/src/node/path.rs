@@ -1,4 +1,5 @@
-//! On-path trees as a node forms them. The cards give the rack and zone of members and relays.
+//! On-path trees, and trees that follow a topology, as a node forms them. The cards give the rack and zone of members and
+//! relays, and the processes above those of a network.
 //!
 //! A relay that is lost, silent or slow in several calls in succession is treated as failed (NetAgg §3.1). It
 //! is passed over for one second, then for two, up to half a minute, until a call shows that it works again.
@@ -13,6 +14,7 @@ use crate::time::Instant;
 use crate::tree::Tree;
 use crate::tree::on_path::{self, Relays, Site};
 use crate::tree::shape::{Candidate, Shape};
+use crate::tree::topology::{self, Post};
 use alloc::vec::Vec;
 
 /// The call or stream whose results are folded, which determines the relays that fold them.
@@ -33,6 +35,34 @@ pub(crate) struct OnPath {
 }
 
 impl<P: Payload> Context<P> {
+    /// Checks that a shape that a user demands can be formed from what is in sight.
+    ///
+    /// # Errors
+    /// What the shape needs.
+    pub(crate) fn check_shape(&self, shape: Shape, service: &str) -> Result<(), &'static str> {
+        let view = self.sight.view();
+        match shape {
+            Shape::OnPath(_) if !view.relays().any(|card| knows(card, service)) => {
+                Err("any other shape, since no relay that knows the service is in sight")
+            }
+            Shape::Topology if !view.cards().any(|card| card.parent.is_some()) => {
+                Err("any other shape, since this is no network that was started from a topology")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The trees that follow the topology of this network. `None` if no candidate has a place in one.
+    pub(crate) fn form_topology(&self, service: &str, candidates: &[Candidate]) -> Option<Vec<Tree>> {
+        let view = self.sight.view();
+        let post_of = |node| {
+            let card = view.card(&node)?;
+            Some(Post { parent: card.parent?, folds: knows(card, service) })
+        };
+        let is_placed = candidates.iter().any(|candidate| post_of(candidate.node).is_some());
+        is_placed.then(|| topology::form(candidates, self.me, post_of))
+    }
+
     /// The trees that reach this node on their network paths. `None` if the shape is another
     /// one, or if the shape is `Auto` and no relay is in sight. The candidates must be sorted by node.
     pub(crate) fn form_on_path(
@@ -48,11 +78,10 @@ impl<P: Payload> Context<P> {
             _ => return None,
         };
         let (view, me) = (self.sight.view(), self.me);
-        let knows = |card: &MemberCard| key.service.is_empty() || card.services.contains_key(key.service);
         let is_member = |node| candidates.binary_search_by_key(&node, |candidate| candidate.node).is_ok();
         let is_fit =
             |node| node != me && !is_member(node) && !self.loads.relays_ejected.is_ejected(node, now);
-        let usable = view.relays().filter(|card| is_fit(card.node) && knows(card));
+        let usable = view.relays().filter(|card| is_fit(card.node) && knows(card, key.service));
         let relays =
             Relays::new(usable.map(|card| (card.node, site_of(card))), key.application, key.tag, trees);
         if shape == Shape::Auto && relays.is_empty() {
@@ -88,6 +117,11 @@ impl<P: Payload> Context<P> {
             }
         }
     }
+}
+
+/// True if a node knows the operators of a service; every node knows those of no service.
+fn knows(card: &MemberCard, service: &str) -> bool {
+    service.is_empty() || card.services.contains_key(service)
 }
 
 fn site_of(card: &MemberCard) -> Site<'_> {

@@ -73,8 +73,11 @@ impl<P: Payload> Streams<P> {
         };
         let all = PartitionSet::first(index.total());
         let wanted = wanted_of(options, &all)?;
-        if let Some(trees) = &options.trees {
-            given::check(trees, cx.me, &all, limits.tree_seats_max)?;
+        match &options.trees {
+            Some(trees) => given::check(trees, cx.me, &all, limits.tree_seats_max)?,
+            None => cx
+                .check_shape(options.shape, filter_service(&spec))
+                .map_err(|allowed| StreamError::bad_field("shape", options.shape, allowed))?,
         }
         let window = options.window_bytes.map_or(limits.stream_window_bytes, |bytes| bytes as usize);
         self.opened += 1;
@@ -164,8 +167,13 @@ impl<P: Payload> Context<P> {
             return (trees, fan_out);
         }
         let candidates = self.candidates(now, placed);
-        // A filter that belongs to no service is known to every node.
-        let service = spec.up_filter.split_once('/').map_or("", |(service, _)| service);
+        let service = filter_service(spec);
+        if matches!(options.shape, Shape::Auto | Shape::Topology)
+            && let Some(trees) = self.form_topology(service, &candidates)
+        {
+            let fan_out = given::fan_out(&trees);
+            return (trees, fan_out);
+        }
         let tag = hashed([id.origin, id.sequence]);
         let key = Key { service, application: &spec.service, tag };
         if let Some(path) = self.form_on_path(now, options.shape, &key, &candidates) {
@@ -306,6 +314,11 @@ impl<P: Payload> StreamState<P> {
         self.begin_with(&opened, first_tag);
         self.look_at_slots();
     }
+}
+
+/// The service that a stream's filter belongs to; empty if every node knows the filter.
+fn filter_service<P>(spec: &StreamSpec<P>) -> &str {
+    spec.up_filter.split_once('/').map_or("", |(service, _)| service)
 }
 
 /// The endpoints of a stream.

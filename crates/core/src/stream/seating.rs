@@ -1,8 +1,8 @@
 //! The places of newcomers to a stream.
 //!
 //! The tree was laid out for the nodes present when the stream was opened. A node that comes later becomes a
-//! leaf. If a relay of its rack already folds for this stream, the leaf sits below it; otherwise the tree
-//! grows as its shape allows. No node moves and no relay is added for a newcomer, because packets are in
+//! leaf. In a network that was started from a topology it sits below its parent there. If a relay of its rack already folds
+//! for this stream, the leaf sits below that; otherwise the tree grows as its shape allows. No node moves and no relay is added for a newcomer, because packets are in
 //! flight.
 
 use super::child::Child;
@@ -65,10 +65,18 @@ impl<P: Payload> StreamState<P> {
 
     /// The parent of a new leaf.
     ///
-    /// It is a relay of the leaf's rack or zone that folds for this stream. Without one it is the front-end
-    /// while that has fewer children than the shape says, and then a node of the smallest subtree.
+    /// It is the process above it in a topology, and the front-end if that process does not take part. Else it is a relay
+    /// of the leaf's rack or zone that folds for this stream. Without one it is the front-end while that has fewer children
+    /// than the shape says, and then a node of the smallest subtree.
     fn parent_for(&self, cx: &Context<P>, leaf: &Tree) -> Option<NodeId> {
-        self.relay_for(cx, leaf).or_else(|| below_smallest(self))
+        let above = cx.sight.view().card(&leaf.root().node).and_then(|card| card.parent);
+        match above {
+            Some(above) => {
+                let mut seats = there(self).flat_map(|child| child.tree().seats());
+                seats.any(|seat| seat.node == above).then_some(above)
+            }
+            None => self.relay_for(cx, leaf).or_else(|| below_smallest(self)),
+        }
     }
 
     /// The relay that takes the leaf in: one of the leaf's rack, or else one of its zone that is in no rack.

@@ -4,7 +4,8 @@
 //! subtree is a slice of the same row, and giving a child its part of the tree copies nothing.
 //!
 //! [`shape`] lists the shapes and forms them; [`adaptive`] and [`earliest_ready`] are the two that look at
-//! load; [`on_path`] has relays fold on the network's path; [`makespan`] predicts when a tree would be done;
+//! load; [`on_path`] has relays fold on the network's path; [`topology`] follows the file from which a network was
+//! started; [`makespan`] predicts when a tree would be done;
 //! [`draw`] prints a tree. A row is in memory once (`row`), and a [`KnownTree`] recognises it.
 
 pub mod adaptive;
@@ -15,6 +16,7 @@ pub mod on_path;
 mod plant;
 mod row;
 pub mod shape;
+pub mod topology;
 
 pub use row::KnownTree;
 

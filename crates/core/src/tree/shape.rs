@@ -74,8 +74,8 @@ impl Candidate {
 
 /// The shape of a call's tree.
 ///
-/// Written as `auto`, `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive`, `earliest-ready`, `on-path`
-/// and `on-path:T`.
+/// Written as `auto`, `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive`, `earliest-ready`, `on-path`,
+/// `on-path:T` and `topology`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -90,8 +90,8 @@ pub enum Shape {
     KAry(u32),
     /// The binomial tree, with random places.
     Binomial,
-    /// The on-path tree, if this node sees relays that know the service; otherwise the load-adaptive tree, or
-    /// `kary:8` for a stream.
+    /// For a stream in a network that was started from a topology, the topology. Else the on-path tree, if this node sees
+    /// relays that know the service; otherwise the load-adaptive tree, or `kary:8` for a stream.
     #[default]
     Auto,
     /// The load-adaptive tree, LAT: see [`adaptive`].
@@ -102,6 +102,9 @@ pub enum Shape {
     ///
     /// The number is that of disjoint trees; with 0, as many as each place has relays.
     OnPath(u32),
+    /// The processes of a network stand as in the topology from which it was started, and the inner ones fold: see
+    /// [`topology`](super::topology).
+    Topology,
 }
 
 /// The shape of a stream's tree if the user asks for none and there are no relays.
@@ -131,7 +134,7 @@ impl fmt::Display for ShapeError {
             Self::Unknown { text } => write!(
                 f,
                 "no tree shape is called {text:?}; the shapes are auto, base, flat, chain, kary:K, binomial, \
-                 adaptive, earliest-ready, on-path and on-path:T"
+                 adaptive, earliest-ready, on-path, on-path:T and topology"
             ),
             Self::Number { of, text } => {
                 write!(f, "the {of} must be a whole number from 1 to {TREE_NODES_MAX}, but is {text:?}")
@@ -154,6 +157,7 @@ impl fmt::Display for Shape {
             Self::Adaptive => f.pad("adaptive"),
             Self::EarliestReady => f.pad("earliest-ready"),
             Self::OnPath(0) => f.pad("on-path"),
+            Self::Topology => f.pad("topology"),
             Self::OnPath(trees) => write!(f, "on-path:{trees}"),
         }
     }
@@ -172,6 +176,7 @@ impl FromStr for Shape {
             "adaptive" => Self::Adaptive,
             "earliest-ready" => Self::EarliestReady,
             "on-path" => Self::OnPath(0),
+            "topology" => Self::Topology,
             _ => match text.split_once(':') {
                 Some(("kary", fan_out)) => Self::KAry(number(fan_out, "K of kary:K")?),
                 Some(("on-path", trees)) => Self::OnPath(number(trees, "T of on-path:T")?),
@@ -215,8 +220,8 @@ pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Ve
             random.shuffle(&mut candidates);
             plant(candidates, &binomial_parents(count))
         }
-        // Only callers know places and relays. Without them there is no path.
-        Shape::Auto | Shape::OnPath(_) | Shape::Adaptive => {
+        // Only callers know places, relays and parents. Without them there is no path.
+        Shape::Auto | Shape::OnPath(_) | Shape::Topology | Shape::Adaptive => {
             random.shuffle(&mut candidates);
             adaptive::form(candidates)
         }
@@ -238,7 +243,7 @@ pub fn form_below(shape: Shape, candidates: Vec<Candidate>, random: &mut Random)
         Shape::KAry(fan_out) => fan_out.max(1),
         Shape::Auto => return form_below(STREAM_SHAPE, candidates, random),
         Shape::Chain => 1,
-        Shape::Binomial | Shape::Adaptive | Shape::EarliestReady | Shape::OnPath(_) => {
+        Shape::Binomial | Shape::Adaptive | Shape::EarliestReady | Shape::OnPath(_) | Shape::Topology => {
             return form(shape, candidates, random);
         }
     };
@@ -276,7 +281,7 @@ mod tests {
     use proptest::prelude::*;
     use std::string::ToString;
 
-    const SHAPES: [Shape; 11] = [
+    const SHAPES: [Shape; 12] = [
         Shape::Base,
         Shape::Flat,
         Shape::Chain,
@@ -288,6 +293,7 @@ mod tests {
         Shape::Auto,
         Shape::OnPath(0),
         Shape::OnPath(2),
+        Shape::Topology,
     ];
 
     fn one(shape: Shape, count: usize, seed: u64) -> Tree {
@@ -298,7 +304,8 @@ mod tests {
 
     #[test]
     fn a_shape_is_written_as_it_is_parsed() {
-        let written = "base flat chain kary:1 kary:3 binomial adaptive earliest-ready auto on-path on-path:2";
+        let written = "base flat chain kary:1 kary:3 binomial adaptive earliest-ready auto on-path on-path:2 \
+                       topology";
         for (text, shape) in written.split(' ').zip(SHAPES) {
             assert_eq!(text.parse(), Ok(shape));
             assert_eq!(shape.to_string(), text);
@@ -313,7 +320,7 @@ mod tests {
         assert_eq!(
             message,
             "no tree shape is called \"lat\"; the shapes are auto, base, flat, chain, kary:K, binomial, \
-             adaptive, earliest-ready, on-path and on-path:T"
+             adaptive, earliest-ready, on-path, on-path:T and topology"
         );
         let numbers = ["kary:0", "kary:16385", "kary:", "kary:-1", "kary:+2", "kary:4294967298", "on-path:0"];
         for text in numbers {

@@ -45,6 +45,12 @@ pub(super) fn fill(template: &[String], blanks: &Blanks<'_>) -> Vec<String> {
     template.iter().map(fill).collect()
 }
 
+/// A node's command line in a network, for the words of the command `treefold`.
+pub fn node_command(program: &[String]) -> Vec<String> {
+    let node = ["node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"].map(str::to_owned);
+    program.iter().cloned().chain(node).collect()
+}
+
 /// Quotes any word for a POSIX shell.
 pub fn quote(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);

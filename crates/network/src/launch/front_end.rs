@@ -96,6 +96,7 @@ impl Roster {
 
 pub(super) struct FrontEnd {
     handle: Handle,
+    own: NodeId,
     topology: Topology,
     foreman: Foreman,
     news: mpsc::UnboundedReceiver<LaunchNews>,
@@ -146,6 +147,7 @@ impl FrontEnd {
         let (failed, waiting_count, is_up) = (Vec::new(), 0, false);
         Ok(Self {
             handle,
+            own: node.card().node,
             topology,
             foreman,
             news,
@@ -285,6 +287,7 @@ impl FrontEnd {
             LaunchNews::Lost { peer } => {
                 self.forget_waiting(peer);
                 self.let_go(peer, CONNECTION_LOST);
+                self.keep(peer);
             }
             LaunchNews::TurnedAway { from, why } => self.events.tell(NetworkEvent::TurnedAway { from, why }),
         }
@@ -300,6 +303,16 @@ impl FrontEnd {
         let guest = self.roster().guests.remove(&peer);
         if guest.is_some() {
             self.events.tell(NetworkEvent::Lost(failed(peer.addr.to_string())));
+        }
+    }
+
+    /// Keeps a process of another parent in sight whose connection to this node has ended. Its parent says when it is gone.
+    fn keep(&mut self, peer: NodeId) {
+        let roster = self.roster();
+        let card = roster.cards.iter().flatten().find(|card| card.node == peer).map(Arc::clone);
+        drop(roster);
+        if let Some(card) = card.filter(|card| card.parent != Some(self.own)) {
+            self.handle.launch_ask(LaunchAsk::Learn { cards: vec![card] });
         }
     }
 
@@ -423,9 +436,11 @@ impl FrontEnd {
         }
     }
 
-    /// Handles the changes that the foreman has collected.
+    /// Handles the changes that the foreman has collected. A parent that lost a process does not know that the front-end
+    /// has adopted it since.
     fn digest(&mut self) {
-        if let Some((started, failed)) = self.foreman.drain_report() {
+        if let Some((started, mut failed)) = self.foreman.drain_report() {
+            failed.retain(|failed| !self.adopted.values().any(|place| *place == failed.place));
             self.note(started, failed);
         }
     }
@@ -458,14 +473,18 @@ impl FrontEnd {
     }
 
     fn note_failed(&mut self, failed: Failed) {
-        let at = {
+        let (at, lost) = {
             let mut roster = self.roster();
             let at = roster.places.get(&failed.place).map(|&(at, _)| at);
+            let lost = at.and_then(|at| roster.cards[at].as_ref().map(|card| card.node));
             if let Some(at) = at {
                 roster.note(at, None);
             }
-            at
+            (at, lost)
         };
+        if let Some(lost) = lost {
+            self.handle.launch_ask(LaunchAsk::Forget { nodes: vec![lost] });
+        }
         if self.is_up {
             self.events.tell(NetworkEvent::Lost(failed));
         } else {

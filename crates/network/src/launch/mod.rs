@@ -48,9 +48,7 @@ use tokio::task::JoinHandle;
 use treefold::Client;
 use treefold::Node;
 use treefold_core::membership::MembershipConfig;
-use treefold_core::membership::card::MemberCard;
 use treefold_core::partitions::PartitionSet;
-use treefold_core::tree::{Seat, Tree};
 
 /// An event of a running network.
 #[derive(Clone, Debug)]
@@ -172,40 +170,6 @@ impl Network {
         let addr_of = |place: String| roster.card(&place).map(|card| card.node.addr);
         let others = self.topology.processes().iter().skip(1).map(|process| addr_of(process.name()));
         std::iter::once(Some(self.node.addr())).chain(others).collect()
-    }
-
-    /// The subtrees below the front-end as in the topology, for
-    /// [`StreamBuilder::trees`](treefold::StreamBuilder). If a process is missing, its children become children
-    /// of its parent. Each guest is a separate tree.
-    pub fn trees(&self, service: &str) -> Vec<Tree> {
-        let roster = self.roster();
-        let processes = self.topology.processes();
-        let cards: Vec<_> = processes.iter().map(|process| roster.card(&process.name())).collect();
-        let mut before = vec![0_u32];
-        before.extend(cards.iter().skip(1).scan(0, |count, card| {
-            *count += u32::from(card.is_some());
-            Some(*count)
-        }));
-        let held = |card: &MemberCard| {
-            let service = card.services.get(service);
-            service.map(|service| service.partitions.clone()).unwrap_or_default()
-        };
-        // before[at] counts the present processes among the processes 1 to at.
-        let (mut trees, mut row, mut end) = (Vec::new(), Vec::new(), 0);
-        for (at, process) in processes.iter().enumerate().skip(1) {
-            let Some(card) = &cards[at] else { continue };
-            let last = at + process.size as usize - 1;
-            let size = before[last] - before[at - 1];
-            if row.is_empty() {
-                end = size as usize;
-            }
-            row.push(Seat { node: card.node, partitions: held(card), size });
-            if row.len() == end {
-                trees.extend(Tree::from_preorder(std::mem::take(&mut row)));
-            }
-        }
-        trees.extend(roster.guests.values().map(|card| Tree::leaf(card.node, held(card))));
-        trees
     }
 
     /// Attached programs that have no place in the topology.

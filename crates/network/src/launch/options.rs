@@ -1,6 +1,6 @@
 //! Options of a network's start, and why it can fail.
 
-use super::command::{Blanks, fill, is_here};
+use super::command::{Blanks, fill, is_here, node_command};
 use crate::topology::{Process, Role, Topology};
 use std::fmt;
 use std::net::SocketAddr;
@@ -78,6 +78,16 @@ impl UpOptions {
             on_ready: None,
             on_progress: None,
         }
+    }
+
+    /// Options for a network whose inner processes run `program`, the words of the command `treefold`. Without words in
+    /// `back_end`, its back-ends run it too and serve `echo`, endpoints that send each packet back.
+    pub fn of_program(program: &[String], back_end: Vec<String>) -> Self {
+        let inner = node_command(program);
+        let serve = ["--serve", "echo:partitions={number}/{total}"].map(str::to_owned);
+        let echo = || inner.iter().cloned().chain(serve).collect();
+        let back_end = if back_end.is_empty() { echo() } else { back_end };
+        Self::new(inner, back_end)
     }
 
     /// The command line of each process except the front-end, if the front-end is at `attach`. For programs

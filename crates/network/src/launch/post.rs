@@ -129,6 +129,9 @@ impl Post {
     }
 }
 
+/// A parent, and the card of this process, which names it.
+type Found = (NodeId, Arc<MemberCard>);
+
 /// A process that has attached or is trying to.
 struct Member {
     plan: Post,
@@ -146,7 +149,7 @@ struct Member {
 
 /// The search for a parent. Other messages are handled in the meantime.
 struct Seeking {
-    found: Pin<Box<dyn Future<Output = Result<NodeId, PostError>> + Send>>,
+    found: Pin<Box<dyn Future<Output = Result<Found, PostError>> + Send>>,
     /// True if the parent was lost. If no other is found, the network has ended, which is not an error.
     is_orphan: bool,
 }
@@ -308,11 +311,11 @@ impl Member {
         (self.parent, self.seeking) = (None, Some(Seeking { found, is_orphan }));
     }
 
-    fn take_parent(&mut self, found: Result<NodeId, PostError>) -> Result<Option<Ending>, PostError> {
+    fn take_parent(&mut self, found: Result<Found, PostError>) -> Result<Option<Ending>, PostError> {
         let is_orphan = self.seeking.take().is_some_and(|seeking| seeking.is_orphan);
         match found {
-            Ok(parent) => {
-                self.parent = Some(parent);
+            Ok((parent, card)) => {
+                (self.parent, self.own.card) = (Some(parent), card);
                 say(&self.handle, parent, Launch::Attach(self.own.clone()));
                 Ok(None)
             }
@@ -340,7 +343,7 @@ impl Member {
 
 enum Heard {
     News(LaunchNews),
-    Found(Result<NodeId, PostError>),
+    Found(Result<Found, PostError>),
     Nothing,
     Stop,
     Closed,
@@ -351,7 +354,7 @@ fn say(handle: &Handle, to: NodeId, word: Launch) {
 }
 
 /// Connects, with further attempts as long as they may succeed.
-async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, PostError> {
+async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<Found, PostError> {
     let give_up_at = deadline_after(patience);
     let mut pause = PAUSE_LEAST;
     loop {
@@ -368,7 +371,7 @@ async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeI
 }
 
 /// Tries each address of a name.
-async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, PostError> {
+async fn attach_once(handle: &Handle, addr: &str) -> Result<Found, PostError> {
     let unreachable = |problem: String| PostError::Unreachable { addr: addr.to_owned(), problem };
     let found = resolve(addr).await.map_err(|error| unreachable(error.to_string()))?;
     let ask = |addr| {
@@ -381,7 +384,7 @@ async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, PostError> {
 
 /// Tries the addresses in turn until one is reached. If none is, a refusal is reported rather than a missing
 /// answer.
-async fn reach_any<F: Future<Output = Result<NodeId, PostError>>>(
+async fn reach_any<T, F: Future<Output = Result<T, PostError>>>(
     addrs: Vec<SocketAddr>,
     ask: impl Fn(SocketAddr) -> F,
 ) -> Option<F::Output> {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::NodeId;
-use treefold_core::input::Input;
+use treefold_core::input::{Command, Input};
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Message;
 
@@ -96,12 +96,14 @@ impl PostError {
 pub enum LaunchAsk {
     /// Send me all news from now on.
     Listen { news: mpsc::UnboundedSender<LaunchNews> },
-    /// Connect to the address and answer with the node there.
-    Attach { addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, PostError>> },
+    /// Connect to the address, stand below the node there, and answer with that node and this node's card.
+    Attach { addr: SocketAddr, answer: oneshot::Sender<Result<(NodeId, Arc<MemberCard>), PostError>> },
     /// Send a message to a peer, if there is a connection.
     Say { to: NodeId, word: Box<Launch> },
     /// Give core these cards.
     Learn { cards: Vec<Arc<MemberCard>> },
+    /// Tell core that these nodes are lost. This node may have no connection to them.
+    Forget { nodes: Vec<NodeId> },
     /// Run a future beside the loop: a launcher whose user has no runtime, or a stream whose events go to a
     /// function.
     Live { life: Pin<Box<dyn Future<Output = ()> + Send>> },
@@ -140,6 +142,9 @@ impl Loop {
                 let from = self.identity.node;
                 self.feed(Input::Message { from, message: Message::Cards(cards) });
             }
+            LaunchAsk::Forget { nodes } => {
+                nodes.into_iter().for_each(|peer| self.feed(Input::Lost { peer }));
+            }
             LaunchAsk::Live { life } => {
                 tokio::task::spawn_local(life);
             }
@@ -147,7 +152,11 @@ impl Loop {
         }
     }
 
-    async fn attach(self: Rc<Self>, addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, PostError>>) {
+    async fn attach(
+        self: Rc<Self>,
+        addr: SocketAddr,
+        answer: oneshot::Sender<Result<(NodeId, Arc<MemberCard>), PostError>>,
+    ) {
         let known = self.known_at(addr);
         let reached = match known {
             Some(peer) => Ok(peer),
@@ -164,8 +173,14 @@ impl Loop {
                 Err(error) => Err(PostError::of(addr, &error)),
             },
         };
+        let stands = |parent| {
+            self.feed(Input::Command(Command::StandBelow { parent }));
+            let machine = self.machine.borrow();
+            let own = machine.node.view().card(&self.identity.node);
+            (parent, Arc::clone(own.expect("invariant: a node knows its own card")))
+        };
         // If the launcher no longer waits, it is about to end.
-        let _ = answer.send(reached);
+        let _ = answer.send(reached.map(stands));
     }
 
     fn known_at(&self, addr: SocketAddr) -> Option<NodeId> {

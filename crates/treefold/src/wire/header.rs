@@ -465,6 +465,8 @@ pub(super) struct CardHeader {
     pub(super) draining: bool,
     #[prost(message, repeated, tag = "15")]
     pub(super) placed: Vec<PlacedHeader>,
+    #[prost(bytes = "vec", tag = "16")]
+    pub(super) parent: Vec<u8>,
 }
 
 /// A service of a card whose partitions are placed automatically: the number of the service on the card, and two sets, the

@@ -10,7 +10,8 @@
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;
 use ring::hmac::{self, HMAC_SHA256};
-use std::fmt;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::{fmt, io};
 
 /// Separates this proof from any other use of the same token.
 const HELLO_CONTEXT: &[u8] = b"treefold hello 2";
@@ -45,6 +46,8 @@ impl Side {
 
 /// The longest token.
 const TOKEN_BYTES_MAX: usize = 1_024;
+/// Random bytes of a token that is drawn.
+const DRAWN_BYTES: usize = 16;
 
 /// A secret that the processes of a cluster share.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,6 +63,17 @@ impl Token {
         let text = text.into();
         let is_one = !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && !text.contains(['\n', '\r', '\0']);
         is_one.then_some(Self(text))
+    }
+
+    /// Draws a token at random.
+    ///
+    /// # Errors
+    /// If the system gives no random bytes.
+    pub fn drawn() -> io::Result<Self> {
+        let mut bytes = [0_u8; DRAWN_BYTES];
+        let drawn = SystemRandom::new().fill(&mut bytes);
+        drawn.map_err(|_| io::Error::other("the system gives no random bytes"))?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
     /// The secret, for a process of the cluster.

@@ -42,6 +42,7 @@ pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHead
         ..CardHeader::default()
     };
     put_node(&mut header.node, card.node);
+    card.parent.iter().for_each(|parent| put_node(&mut header.parent, *parent));
     if card.services.values().any(|service| service.declared) {
         header.declared = card.services.values().map(|service| service.declared).collect();
     }
@@ -100,6 +101,7 @@ pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberC
         zone: header.zone,
         name: header.name,
         roles: Roles { provider: header.provider, relay: header.relay, draining: header.draining },
+        parent: (!header.parent.is_empty()).then(|| node_alone(&header.parent, "card.parent")).transpose()?,
         processors: header.processors,
         services,
     }))

@@ -13,6 +13,7 @@ use crate::serve::pulse::Part;
 use std::time::{Duration, Instant};
 use treefold::{Client, Error, Node, PartitionSet, Stream, StreamBuilder};
 use treefold_network::Network;
+use treefold_network::launch::command::node_command;
 use treefold_network::launch::{Launcher, UpOptions};
 
 /// Limit on the time until a stream includes all back-ends.
@@ -69,7 +70,7 @@ impl FrontEnd {
         let topology = text.parse().expect("invariant: this is a topology");
         let own = crate::own_program()
             .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
-        let node = up::node_command(&own);
+        let node = node_command(&[own.to_string_lossy().into_owned()]);
         let serve =
             ["--serve".to_owned(), format!("{}:partitions={{number}}/{{total}}", treefold_micro::SERVICE)];
         let mut options = UpOptions::new(node.clone(), node.into_iter().chain(serve).collect());

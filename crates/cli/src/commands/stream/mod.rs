@@ -76,8 +76,8 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = stream::synchronisation, allow_hyphen_values = true)]
     sync: Synchronisation,
 
-    /// Shape of the tree: auto (over relays if there are any, else kary:8), on-path, kary:K, binomial,
-    /// adaptive, chain, …
+    /// Shape of the tree: auto (the topology in a network started from one, over relays if there are any,
+    /// else kary:8), topology, on-path, kary:K, binomial, adaptive, chain, …
     #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 

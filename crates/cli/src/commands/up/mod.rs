@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use treefold::Node;
 use treefold_network::Network;
-use treefold_network::launch::command::ssh_default;
+use treefold_network::launch::command::{node_command, ssh_default};
 use treefold_network::launch::{Launcher, NetworkEvent, Token, UpOptions};
 use treefold_network::topology::Topology;
 
@@ -138,7 +138,7 @@ impl Up {
     fn options(&self, topology: &Topology, token: &Token, format: Format) -> Result<UpOptions, Failure> {
         let own = crate::own_program()
             .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
-        let node = node_command(&own);
+        let node = node_command(&[own.to_string_lossy().into_owned()]);
         let back_end = match &self.back_end {
             Some(Words(words)) => words.clone(),
             None => self.serving(node.clone())?,
@@ -161,6 +161,10 @@ impl Up {
         options.listen.clone_from(&self.listen);
         options.advertise.clone_from(&self.advertise);
         options.node = Node::builder().workers(1);
+        #[cfg(feature = "wasm")]
+        {
+            options.node = options.node.foreign(crate::foreign::guests());
+        }
         if self.wait {
             options.on_ready = Some(announce_awaited(&options, topology, token, format));
         }
@@ -257,21 +261,9 @@ fn tell(event: &NetworkEvent) {
     }
 }
 
-/// Returns the command line of a process that attaches, as a template.
-pub(crate) fn node_command(program: &std::path::Path) -> Vec<String> {
-    let program = program.to_string_lossy();
-    let words = [&*program, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"];
-    words.map(str::to_owned).to_vec()
-}
-
 /// Draws a token at random.
 pub(crate) fn drawn_token() -> Result<Token, Failure> {
-    use std::io::Read;
-    let mut bytes = [0_u8; 16];
-    let drawn = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    drawn.map_err(|error| {
+    Token::drawn().map_err(|error| {
         Failure::failed(format!("can't draw a random token: {error}; give one with --token"))
-    })?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Token::new(text).expect("invariant: 32 digits are a token"))
+    })
 }

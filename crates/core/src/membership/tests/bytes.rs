@@ -38,14 +38,21 @@ fn services() -> impl Strategy<Value = BTreeMap<alloc::string::String, ServiceCa
 
 fn cards() -> impl Strategy<Value = MemberCard> {
     let texts = ("\\PC{0,20}", "[a-z0-9-]{0,10}", "[a-z0-9-]{0,10}");
-    (nodes(), any::<u64>(), texts, any::<(bool, bool, bool)>(), any::<u32>(), services()).prop_map(
-        |(node, version, (rack, zone, name), (provider, relay, draining), processors, services)| MemberCard {
+    let roles = any::<(bool, bool, bool)>().prop_map(|(provider, relay, draining)| Roles {
+        provider,
+        relay,
+        draining,
+    });
+    let nodes = (nodes(), proptest::option::of(nodes()));
+    (nodes, any::<u64>(), texts, roles, any::<u32>(), services()).prop_map(
+        |((node, parent), version, (rack, zone, name), roles, processors, services)| MemberCard {
             node,
             version,
             rack,
             zone,
             name,
-            roles: Roles { provider, relay, draining },
+            roles,
+            parent,
             processors,
             services,
         },

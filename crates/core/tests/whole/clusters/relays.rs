@@ -53,9 +53,23 @@ fn a_requested_shape_is_used() {
     let relays = names(&cluster, [8, 9]);
     let outcome = cluster.ask(0, CallOptions { shape: Shape::Adaptive, ..explained() });
     assert!(inner(&outcome).is_disjoint(&relays));
-    // Without relays, racks fold by themselves.
-    let mut cluster = Cluster::new(&Plan { racks: 2, ..Plan::default() });
     let outcome = cluster.ask(0, CallOptions { shape: Shape::OnPath(0), ..explained() });
+    assert_eq!((inner(&outcome), counted(&outcome)), (relays, whole(16)));
+}
+
+#[test]
+fn shapes_that_need_relays_or_a_topology_are_refused_where_there_are_none() {
+    let mut cluster = Cluster::new(&Plan { racks: 2, ..Plan::default() });
+    for shape in [Shape::OnPath(0), Shape::OnPath(2), Shape::Topology] {
+        let outcome = cluster.ask(0, CallOptions { shape, ..explained() });
+        let Status::Rejected(error) = outcome.status else { panic!("{shape}: {:?}", outcome.status) };
+        assert!(
+            error.to_string().starts_with(&format!("shape is {shape}; allowed: any other shape")),
+            "{error}"
+        );
+    }
+    // Racks fold by themselves.
+    let outcome = cluster.ask(0, explained());
     assert_honest(&outcome);
     assert_eq!(outcome.status, Status::Full);
 }

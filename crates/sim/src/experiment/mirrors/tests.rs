@@ -84,7 +84,7 @@ fn adaptation_reduces_the_delay_in_a_burst_and_ends_after_it() {
 
 #[test]
 fn adaptive_experiment_has_both_series_at_every_second() {
-    let plan = Plan { seed: 1, repeat: 3, threads: 2, quick: true };
+    let plan = Plan { seed: 1, repeat: 2, threads: 2, quick: true };
     let points = (adaptive::EXPERIMENT.run)(&plan, &Unwatched);
     let of = |series: &str| points.iter().filter(|point| point.series == series).collect::<Vec<_>>();
     assert_eq!((of("fixed").len(), of("adaptive").len()), (21, 21));

@@ -139,6 +139,7 @@ pub(super) fn card() -> MemberCard {
         zone: String::new(),
         name: String::new(),
         roles: Roles { provider: true, relay: false, draining: false },
+        parent: None,
         processors: 2,
         services: [("search".into(), topk)].into(),
     }
@@ -194,6 +195,11 @@ fn placing() -> MemberCard {
     let placed = Placed { replicas: 2, pinned: set([2]), refused: set([0, 1]) };
     card.services.entry("words".into()).and_modify(|words| words.placed = Some(placed));
     card
+}
+
+/// A card of a process of a network.
+fn below() -> MemberCard {
+    MemberCard { parent: Some(node(2)), ..card() }
 }
 
 /// A placement with every field set.
@@ -367,6 +373,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("cards", Message::Cards(vec![Arc::new(card())])),
         ("cards-declared", Message::Cards(vec![Arc::new(declaring())])),
         ("cards-placed", Message::Cards(vec![Arc::new(placing())])),
+        ("cards-below", Message::Cards(vec![Arc::new(below())])),
         ("want-cards", Message::WantCards),
         ("gossip", Message::Gossip { datagram: vec![0, 3, 1, 4, 1, 5] }),
         ("operator-push", Message::OperatorRequest { id: 9, payload: Some(Bytes::from_static(b"wasm")) }),

@@ -311,10 +311,17 @@ fn card() -> impl Strategy<Value = Arc<MemberCard>> {
         |(partitions, total, declared, placed)| ServiceCard { partitions, total, declared, placed },
     );
     let rest = (any::<u32>(), btree_map(name(), service, 0..4));
-    (node(), any::<u64>(), [name(), name(), name()], any::<(bool, bool, bool)>(), rest).prop_map(
-        |(node, version, [rack, zone, name], (provider, relay, draining), (processors, services))| {
+    let nodes = (node(), option::of(node()));
+    (nodes, any::<u64>(), [name(), name(), name()], any::<(bool, bool, bool)>(), rest).prop_map(
+        |(
+            (node, parent),
+            version,
+            [rack, zone, name],
+            (provider, relay, draining),
+            (processors, services),
+        )| {
             let roles = Roles { provider, relay, draining };
-            Arc::new(MemberCard { node, version, rack, zone, name, roles, processors, services })
+            Arc::new(MemberCard { node, version, rack, zone, name, roles, parent, processors, services })
         },
     )
 }
