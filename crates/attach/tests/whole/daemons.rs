@@ -49,7 +49,7 @@ fn built(example: &str) -> Option<PathBuf> {
         let compiler = compiler()?;
         let directory = TempDir::new().unwrap();
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        for example in ["daemon", "events", "front"] {
+        for example in ["daemon", "events", "front", "up"] {
             let done = Command::new(compiler)
                 .args(FLAGS)
                 .arg("-I")
@@ -137,6 +137,43 @@ async fn open(front: &Node, filter: &str, daemons: usize) -> Stream {
             _ => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
+}
+
+/// The command `treefold`, if it was built beside this test.
+fn treefold() -> Option<PathBuf> {
+    let path = env::current_exe().unwrap().parent()?.parent()?.join("treefold");
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} was not built, so no inner process was started", path.display());
+    None
+}
+
+#[test]
+fn front_end_in_c_starts_its_own_network() {
+    let (Some(up), Some(daemon)) = (built("up"), built("daemon")) else { return };
+    let directory = TempDir::new().unwrap();
+    let topology = directory.path().join("tree.top");
+    let run = |text: &str, program: &Path| {
+        fs::write(&topology, text).unwrap();
+        let ended = Command::new(&up).arg(&topology).arg(&daemon).arg(program).output().unwrap();
+        let said = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (ended.status.code(), said(ended.stdout), said(ended.stderr))
+    };
+    let shows = |told: &str, back_ends: usize| {
+        let at = told.lines().filter(|line| line.contains(" is at 127.0.0.1:")).count();
+        at == back_ends && told.contains(&format!("greatest of {back_ends}: "))
+    };
+    let (code, told, problem) = run("a:0 => a:[1-3];", Path::new("none"));
+    assert!(code == Some(0) && shows(&told, 3), "{told}{problem}");
+    if let Some(treefold) = treefold() {
+        let (code, told, problem) = run("a:0 => a:1 a:2; a:1 => a:[3-4]; a:2 => a:[5-6];", &treefold);
+        assert!(code == Some(0) && shows(&told, 4), "{told}{problem}");
+    }
+    let (code, _, problem) = run("a:0 => a:1; a:1 => a:2;", Path::new("/nowhere/treefold"));
+    assert!(code == Some(1) && problem.contains("a:1: can't be started"), "{problem}");
+    let (code, _, problem) = run("a:0 =>", Path::new("none"));
+    assert!(code == Some(1) && problem.contains("raising.topology"), "{problem}");
 }
 
 #[tokio::test]
