@@ -180,7 +180,11 @@ impl CallOptions {
 /// # Errors
 /// If there is none.
 pub(crate) fn shape(name: &str) -> Result<treefold::Shape, CallError> {
-    named("shape", name, "auto, topology, adaptive, on-path, earliest-ready, binomial, kary:K, chain, flat, base")
+    named(
+        "shape",
+        name,
+        "auto, topology, adaptive, on-path, earliest-ready, binomial, kary:K, chain, flat, base",
+    )
 }
 
 fn deadline(seconds: f64) -> Result<Duration, CallError> {

@@ -37,7 +37,8 @@ impl NetworkSpec {
         let topology: Topology =
             self.topology.parse().map_err(|problem| refuse(format!("topology: {problem}")))?;
         let token = match self.token {
-            Some(text) => Token::new(text).ok_or_else(|| refuse("the token must be 1 to 1024 bytes, on one line".to_owned()))?,
+            Some(text) => Token::new(text)
+                .ok_or_else(|| refuse("the token must be 1 to 1024 bytes, on one line".to_owned()))?,
             None => Token::drawn().map_err(|problem| refuse(format!("can't draw a token: {problem}")))?,
         };
         let mut options = UpOptions::of_program(&self.program, self.back_end);
@@ -98,9 +99,8 @@ pub(crate) struct Network {
 impl Network {
     fn of(network: treefold_network::Network) -> Self {
         let processes = network.topology().processes().iter().zip(network.addrs());
-        let processes = processes.map(|(process, addr)| {
-            (process.name(), process.role.name(), addr.map(|addr| addr.to_string()))
-        });
+        let processes = processes
+            .map(|(process, addr)| (process.name(), process.role.name(), addr.map(|addr| addr.to_string())));
         let failures = network.failures().iter().map(|failed| (failed.place.clone(), failed.what.clone()));
         Self {
             addr: network.node().addr().to_string(),

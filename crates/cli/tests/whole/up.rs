@@ -162,6 +162,29 @@ fn another_shape_is_used_if_it_is_asked_for_and_a_cluster_has_no_topology() {
     }
 }
 
+#[test]
+fn operators_that_are_pushed_to_the_front_end_fold_in_inner_processes() {
+    let generated = run_args(&["topology", "kary", "2", "--back-ends", "4"]).stdout;
+    let directory = directory_with(&generated.replace("localhost", &mark("pushed")), SSH);
+    let topology = directory.path().join("tree.top");
+    let program = env!("CARGO_BIN_EXE_treefold");
+    // It keeps the ten greatest rows of sixteen bytes.
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm/fixtures/top_k.wasm");
+    let script = format!(
+        "name=$('{program}' operator push '{guest}' --at $TREEFOLD_AT) && '{program}' stream echo --filter $name \
+         --filter-params hex:0a000000 --send a-row-of-16bytes --every 20ms --count 20 -o json"
+    );
+    let up = ["up", topology.to_str().expect("a path"), "--local", "--", "sh", "-c", &script];
+    let ended = run_args(&up);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let waves: Vec<Value> = ended.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(waves.len(), 20, "{}", ended.stdout);
+    for wave in waves {
+        assert_eq!((&wave["contributors"], &wave["missing"]), (&"0-3".into(), &Value::Array(Vec::new())));
+        assert_eq!(wave["packets"][0]["text"], "a-row-of-16bytes".repeat(4), "{wave}");
+    }
+}
+
 #[tokio::test]
 async fn inner_processes_fold_and_each_of_them_may_be_killed() {
     let text = hosts(

@@ -115,6 +115,8 @@ struct Want {
     since: Instant,
     /// True if this node's filter waits for it.
     is_own: bool,
+    /// True while the driver looks whether it has it. A front-end's driver may ask nodes outside of the stream.
+    is_looked_up: bool,
     /// Other nodes that wait for it: children, and the parent if it looks for it below.
     waiting: BTreeSet<NodeId>,
     /// The nodes that have been asked and have not answered.
@@ -132,6 +134,7 @@ impl<P> Operators<P> {
         self.wants.entry((stream, id)).or_insert_with(|| Want {
             since: now,
             is_own: false,
+            is_looked_up: false,
             waiting: BTreeSet::new(),
             asked: BTreeSet::new(),
         })
@@ -162,12 +165,17 @@ impl<P: Payload> Streams<P> {
                 state.seek_operator(desk, id)
             }),
             OperatorNews::Lent { stream, id, payload } => {
-                self.with_state(cx, now, stream, |state, desk| match payload {
-                    Some(payload) => {
-                        state.hand_on_operator(desk, id, &payload);
-                        Ok(())
+                self.with_state(cx, now, stream, |state, desk| {
+                    if let Some(want) = desk.streams.operators.wants.get_mut(&(stream, id)) {
+                        want.is_looked_up = false;
                     }
-                    None => state.seek_operator(desk, id),
+                    match payload {
+                        Some(payload) => {
+                            state.hand_on_operator(desk, id, &payload);
+                            Ok(())
+                        }
+                        None => state.seek_operator(desk, id),
+                    }
                 });
             }
             OperatorNews::Kept { id, result } => self.note_operator_kept(cx, now, id, &result),
@@ -225,6 +233,7 @@ impl<P: Payload> StreamState<P> {
         }
         let want = desk.streams.operators.want(now, self.terms.id, id);
         want.waiting.insert(from);
+        want.is_looked_up = true;
         if is_above {
             // The parent asks here because it lacks the operator, so it will not answer; it forwards the
             // operator when it has it.
@@ -269,7 +278,7 @@ impl<P: Payload> StreamState<P> {
             return Ok(());
         }
         let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) else { return Ok(()) };
-        if !want.asked.is_empty() {
+        if want.is_looked_up || !want.asked.is_empty() {
             return Ok(());
         }
         match self.seat.parent {

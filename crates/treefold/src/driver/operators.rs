@@ -5,7 +5,7 @@
 //! so that a result that is no longer wanted can be recognised.
 
 use super::Loop;
-use super::reduces::Fetches;
+use super::reduces::{Awaited, Fetches};
 use crate::filter::{Filters, Here, Kinds, Unresolved};
 use crate::foreign::{Foreign, Loading, Sent, named};
 use crate::shelf::Shelf;
@@ -106,10 +106,15 @@ pub(super) const NO_FOREIGN: &str =
 
 impl Loop {
     /// Makes a stream's filters: on the loop, or on a worker if one of them is a sent operator.
-    pub(super) fn open_filters(self: &Rc<Self>, stream: StreamId, spec: &StreamSpec<Bytes>) {
+    pub(super) fn open_filters(self: &Rc<Self>, stream: StreamId, spec: &Arc<StreamSpec<Bytes>>) {
         self.streams.borrow_mut().expect_filters(stream);
+        self.operators.borrow_mut().opening.remove(&stream);
+        self.find_filters(stream, spec);
+    }
+
+    /// Makes the filters of a stream that expects them, or looks for an operator that they need.
+    pub(super) fn find_filters(self: &Rc<Self>, stream: StreamId, spec: &Arc<StreamSpec<Bytes>>) {
         let mut operators = self.operators.borrow_mut();
-        operators.opening.remove(&stream);
         let me = self.identity.node;
         let here = Here { node: me.addr, is_front_end: stream.origin == me.generation };
         let kinds = Kinds::resolve(&self.registry, spec, here, |name| operators.of_name(name));
@@ -125,7 +130,9 @@ impl Loop {
             }
             Err(Unresolved::Lacking(id)) => {
                 drop(operators);
-                self.feed(Input::Operator(OperatorNews::Lacking { stream, id }));
+                if !self.fetch_for_stream(stream, id, Awaited::Open(Arc::clone(spec))) {
+                    self.feed(Input::Operator(OperatorNews::Lacking { stream, id }));
+                }
             }
             Err(Unresolved::Unknown(problem)) => {
                 drop(operators);
@@ -162,8 +169,11 @@ impl Loop {
 
     /// Gives core an operator that another node needs.
     pub(super) fn lend_operator(self: &Rc<Self>, stream: StreamId, id: OperatorId) {
-        let payload = self.operators.borrow_mut().shelf.find(id).map(|sent| sent.bytes.clone());
-        self.feed(Input::Operator(OperatorNews::Lent { stream, id, payload }));
+        let payload = self.operators.borrow_mut().bytes_of(id);
+        let is_fetched = || self.operators.borrow().is_fetched(id);
+        if payload.is_some() || !is_fetched() || !self.fetch_for_stream(stream, id, Awaited::Lend) {
+            self.feed(Input::Operator(OperatorNews::Lent { stream, id, payload }));
+        }
     }
 
     /// Makes an operator of bytes and keeps it.

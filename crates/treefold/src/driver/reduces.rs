@@ -1,4 +1,5 @@
-//! Push waves that are folded by operators that were sent: names them, fetches missing ones, and hands out their jobs.
+//! Operators that were sent and are missing here: fetches them, for push waves that they fold and for streams of which this
+//! node is the front-end. For push waves, it also names them and hands out their jobs.
 //!
 //! ```text
 //!  master ── Request words/wasm:9f86… ──▶ front ── Call words/wasm: 9f86… ──▶ root ── Call ──▶ relay
@@ -9,6 +10,8 @@
 //! - **Up only.** A node without the operator asks the parent that calls it, before the first results come. A parent that is
 //!   fetching it itself answers when it has it, so one copy crosses each edge. The front has it, or refuses the request.
 //! - **Accepted only from a node that was asked**, once. A node passes the operator on before it makes it.
+//! - **A front-end asks its peers first.** An operator is often pushed to the node that a client connects to, which may have no
+//!   place in the client's stream. If no connected peer has it, core asks the nodes of the stream.
 //! - **Jobs wait here.** A fold that comes before its operator waits, and holds its processor; it fails if no asked node has the
 //!   operator, and is dropped if its wave ends.
 
@@ -25,9 +28,11 @@ use std::time::Duration;
 use treefold_core::effect::{Job, Work};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, NodeId};
+use treefold_core::input::Input;
 use treefold_core::message::{Call, Message};
 use treefold_core::params::Params;
-use treefold_core::stream::OperatorId;
+use treefold_core::stream::operator::OperatorNews;
+use treefold_core::stream::{OperatorId, StreamId, StreamSpec};
 
 /// The most operators that are fetched at a time.
 const FETCHES_MAX: usize = 64;
@@ -55,6 +60,16 @@ struct Fetch {
     payload: Option<Bytes>,
     /// Folds that wait for it. Core hands out about as many as there are processors.
     waiting: Vec<Job<Bytes>>,
+    /// Streams of which this node is the front-end and whose filters wait for it.
+    streams: Vec<(StreamId, Awaited)>,
+}
+
+/// What a stream does when its operator is here, or cannot be fetched.
+pub(super) enum Awaited {
+    /// Its filters are opened.
+    Open(Arc<StreamSpec<Bytes>>),
+    /// A node of the stream gets the operator.
+    Lend,
 }
 
 /// The next step of a fold.
@@ -98,6 +113,17 @@ impl Operators {
         }
     }
 
+    /// The bytes of an operator that is here, or has come and is being made.
+    pub(super) fn bytes_of(&mut self, id: OperatorId) -> Option<Bytes> {
+        let of_shelf = self.shelf.find(id).map(|sent| sent.bytes.clone());
+        of_shelf.or_else(|| self.fetches.open.get(&id)?.payload.clone())
+    }
+
+    /// True while an operator is being fetched.
+    pub(super) fn is_fetched(&self, id: OperatorId) -> bool {
+        self.fetches.open.contains_key(&id)
+    }
+
     fn note_caller(&mut self, id: OperatorId, parent: NodeId) {
         let callers = &mut self.fetches.callers;
         if callers.len() >= CALLERS_MAX && !callers.contains_key(&id) {
@@ -118,6 +144,53 @@ impl Operators {
 }
 
 impl Loop {
+    /// Fetches an operator for a stream of which this node is the front-end, unless no peer can be asked. Returns true if the
+    /// stream waits for it.
+    pub(super) fn fetch_for_stream(
+        self: &Rc<Self>,
+        stream: StreamId,
+        id: OperatorId,
+        awaited: Awaited,
+    ) -> bool {
+        if stream.origin != self.identity.node.generation {
+            return false;
+        }
+        let peers: BTreeSet<NodeId> = self.peers.borrow().links().iter().map(|link| link.peer).collect();
+        let asked: Vec<NodeId> = {
+            let operators = &mut *self.operators.borrow_mut();
+            let goes_on = operators.fetches.open.contains_key(&id);
+            let may_have = peers.into_iter().filter(|peer| !goes_on && !peer.is_client());
+            let asked = may_have.filter(|&peer| operators.begin_fetch(id, peer)).collect();
+            let Some(fetch) = operators.fetches.open.get_mut(&id) else { return false };
+            fetch.streams.push((stream, awaited));
+            asked
+        };
+        asked.into_iter().for_each(|peer| self.send(peer, Message::OperatorWant { id }));
+        true
+    }
+
+    /// Removes and returns the streams in which other nodes wait for an operator, and not this node's filters.
+    fn take_borrowers(&self, id: OperatorId) -> Vec<StreamId> {
+        let operators = &mut *self.operators.borrow_mut();
+        let Some(fetch) = operators.fetches.open.get_mut(&id) else { return Vec::new() };
+        let borrows = |(_, awaited): &mut (StreamId, Awaited)| matches!(awaited, Awaited::Lend);
+        fetch.streams.extract_if(.., borrows).map(|(stream, _)| stream).collect()
+    }
+
+    /// Goes on with the streams that waited for an operator.
+    fn serve_streams(self: &Rc<Self>, id: OperatorId, streams: Vec<(StreamId, Awaited)>) {
+        for (stream, awaited) in streams {
+            let payload = self.operators.borrow_mut().shelf.find(id).map(|sent| sent.bytes.clone());
+            match awaited {
+                // The stream may be over.
+                Awaited::Open(_) if !self.streams.borrow().expects_filters(stream) => {}
+                Awaited::Open(spec) if payload.is_some() => self.find_filters(stream, &spec),
+                Awaited::Open(_) => self.feed(Input::Operator(OperatorNews::Lacking { stream, id })),
+                Awaited::Lend => self.feed(Input::Operator(OperatorNews::Lent { stream, id, payload })),
+            }
+        }
+    }
+
     /// Replaces the name of a reduce that was sent to this node by that of the aggregation for all of them. Other names stay, and
     /// core refuses those that it does not know.
     pub(super) fn resolve_reduce(&self, name: &mut Arc<str>, params: &mut Params<Bytes>) {
@@ -152,14 +225,12 @@ impl Loop {
     pub(super) fn lend_to(self: &Rc<Self>, child: NodeId, id: OperatorId) {
         let payload = {
             let operators = &mut *self.operators.borrow_mut();
-            match (operators.shelf.find(id), operators.fetches.open.get_mut(&id)) {
-                (Some(sent), _) => Some(sent.bytes.clone()),
-                (None, Some(Fetch { payload: Some(payload), .. })) => Some(payload.clone()),
+            match (operators.bytes_of(id), operators.fetches.open.get_mut(&id)) {
                 (None, Some(fetch)) => {
                     fetch.askers.insert(child);
                     return;
                 }
-                (None, None) => None,
+                (bytes, _) => bytes,
             }
         };
         self.send(child, Message::OperatorLent { id, payload });
@@ -179,13 +250,17 @@ impl Loop {
             match &payload {
                 Some(payload) if payload.len() <= bytes_max && fetch.payload.is_none() => {
                     fetch.payload = Some(payload.clone());
-                    std::mem::take(&mut fetch.askers)
+                    Some(std::mem::take(&mut fetch.askers))
                 }
-                _ => return self.give_up_if_hopeless(id),
+                _ => None,
             }
         };
+        let Some(askers) = askers else { return self.give_up_if_hopeless(id) };
         for child in askers {
             self.send(child, Message::OperatorLent { id, payload: payload.clone() });
+        }
+        for stream in self.take_borrowers(id) {
+            self.feed(Input::Operator(OperatorNews::Lent { stream, id, payload: payload.clone() }));
         }
         self.keep_operator(Asker::Wave(id), payload.unwrap_or_default());
     }
@@ -196,9 +271,9 @@ impl Loop {
             return self.end_fetch(id, &problem);
         }
         let fetch = self.operators.borrow_mut().fetches.open.remove(&id);
-        for job in fetch.map(|fetch| fetch.waiting).unwrap_or_default() {
-            self.run_sent(job);
-        }
+        let Some(Fetch { waiting, streams, .. }) = fetch else { return };
+        waiting.into_iter().for_each(|job| self.run_sent(job));
+        self.serve_streams(id, streams);
     }
 
     /// A peer is lost: it does not answer, and wants no answer.
@@ -233,6 +308,7 @@ impl Loop {
         for child in fetch.askers {
             self.send(child, Message::OperatorLent { id, payload: None });
         }
+        self.serve_streams(id, fetch.streams);
     }
 
     /// Hands out a fold by an operator that was sent, or lets it wait for the operator.

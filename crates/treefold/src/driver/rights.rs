@@ -106,7 +106,7 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
             PushMessage::Attach { application, .. } => lacks(Right::Push, Some(application)),
             _ => None,
         },
-        Message::OperatorRequest { .. } => lacks(Right::Operate, None),
+        Message::OperatorRequest { .. } | Message::OperatorWant { .. } => lacks(Right::Operate, None),
         Message::SharesRequest { settings, .. } if !settings.is_empty() => lacks(Right::Operate, None),
         Message::PlacementRequest { ask, .. } if *ask != PlacementAsk::Show => lacks(Right::Operate, None),
         message if is_for_members(message) => lacks(Right::Join, None),
@@ -116,10 +116,7 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
 
 /// True for messages that only members send.
 fn is_for_members<P>(message: &Message<P>) -> bool {
-    matches!(
-        message,
-        Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_) | Message::OperatorWant { .. }
-    )
+    matches!(message, Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_))
 }
 
 fn denial(peer: &Proven, right: Right, service: Option<&str>) -> Denial {

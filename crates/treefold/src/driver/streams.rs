@@ -73,6 +73,11 @@ impl Streams {
         self.filters.insert(stream, Home::default());
     }
 
+    /// True if a stream expects filters, or has them.
+    pub(super) fn expects_filters(&self, stream: StreamId) -> bool {
+        self.filters.contains_key(&stream)
+    }
+
     /// Stores a stream's filters, which have been opened.
     pub(super) fn put_home(&mut self, stream: StreamId, filters: Filters) {
         if let Some(home) = self.filters.get_mut(&stream) {
