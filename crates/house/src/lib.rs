@@ -8,6 +8,7 @@
 //! - [`source`]: separates code from comments and literals. [`outline`] finds functions, definitions and
 //!   tests. [`types`] finds structs and `impl` blocks.
 //! - [`rule`]: one file per kind of rule. Each rule is a pure function from files to [`Violation`]s.
+//! - [`seams`]: the table of tests for each use, way in, place and fault.
 //! - [`measure`]: the shape of core in figures. [`paths`] finds the item that a path names.
 //!
 //! `tests/house.rs` applies every rule to this workspace: `cargo test -p treefold-house`. The program of this
@@ -17,6 +18,7 @@ pub mod measure;
 pub mod outline;
 pub mod paths;
 pub mod rule;
+pub mod seams;
 pub mod source;
 pub mod types;
 pub mod workspace;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use treefold_house::Violation;
 use treefold_house::rule::{arrows, core_tree, links, names, prose, shape, types, words};
+use treefold_house::seams;
 use treefold_house::workspace::{self, File, RustFile};
 
 fn files() -> Vec<File> {
@@ -74,6 +75,13 @@ fn links_lead_somewhere() {
     let pages = files();
     let pages = pages.iter().filter(|file| file.ending() == "md");
     assert_none(pages.flat_map(|page| links::check(&root, page)).collect());
+}
+
+#[test]
+fn every_seam_has_a_test_or_a_reason() {
+    let (violations, counts) = seams::check(&files());
+    assert_none(violations);
+    println!("seams: {counts:?}");
 }
 
 #[test]

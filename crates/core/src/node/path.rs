@@ -38,7 +38,7 @@ impl<P: Payload> Context<P> {
     /// Checks that a shape that a user demands can be formed from what is in sight.
     ///
     /// # Errors
-    /// What the shape needs.
+    /// Says what the shape needs.
     pub(crate) fn check_shape(&self, shape: Shape, service: &str) -> Result<(), &'static str> {
         let view = self.sight.view();
         match shape {
@@ -52,14 +52,18 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// The trees that follow the topology of this network. `None` if no candidate has a place in one.
+    /// The trees that follow the topology of this network. `None` if some candidate has no place in it: a single card of a
+    /// cluster that names a parent changes no tree.
     pub(crate) fn form_topology(&self, service: &str, candidates: &[Candidate]) -> Option<Vec<Tree>> {
         let view = self.sight.view();
         let post_of = |node| {
             let card = view.card(&node)?;
             Some(Post { parent: card.parent?, folds: knows(card, service) })
         };
-        let is_placed = candidates.iter().any(|candidate| post_of(candidate.node).is_some());
+        let is_front_end = |node| view.cards().any(|card| card.parent == Some(node));
+        let is_below = |candidate: &Candidate| post_of(candidate.node).is_some();
+        let is_placed = candidates.iter().any(is_below)
+            && candidates.iter().all(|candidate| is_below(candidate) || is_front_end(candidate.node));
         is_placed.then(|| topology::form(candidates, self.me, post_of))
     }
 

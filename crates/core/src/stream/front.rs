@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 /// After a failed offer of a place, the pause before the next offer doubles, at most this often.
 const SEAT_DOUBLINGS_MAX: u32 = 2;
-/// Smallest fan-out to which an on-path tree may grow.
+/// Smallest fan-out to which a tree over relays or inner processes may grow.
 const FAN_OUT_ON_PATH: u32 = 8;
 
 impl<P: Payload> Streams<P> {
@@ -171,7 +171,7 @@ impl<P: Payload> Context<P> {
         if matches!(options.shape, Shape::Auto | Shape::Topology)
             && let Some(trees) = self.form_topology(service, &candidates)
         {
-            let fan_out = given::fan_out(&trees);
+            let fan_out = given::fan_out(&trees).max(FAN_OUT_ON_PATH);
             return (trees, fan_out);
         }
         let tag = hashed([id.origin, id.sequence]);

@@ -64,7 +64,7 @@ struct Fetch {
     streams: Vec<(StreamId, Awaited)>,
 }
 
-/// What a stream does when its operator is here, or cannot be fetched.
+/// A stream's next step when its operator is here, or cannot be fetched.
 pub(super) enum Awaited {
     /// Its filters are opened.
     Open(Arc<StreamSpec<Bytes>>),
