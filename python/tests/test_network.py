@@ -84,8 +84,13 @@ def test_wrong_topologies_are_refused(tmp_path: Path) -> None:
 
 
 def test_network_ends_with_its_process(tree: Path) -> None:
-    script = f"import treefold; network = treefold.Network.up({str(tree)!r}, local=True); print(network.addr, flush=True); input()"
-    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    script = (
+        f"import treefold; network = treefold.Network.up({str(tree)!r}, local=True); print(network.addr, flush=True); input()"
+    )
+    # in another directory than the package's sources
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tree.parent
+    )
     assert process.stdout is not None and process.stdout.readline().startswith("127.0.0.1:")
     name = f"py{os.getpid()}:3"
     pid = pid_of(name)

@@ -37,8 +37,12 @@ fn processes_with(word: &str) -> Vec<i32> {
 }
 
 fn kill(pid: i32) {
+    signal(pid, libc::SIGKILL);
+}
+
+fn signal(pid: i32, signal: i32) {
     // SAFETY: kill touches no memory; the process belongs to this test.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 fn options() -> UpOptions {
@@ -186,7 +190,7 @@ fn operators_that_are_pushed_to_the_front_end_fold_in_inner_processes() {
 }
 
 #[tokio::test]
-async fn inner_processes_fold_and_each_of_them_may_be_killed() {
+async fn inner_processes_fold_and_each_of_them_may_be_stopped_or_killed() {
     let text = hosts(
         "each",
         "HOST:0 => HOST:[1-3]; HOST:1 => HOST:[4-6]; HOST:2 => HOST:[7-9]; HOST:3 => HOST:[10-12];",
@@ -210,18 +214,61 @@ async fn inner_processes_fold_and_each_of_them_may_be_killed() {
     let status: Value = serde_json::from_slice(&status).expect("JSON");
     let stream_there = &status["streams"][0];
     assert_eq!((&stream_there["children"], &stream_there["endpoints"]), (&3.into(), &3.into()), "{status}");
+    let mut stopped = None;
     for number in 1..=3 {
         let inner = processes_with(&format!("{}:{number}\0", mark("each")));
         assert_eq!(inner.len(), 1);
-        kill(inner[0]);
+        match stopped {
+            None => {
+                signal(inner[0], libc::SIGSTOP);
+                stopped = Some(inner[0]);
+            }
+            Some(_) => kill(inner[0]),
+        }
         // Its children fold below the front-end from now on, and no packet of theirs is lost.
         for _ in 0..50 {
             assert_eq!(sum_of_ones(&mut stream).await, (9, 9));
         }
     }
+    stopped.into_iter().for_each(|pid| signal(pid, libc::SIGCONT));
+    for _ in 0..50 {
+        assert_eq!(sum_of_ones(&mut stream).await, (9, 9));
+    }
     drop(stream);
     let again = client.stream("echo").up_filter("sum").open().await.expect("it opens");
     assert_eq!(again.endpoints().len(), 9);
+    network.down(Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn calls_reach_all_back_ends_and_name_the_one_that_was_killed() {
+    let text = hosts("called", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
+    let mut options = options();
+    options.back_end.pop();
+    options.back_end.push("micro:partitions={number}/{total}".to_owned());
+    let network = Network::up(text.parse().expect("a topology"), options).await.expect("it comes up");
+    let at = network.node().addr().to_string();
+    let call = |more: &'static [&str]| {
+        let at = at.clone();
+        tokio::task::spawn_blocking(move || {
+            let words = ["call", "micro/sum", "-o", "json", "--at", &at];
+            let called =
+                treefold().args(words).args(more).env("TREEFOLD_TOKEN", "a secret of this test's").output();
+            let answer = called.expect("the program can be started").stdout;
+            serde_json::from_slice::<Value>(&answer).expect("JSON")
+        })
+    };
+    for shape in [&[][..], &["--shape", "topology"]] {
+        let answer = call(shape).await.expect("no panic");
+        assert_eq!(
+            (&answer["value"], &answer["missing"]),
+            (&6.into(), &Value::Array(Vec::new())),
+            "{answer}"
+        );
+    }
+    kill(processes_with(&format!("{}:4\0", mark("called")))[0]);
+    let answer = call(&["--min-coverage", "0.5"]).await.expect("no panic");
+    assert_eq!((&answer["value"], &answer["coverage"]["contributed"]), (&5.into(), &3.into()), "{answer}");
     network.down(Duration::from_secs(10)).await;
 }
 

@@ -1,9 +1,9 @@
 //! The places of newcomers to a stream.
 //!
 //! The tree was laid out for the nodes present when the stream was opened. A node that comes later becomes a
-//! leaf. In a network that was started from a topology it sits below its parent there. If a relay of its rack already folds
-//! for this stream, the leaf sits below that; otherwise the tree grows as its shape allows. No node moves and no relay is added for a newcomer, because packets are in
-//! flight.
+//! leaf. In a network that was started from a topology it sits below its parent there. In a cluster it sits below
+//! a relay of its rack that already folds for this stream; without one, the tree grows as its shape allows. No
+//! node moves and no relay is added for a newcomer, because packets are in flight.
 
 use super::child::Child;
 use super::state::StreamState;

@@ -38,6 +38,8 @@ use treefold_core::stream::{OperatorId, StreamId, StreamSpec};
 const FETCHES_MAX: usize = 64;
 /// The most nodes that are asked for one operator at a time: the parents that have called since it is fetched.
 const ASKED_MAX: usize = 16;
+/// How long a stream waits for peers that it asks for an operator, before it asks the nodes of the stream.
+const PEERS_PATIENCE: Duration = Duration::from_secs(1);
 /// The most operators of which a node remembers the parent that has called last, to fetch one again that was evicted.
 const CALLERS_MAX: usize = 256;
 
@@ -70,6 +72,12 @@ pub(super) enum Awaited {
     Open(Arc<StreamSpec<Bytes>>),
     /// A node of the stream gets the operator.
     Lend,
+}
+
+impl Awaited {
+    fn borrows(&self) -> bool {
+        matches!(self, Self::Lend)
+    }
 }
 
 /// The next step of a fold.
@@ -162,19 +170,38 @@ impl Loop {
             let may_have = peers.into_iter().filter(|peer| !goes_on && !peer.is_client());
             let asked = may_have.filter(|&peer| operators.begin_fetch(id, peer)).collect();
             let Some(fetch) = operators.fetches.open.get_mut(&id) else { return false };
-            fetch.streams.push((stream, awaited));
+            let is_same =
+                |(of, other): &(StreamId, Awaited)| *of == stream && other.borrows() == awaited.borrows();
+            if !fetch.streams.iter().any(is_same) {
+                fetch.streams.push((stream, awaited));
+            }
             asked
         };
+        if !asked.is_empty() {
+            let this = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                tokio::time::sleep(PEERS_PATIENCE).await;
+                this.stop_waiting_for_peers(id);
+            });
+        }
         asked.into_iter().for_each(|peer| self.send(peer, Message::OperatorWant { id }));
         true
+    }
+
+    /// Goes on with the streams that wait for an operator that no peer has sent.
+    fn stop_waiting_for_peers(self: &Rc<Self>, id: OperatorId) {
+        let streams = match self.operators.borrow_mut().fetches.open.get_mut(&id) {
+            Some(fetch) if fetch.payload.is_none() => std::mem::take(&mut fetch.streams),
+            _ => return,
+        };
+        self.serve_streams(id, streams);
     }
 
     /// Removes and returns the streams in which other nodes wait for an operator, and not this node's filters.
     fn take_borrowers(&self, id: OperatorId) -> Vec<StreamId> {
         let operators = &mut *self.operators.borrow_mut();
         let Some(fetch) = operators.fetches.open.get_mut(&id) else { return Vec::new() };
-        let borrows = |(_, awaited): &mut (StreamId, Awaited)| matches!(awaited, Awaited::Lend);
-        fetch.streams.extract_if(.., borrows).map(|(stream, _)| stream).collect()
+        fetch.streams.extract_if(.., |(_, awaited)| awaited.borrows()).map(|(stream, _)| stream).collect()
     }
 
     /// Goes on with the streams that waited for an operator.
