@@ -66,6 +66,8 @@ impl Foreign {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/whole/pushes/worker.py");
         let mut command = Command::new("python3");
         command.args([script, "words", worker, "9", at]).args(pieces).env("PUSH_WHEN", gate);
+        // Pieces that went up through a relay that died are not asked for again, and the worker waits that long for it.
+        command.env("PUSH_HOLD", "10");
         let mut process = spawn(command);
         let lines = BufReader::new(process.0.stdout.take().expect("a pipe")).lines();
         Self { process, lines }

@@ -19,7 +19,7 @@ HELLO, FAULT, CHUNK = 1, 2, 3
 ATTACH, ATTACHED, PUSH, FAILED, WANTED, TAKEN, ENDED = range(80, 87)
 PAYLOAD = 1
 PUSH_BYTES = 256  # bytes of the window that a push uses beside its payload
-HOLD_SECONDS = 30  # pieces that are not requested again within this time have reached the master
+HOLD_SECONDS = float(os.environ.get("PUSH_HOLD", 30))  # pieces that are not requested again within this time have reached the master
 
 
 def varint(number):
