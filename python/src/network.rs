@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::detached::Detached;
 use crate::error;
+use crate::options::token_of;
 use crate::pending::{Finish, Pending};
 use crate::runtime;
 use pyo3::prelude::*;
@@ -37,8 +38,7 @@ impl NetworkSpec {
         let topology: Topology =
             self.topology.parse().map_err(|problem| refuse(format!("topology: {problem}")))?;
         let token = match self.token {
-            Some(text) => Token::new(text)
-                .ok_or_else(|| refuse("the token must be 1 to 1024 bytes, on one line".to_owned()))?,
+            Some(text) => token_of(text)?,
             None => Token::drawn().map_err(|problem| refuse(format!("can't draw a token: {problem}")))?,
         };
         let mut options = UpOptions::of_program(&self.program, self.back_end);

@@ -15,6 +15,14 @@ pub(crate) struct Secrets {
     insecure: bool,
 }
 
+/// The token with this text.
+///
+/// # Errors
+/// If no token has it.
+pub(crate) fn token_of(text: String) -> PyResult<Token> {
+    Token::new(text).ok_or_else(|| raise("InvalidOption", "the token must be 1 to 1024 bytes, on one line"))
+}
+
 impl Secrets {
     /// The library's options.
     ///
@@ -23,10 +31,7 @@ impl Secrets {
     pub(crate) fn options(self) -> PyResult<ClusterOptions> {
         let mut options = self.cluster.clone().map_or_else(ClusterOptions::default, ClusterOptions::new);
         if let Some(token) = self.token {
-            let token = Token::new(token);
-            let token = token
-                .ok_or_else(|| raise("InvalidOption", "the token must be 1 to 1024 bytes, on one line"))?;
-            options = options.token(token);
+            options = options.token(token_of(token)?);
         }
         if let Some(path) = self.keys {
             let keys = Credentials::load(path).map_err(|error| raise("InvalidOption", error.to_string()))?;

@@ -12,7 +12,7 @@ use crate::wave::{self, treefold_wave};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use treefold::{Client, ClusterOptions, Error};
@@ -55,14 +55,13 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) hub: Arc<Hub>,
     /// The network that treefold_up started, until its end.
-    pub(crate) network: Mutex<Option<Network>>,
+    pub(crate) network: Option<Network>,
     pub(crate) runtime: Runtime,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let network = self.network.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(network) = network {
+        if let Some(network) = self.network.take() {
             self.runtime.block_on(network.down(DOWN_GRACE));
         }
     }
@@ -107,7 +106,7 @@ impl treefold_connection {
             Builder::new_multi_thread().worker_threads(1).thread_name("tf-front").enable_all().build();
         let runtime = runtime.map_err(start)?;
         let (client, network) = reach(&runtime)?;
-        Ok(Self { shared: Arc::new(Shared { client, hub, network: Mutex::new(network), runtime }) })
+        Ok(Self { shared: Arc::new(Shared { client, hub, network, runtime }) })
     }
 }
 

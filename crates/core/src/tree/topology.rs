@@ -7,9 +7,9 @@
 //!               └── back-end                              a node without a parent is not part of the tree
 //! ```
 //!
-//! The program that opens a stream takes the front-end's place. An inner process that cannot fold, or that is gone, leaves
-//! its children to the process above it. Cards come from other nodes and may contradict each other: a circle of parents is
-//! cut, so that it is a tree all the same.
+//! The program that opens a stream takes the front-end's place. An inner process that cannot fold leaves its children to the
+//! process above it, and one that is gone leaves them to the front-end. Cards come from other nodes and may contradict each
+//! other: a circle of parents is cut, so that it is a tree all the same.
 
 use super::plant::plant_seats;
 use super::shape::Candidate;
@@ -29,7 +29,7 @@ pub struct Post {
     pub folds: bool,
 }
 
-/// The most processes above one another that are looked at.
+/// The most processes above one another that are passed over because they cannot fold.
 const DEPTH_MAX: usize = 1_024;
 
 /// The trees below the front-end, largest first. `post_of` is `None` for nodes without a parent, and for unknown ones; what
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_processes_that_are_gone_or_cannot_fold_stand_below_the_next_one() {
+    fn children_of_a_process_that_cannot_fold_or_is_gone_stand_further_up() {
         assert_eq!(formed(&[1, 2], &[(1, 7), (2, 8), (8, 9)]), "8(2) 1", "7 is gone");
         assert_eq!(formed(&[1, 2], &[(1, 50), (2, 50), (50, 8), (8, 9)]), "8(1 2)", "50 cannot fold");
         assert_eq!(formed(&[1], &[]), "1", "no member of a network");

@@ -482,8 +482,8 @@ impl FrontEnd {
             }
             (at, lost)
         };
-        if let Some(lost) = lost {
-            self.handle.launch_ask(LaunchAsk::Forget { nodes: vec![lost] });
+        if let Some(node) = lost {
+            self.handle.launch_ask(LaunchAsk::Forget { node });
         }
         if self.is_up {
             self.events.tell(NetworkEvent::Lost(failed));

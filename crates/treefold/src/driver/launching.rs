@@ -102,8 +102,8 @@ pub enum LaunchAsk {
     Say { to: NodeId, word: Box<Launch> },
     /// Give core these cards.
     Learn { cards: Vec<Arc<MemberCard>> },
-    /// Tell core that these nodes are lost. This node may have no connection to them.
-    Forget { nodes: Vec<NodeId> },
+    /// Tell core that a node is lost. This node may have no connection to it.
+    Forget { node: NodeId },
     /// Run a future beside the loop: a launcher whose user has no runtime, or a stream whose events go to a
     /// function.
     Live { life: Pin<Box<dyn Future<Output = ()> + Send>> },
@@ -142,9 +142,7 @@ impl Loop {
                 let from = self.identity.node;
                 self.feed(Input::Message { from, message: Message::Cards(cards) });
             }
-            LaunchAsk::Forget { nodes } => {
-                nodes.into_iter().for_each(|peer| self.feed(Input::Lost { peer }));
-            }
+            LaunchAsk::Forget { node } => self.feed(Input::Lost { peer: node }),
             LaunchAsk::Live { life } => {
                 tokio::task::spawn_local(life);
             }
