@@ -156,27 +156,24 @@ impl<P: Payload> StreamState<P> {
     }
 
     /// All endpoints below that give nothing now, with reasons, as far as this node knows.
-    ///
-    /// If a child lags here and has itself lost endpoints, the loss counts: they do not come back when the child does.
     pub(crate) fn all_away(&self, losses_max: usize) -> Vec<Missing> {
-        let below = || self.seat.children.iter().flat_map(|child| &child.more.away);
-        let mut lost_below = PartitionSet::new();
-        for loss in below().filter(|loss| loss.reason != Reason::Lagging) {
-            lost_below.union_with(&loss.partitions);
-        }
         let (mut all, mut said) = (Vec::new(), PartitionSet::new());
-        for loss in &self.roll.away {
-            let lags = loss.reason == Reason::Lagging;
-            let partitions =
-                if lags { loss.partitions.difference(&lost_below) } else { loss.partitions.clone() };
+        for loss in self.losses() {
+            let partitions = loss.partitions.difference(&said);
             said.union_with(&partitions);
             note(&mut all, Missing { partitions, ..loss.clone() }, losses_max);
         }
-        for loss in below() {
-            let partitions = loss.partitions.difference(&said);
-            note(&mut all, Missing { partitions, ..loss.clone() }, losses_max);
-        }
         all
+    }
+
+    /// All losses, those whose reasons hold longest first: if a child lags here, or is called back, and has itself
+    /// lost endpoints, the loss counts. They do not come back when the child does.
+    fn losses(&self) -> impl Iterator<Item = &Missing> {
+        let below = || self.seat.children.iter().flat_map(|child| &child.more.away);
+        let known = move || self.roll.away.iter().chain(below());
+        known()
+            .filter(|loss| !is_passing(&loss.reason))
+            .chain(known().filter(|loss| is_passing(&loss.reason)))
     }
 
     /// All endpoints below that take part now.
@@ -203,11 +200,10 @@ impl<P: Payload> StreamState<P> {
         attending
     }
 
-    /// Marks endpoints as away until further notice. Any reason is graver than that they lag, because they come back
-    /// from that by themselves.
+    /// Marks endpoints as away until further notice. Any reason is graver than a passing one.
     pub(crate) fn put_away(&mut self, loss: Missing) {
-        if loss.reason != Reason::Lagging && self.roll.away_set.intersects(&loss.partitions) {
-            for known in self.roll.away.iter_mut().filter(|known| known.reason == Reason::Lagging) {
+        if !is_passing(&loss.reason) && self.roll.away_set.intersects(&loss.partitions) {
+            for known in self.roll.away.iter_mut().filter(|known| is_passing(&known.reason)) {
                 let graver = known.partitions.intersection(&loss.partitions);
                 known.partitions = known.partitions.difference(&graver);
                 self.roll.away_set = self.roll.away_set.difference(&graver);
@@ -326,8 +322,7 @@ impl<P: Payload> StreamState<P> {
             return Vec::new();
         }
         let mut tally = Tally::of(self.roll.group.difference(claimed), losses_max);
-        let below = self.seat.children.iter().flat_map(|child| &child.more.away);
-        for loss in slot.missing.iter().chain(&self.roll.away).chain(below) {
+        for loss in slot.missing.iter().chain(self.losses()) {
             tally.take(&loss.partitions, loss.node, &loss.reason);
         }
         for cohort in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag > slot.key) {
@@ -347,6 +342,11 @@ impl<P: Payload> StreamState<P> {
         tally.take(&all, None, &Reason::Late);
         tally.missing
     }
+}
+
+/// True for endpoints that lag, which come back by themselves, and for those that were called back and are not heard yet.
+fn is_passing(reason: &Reason) -> bool {
+    matches!(reason, Reason::Lagging | Reason::Late)
 }
 
 /// The last member of `set` up to `from` that is in none of the others. Visits each of their runs once.

@@ -142,6 +142,16 @@ fn endpoints_that_keep_failing_are_opened_more_rarely() {
     }
     let openings = failing.map(|endpoint| cluster.seat(endpoint, stream, endpoint).life);
     assert!(openings.iter().all(|openings| (10..25).contains(openings)), "in a minute: {openings:?}");
+    let told = cluster.heard(request).iter().rev().find_map(|event| match event {
+        StreamEvent::Changed { away, .. } => Some(away),
+        _ => None,
+    });
+    let away = failing.map(|at| Missing {
+        partitions: PartitionSet::from_range(at..at + 1),
+        node: Some(cluster.id(at)),
+        reason: Reason::LocalFailed("again".into()),
+    });
+    assert_eq!(told.expect("endpoints went away"), &away, "and not that they are late with coming back");
 }
 
 #[test]
