@@ -2,10 +2,10 @@
 //!
 //! The tests need NCBI BLAST+, and are skipped without it.
 
-use crate::real::{NodeProcess, run_args, wait_for_members};
+use crate::real::{NodeProcess, is_installed, run_args, wait_for_members};
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
 const SPLIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps/blast/split.sh");
@@ -79,17 +79,8 @@ fn of_the_whole(kind: &Kind, directory: &Path) -> Vec<String> {
     lines
 }
 
-fn is_installed() -> bool {
-    let version = Command::new("blastn").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let is_installed = version.is_ok_and(|status| status.success());
-    if !is_installed {
-        eprintln!("skipped: blastn is not installed (Debian: ncbi-blast+)");
-    }
-    is_installed
-}
-
 fn hits_are_equal(kind: &Kind) {
-    if !is_installed() {
+    if !is_installed("blastn", "-version", "ncbi-blast+") {
         return;
     }
     let directory = TempDir::new().expect("a temporary folder");
@@ -137,7 +128,7 @@ fn proteins_of_four_partitions_have_the_hits_of_one_search() {
 
 #[test]
 fn split_refuses_what_it_cannot_divide_and_leaves_nothing() {
-    if !is_installed() {
+    if !is_installed("blastn", "-version", "ncbi-blast+") {
         return;
     }
     let directory = TempDir::new().expect("a temporary folder");

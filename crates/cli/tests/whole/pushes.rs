@@ -1,7 +1,9 @@
 //! Applications whose workers push, as real processes: the commands, a worker in another language, and relays
 //! that are killed and stopped while workers are attached.
 
-use crate::real::{Ended, blocks, paste, relays, run_args, run_with_input, treefold, wait_until};
+use crate::real::{
+    Ended, blocks, is_installed, paste, relays, run_args, run_with_input, treefold, wait_until,
+};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -80,18 +82,6 @@ impl Foreign {
     }
 }
 
-/// Returns true if Python is installed.
-///
-/// Without it, the test is skipped.
-fn has_python() -> bool {
-    let found = Command::new("python3").arg("--version").output();
-    let has = found.is_ok_and(|found| found.status.success());
-    if !has {
-        eprintln!("python3 is not installed, so the test is skipped");
-    }
-    has
-}
-
 #[test]
 fn master_and_worker_commands_complete_a_request() {
     let relays = relays(2, 2);
@@ -116,7 +106,7 @@ fn master_and_worker_commands_complete_a_request() {
 
 #[test]
 fn workers_in_another_language_push_and_survive_their_relay() {
-    if !has_python() {
+    if !is_installed("python3", "--version", "python3") {
         return;
     }
     for signal in [libc::SIGKILL, libc::SIGTERM] {

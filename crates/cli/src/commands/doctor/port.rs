@@ -45,8 +45,12 @@ mod tests {
 
     #[test]
     fn a_taken_port_is_named_by_its_protocol() {
-        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let addr = taken.local_addr().unwrap();
+        // Another test may have the port on TCP.
+        let (_taken, addr) = (0..100)
+            .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
+            .map(|taken| (taken.local_addr().unwrap(), taken))
+            .find_map(|(addr, taken)| TcpListener::bind(addr).is_ok().then_some((taken, addr)))
+            .expect("a port that is free on TCP");
         let [tcp, udp] = check(&addr.to_string(), addr, &[]).try_into().unwrap();
         assert_eq!((tcp.level, udp.level), (Level::Ok, Level::Fail));
         assert!(udp.found.contains("on UDP"), "{udp:?}");
