@@ -7,14 +7,14 @@
 use crate::ending;
 use crate::error::raise;
 use crate::payload;
-use crate::sample::{Params, Samples};
+use crate::sample::{self, Samples};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyTracebackMethods;
 use std::sync::Arc;
 use treefold::operators::codec::Codec;
 use treefold::operators::erased::Outcome;
-use treefold::operators::ready;
+use treefold::operators::{Declared, ReduceParams, ready};
 use treefold::{Operator, OperatorError, Placement};
 
 /// One partition of a service, as a local sees it.
@@ -92,8 +92,8 @@ impl AggregationSpec {
             return Ok((self.name, reduce));
         }
         let params = match self.ready_field {
-            Some(field) => Params::Field(field),
-            None => Params::fixed(self.ready_params.bind(py))?,
+            Some(field) => ReduceParams::Field(field),
+            None => sample::fixed(self.ready_params.bind(py))?,
         };
         let samples = Samples::of_reduce(&ready, params)?;
         Ok((self.name, Arc::new(Sampling { functions, samples })))
@@ -130,6 +130,10 @@ impl Operator for Sampling {
 
     fn holds_processor(&self) -> bool {
         true
+    }
+
+    fn declared(&self) -> Option<Declared> {
+        Some(self.samples.declared())
     }
 
     fn codecs(&self) -> (Codec, Codec) {

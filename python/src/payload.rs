@@ -247,30 +247,6 @@ pub(crate) fn read<'py>(py: Python<'py>, payload: &Bytes, how: How) -> PyResult<
     Ok(one_value(py, payload).unwrap_or_else(|| bytes_object(py, payload)))
 }
 
-/// The bytes of a field of a map in MessagePack.
-///
-/// # Errors
-/// If the payload is no map with that field.
-pub(crate) fn field(map: &Bytes, name: &str) -> Result<Bytes, String> {
-    let wrong = |found: &str| format!("expected a map with the field {name:?}, found {found}");
-    let mut rest: &[u8] = map;
-    let fields = rmp::decode::read_map_len(&mut rest).map_err(|_| wrong("another value"))?;
-    for _ in 0..fields {
-        let before = rest;
-        let is_it = next::<String>(&mut rest).is_some_and(|key| key == name);
-        if !is_it {
-            rest = before;
-            next::<IgnoredAny>(&mut rest).ok_or_else(|| wrong("an invalid key"))?;
-        }
-        let at = map.len() - rest.len();
-        next::<IgnoredAny>(&mut rest).ok_or_else(|| wrong("an invalid value"))?;
-        if is_it {
-            return Ok(map.slice(at..map.len() - rest.len()));
-        }
-    }
-    Err(wrong("a map without it"))
-}
-
 /// Reads the next value of `rest`, if it is a `T`.
 fn next<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     let mut reader = rmp_serde::Deserializer::new(rest);

@@ -8,7 +8,7 @@ use crate::inbox::{seconds, within};
 use crate::options::Secrets;
 use crate::payload;
 use crate::pending::{Finish, Pending};
-use crate::sample::{Params, Samples};
+use crate::sample::{self, Samples};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -70,7 +70,7 @@ struct Pieces(Option<Samples>);
 impl Pieces {
     fn of(py: Python<'_>, reduce: Option<&str>, reduce_params: &Py<PyAny>) -> PyResult<Self> {
         let ready = reduce.filter(|name| ready::reduces().any(|(ready, _)| ready == *name));
-        let samples = |name| Samples::of_reduce(name, Params::fixed(reduce_params.bind(py))?);
+        let samples = |name| Samples::of_reduce(name, sample::fixed(reduce_params.bind(py))?);
         Ok(Self(ready.map(samples).transpose()?))
     }
 

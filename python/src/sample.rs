@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use treefold::OperatorError;
 use treefold::operators::erased::Outcome;
 use treefold::operators::ready::Ready;
+use treefold::operators::{Declared, ReduceParams};
 
 /// The reduce to which nothing is a sample too.
 const COUNTS_NOTHING: &str = "count";
@@ -23,33 +24,16 @@ pub(crate) struct Samples {
     form: Form,
     counts_nothing: bool,
     reduce: Ready,
-    params: Params,
+    params: ReduceParams,
 }
 
-/// The parameters of the reduce.
-pub(crate) enum Params {
-    Fixed(Bytes),
-    /// They are this field of the call's parameters.
-    Field(String),
-}
-
-impl Params {
-    /// Parameters as Python gives them; `None` for none.
-    ///
-    /// # Errors
-    /// If they cannot travel.
-    pub(crate) fn fixed(params: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let params = if params.is_none() { Bytes::new() } else { payload::value(params)? };
-        Ok(Self::Fixed(params))
-    }
-
-    fn of_call(&self, call: &Bytes) -> Result<Bytes, OperatorError> {
-        match self {
-            Self::Fixed(params) => Ok(params.clone()),
-            Self::Field(name) => payload::field(call, name)
-                .map_err(|error| OperatorError::new(format!("the call's parameters: {error}"))),
-        }
-    }
+/// Parameters of a reduce as Python gives them; `None` for none.
+///
+/// # Errors
+/// If they cannot travel.
+pub(crate) fn fixed(params: &Bound<'_, PyAny>) -> PyResult<ReduceParams> {
+    let params = if params.is_none() { Bytes::new() } else { payload::value(params)? };
+    Ok(ReduceParams::Fixed(params))
 }
 
 impl Samples {
@@ -57,10 +41,10 @@ impl Samples {
     ///
     /// # Errors
     /// If there is none, or it rejects its parameters.
-    pub(crate) fn of_reduce(name: &str, params: Params) -> PyResult<Self> {
+    pub(crate) fn of_reduce(name: &str, params: ReduceParams) -> PyResult<Self> {
         let refused = |error| raise("InvalidOption", format!("reduce {name:?}: {error}"));
         let reduce = Ready::of(name).map_err(refused)?;
-        if let Params::Fixed(params) = &params {
+        if let ReduceParams::Fixed(params) = &params {
             reduce.check(params).map_err(refused)?;
         }
         Ok(Self { form: Form::of_reduce(name), counts_nothing: name == COUNTS_NOTHING, reduce, params })
@@ -69,6 +53,11 @@ impl Samples {
     /// The reduce.
     pub(crate) fn reduce(&self) -> &Ready {
         &self.reduce
+    }
+
+    /// The reduce, as other nodes may have it.
+    pub(crate) fn declared(&self) -> Declared {
+        Declared { reduce: self.reduce.name().to_owned(), params: self.params.clone() }
     }
 
     /// Folds two partials of a call.

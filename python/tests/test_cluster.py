@@ -32,6 +32,43 @@ def test_ready_reduce_and_python_reduce_give_the_same(cluster: treefold.Cluster)
     assert cluster.call("logs/matching", "error").value == cluster.call("logs/ready", "error").value == 1 + 2 + 3 + 4
 
 
+def test_relays_fold_ready_reduces_that_they_learn_of() -> None:
+    service = logs()
+
+    def last(partition: treefold.Partition, _: Any) -> Any:
+        numbers = range(len(partition.data))
+        return [partition.id * 10.0 + n for n in numbers], [f"{partition.id}-{n}" for n in numbers]
+
+    service.aggregation("last", local=last, reduce="top-k", reduce_params={"k": 2})
+    service.aggregation("last-k", local=last, reduce="top-k", reduce_params_field="top")
+    nodes = [service.start({id: lines()[id]}) for id in range(1)]
+    nodes += [service.start({id: lines()[id]}, join=[nodes[0].addr]) for id in range(1, 4)]
+    relay = treefold.push.application("words").start(relay=True, join=[nodes[0].addr])
+    try:
+        client = nodes[3].client()
+        calls: list[tuple[str, Any, Any]] = [
+            ("ready", "error", 10),
+            ("last", None, ([34.0, 33.0], ["3-4", "3-3"])),
+            ("last-k", {"top": {"k": 1}}, ([34.0], ["3-4"])),
+        ]
+        for name, params, value in calls:
+            end = time.monotonic() + 20
+            while True:
+                reply = client.call(f"logs/{name}", params, explain=True, min_coverage=0.0)
+                assert reply.tree is not None
+                inner = {node.node for _, node in reply.tree.walk() if node.children}
+                if relay.addr in inner and reply.coverage == 1:
+                    break
+                assert time.monotonic() < end, (name, reply)
+            assert reply.value == value
+        reply = client.call("logs/matching", "error", explain=True)
+        assert reply.tree is not None and reply.value == 10
+        assert relay.addr not in {node.node for _, node in reply.tree.walk() if node.children}
+    finally:
+        for node in [relay, *nodes]:
+            node.stop()
+
+
 def test_exception_costs_its_partition_with_its_text(cluster: treefold.Cluster) -> None:
     reply = cluster.call("logs/failing", min_coverage=0.5)
     assert (reply.value, reply.coverage) == (3, 0.75)

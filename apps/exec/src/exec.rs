@@ -11,7 +11,17 @@ use bytes::Bytes;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use treefold_operators::{AsyncAggregation, OperatorError, Partition, Result};
+use treefold_operators::{
+    AsyncAggregation, Declared, Operator, OperatorError, Partition, ReduceParams, Result,
+};
+
+/// Begins the names of ready reduces of text in declarations: other ready reduces have the same names.
+const PREFIX: &str = "exec/";
+
+/// The operator of a reduce that an exec service has declared.
+pub fn declared(reduce: &str) -> Option<Arc<dyn Operator>> {
+    Ready::declared(reduce.strip_prefix(PREFIX)?).map(Ready::operator)
+}
 
 /// Largest text in bytes that is folded on the node's loop; larger ones take a thread.
 const INLINE_BYTES_MAX: usize = 16 << 10;
@@ -157,6 +167,16 @@ impl AsyncAggregation for Exec {
             Reduce::Command(template) => {
                 self.reduce_by(template, a.into_text()?, b.into_text()?, &params).await
             }
+        }
+    }
+
+    fn declared(&self) -> Option<Declared> {
+        match &self.spec.reduce {
+            Reduce::Ready(ready) => Some(Declared {
+                reduce: format!("{PREFIX}{ready}"),
+                params: ReduceParams::Fixed(Bytes::new()),
+            }),
+            Reduce::Command(_) => None,
         }
     }
 

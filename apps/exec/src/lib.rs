@@ -34,7 +34,7 @@ mod runner;
 pub mod template;
 
 pub use error::{RunError, SpecError};
-pub use exec::{Exec, Limits, Reduce, Spec};
+pub use exec::{Exec, Limits, Reduce, Spec, declared};
 pub use reduce::{Order, Ready};
 
 /// The name of the aggregation of every exec service.

@@ -262,8 +262,7 @@ impl BenchFlood {
     fn told(&self, config: &str) -> Vec<Vec<String>> {
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
         let place = ["--rack", "r1", "--workers", "1", "--processors", "1"];
-        let relay =
-            words(&["--relay", "--knows", "flood=micro", "--knows", "modest=micro", "--config", config]);
+        let relay = words(&["--relay", "--config", config]);
         let mut told = vec![[words(&place), relay].concat()];
         for partition in 0..self.providers {
             let serve = |name| format!("micro:partitions={partition}/{}:name={name}", self.providers);

@@ -68,7 +68,6 @@ pub(crate) struct NodeFile {
     pub(crate) name: Option<String>,
     pub(crate) relay: bool,
     pub(crate) accept: Vec<String>,
-    pub(crate) knows: Vec<String>,
     pub(crate) shares: BTreeMap<String, ShareText>,
     pub(crate) processors: Option<u32>,
     pub(crate) workers: Option<usize>,
@@ -252,10 +251,6 @@ pub(crate) fn contradiction(file: &NodeFile, serves: bool) -> Option<&'static st
     let found = [
         (file.relay && serves, "a relay holds no partitions: leave out relay or serve"),
         (file.relay && is_attached, "a relay is not a process of a topology: leave out relay or attach"),
-        (
-            !file.relay && !file.knows.is_empty(),
-            "only a relay knows services by other names: knows needs relay",
-        ),
         (
             is_attached != file.place.is_some(),
             "a process of a topology has an address and a name: give attach and as",

@@ -62,7 +62,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use treefold::{CallError, Client, Operator, PartitionSet, Service};
-use words::{Words, is_service_name};
+use words::Words;
 
 pub use search::{Corpus, search_service};
 
@@ -187,38 +187,43 @@ pub fn one_each(service: &str) -> String {
     format!("{service}:{key}={{number}}/{{total}}")
 }
 
-/// Returns the services that this program knows, without partitions: only their operators and filters.
+/// Returns the services of this program that have filters, without partitions and operators.
+pub fn filtering_services() -> Vec<Service> {
+    KINDS.iter().filter_map(|kind| kind.filtering()).collect()
+}
+
+/// Returns the services of this program without partitions: their operators and filters, for a client that folds by itself.
 pub fn known_services() -> Vec<Service> {
-    KINDS.iter().filter_map(|kind| kind.known()).collect()
+    let known = |kind: &&dyn kind::Kind| {
+        let (filtering, operators) = (kind.filtering(), kind.operators());
+        let is_known = filtering.is_some() || !operators.is_empty();
+        is_known.then(|| {
+            with_operators(filtering.unwrap_or_else(|| Service::new(kind.name())), kind.name(), operators)
+        })
+    };
+    KINDS.iter().filter_map(known).collect()
 }
 
-/// Parses a built-in service under another name, as in `batch=micro`.
-///
-/// A relay given it folds for a service of that name.
-pub fn known_as(text: &str) -> Result<(String, String), CallError> {
-    let is_known =
-        |name: &str, service: &str| kind(service).is_some_and(|kind| kind.known_as(name).is_some());
-    let given =
-        text.split_once('=').filter(|(name, service)| is_service_name(name) && is_known(name, service));
-    given.map(|(name, service)| (name.to_owned(), service.to_owned())).ok_or_else(|| {
-        let known = KINDS.iter().filter(|kind| kind.known_as("x").is_some()).map(|kind| kind.name());
-        let known: Vec<_> = known.collect();
-        CallError::bad_field(
-            "knows",
-            text,
-            format_args!("a name, and one of {}, as in batch=micro", known.join(", ")),
-        )
-    })
+/// Makes an operator that folds as nodes declare it for services which this node does not have.
+pub fn make_reduce(name: &str) -> Option<Arc<dyn Operator>> {
+    #[cfg(feature = "full")]
+    if let Some(operator) = treefold_exec::declared(name) {
+        return Some(operator);
+    }
+    let (service, aggregation) = name.split_once('/')?;
+    let operators = kind(service)?.operators();
+    operators.into_iter().find(|(name, _)| *name == aggregation).map(|(_, operator)| operator)
 }
 
-/// Makes the service that [`known_as`] parsed.
-pub fn known_service((name, service): &(String, String)) -> Service {
-    let known = kind(service).and_then(|kind| kind.known_as(name));
-    known.expect("invariant: `known_as` takes known services only")
-}
-
-fn with_operators<N: Into<String>>(service: Service, operators: Vec<(N, Arc<dyn Operator>)>) -> Service {
-    operators.into_iter().fold(service, |service, (name, operator)| service.operator(name, operator))
+/// A service of a built-in kind, perhaps under another name.
+fn with_operators<N: Into<String>>(
+    service: Service,
+    kind: &'static str,
+    operators: Vec<(N, Arc<dyn Operator>)>,
+) -> Service {
+    operators
+        .into_iter()
+        .fold(service.kind(kind), |service, (name, operator)| service.operator(name, operator))
 }
 
 impl FromStr for Serve {

@@ -1,7 +1,7 @@
 //! Everything that can happen to a node.
 
 use crate::call::CallOptions;
-use crate::config::Placement;
+use crate::config::{Kind, Placement};
 use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, PartitionId, RequestId};
 use crate::message::Message;
@@ -233,5 +233,10 @@ pub enum Command<P> {
     StandBelow {
         /// The node above.
         parent: NodeId,
+    },
+    /// The driver can fold for one more aggregation. Its jobs have the next number after the known kinds.
+    Learn {
+        /// The aggregation. No kind has its name.
+        kind: Kind,
     },
 }

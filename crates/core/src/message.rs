@@ -39,6 +39,20 @@ impl Payload for bytes::Bytes {
     }
 }
 
+/// A ready-made reduce that folds an aggregation's partials at any node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct DeclaredReduce {
+    /// `service/aggregation`.
+    pub name: String,
+    /// The reduce, by the name under which every node's driver has it.
+    pub reduce: String,
+    /// The reduce's parameters, if they are the same in every call.
+    pub params: Vec<u8>,
+    /// The field of each call's parameters that has the reduce's parameters; empty if none has.
+    pub field: String,
+}
+
 /// A message between two nodes, or between a client and its front.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -114,6 +128,13 @@ pub enum Message<P> {
         id: OperatorId,
         /// The operator itself, not yet checked against the id; `None` if the sender does not have it.
         payload: Option<P>,
+    },
+    /// Node to a member with services, between their drivers: how are their partials folded?
+    ReducesWant,
+    /// The answer to [`Message::ReducesWant`].
+    Reduces {
+        /// The aggregations whose reduces are ready-made.
+        reduces: Vec<DeclaredReduce>,
     },
     /// Client to a node: set these shares and report all shares; if the list is empty, only report them.
     SharesRequest {

@@ -240,11 +240,12 @@ impl<P: Payload> Node<P> {
             | Message::Status { .. }
             | Message::OperatorReply { .. }
             | Message::OperatorLent { .. }
+            | Message::Reduces { .. }
             | Message::SharesReply { .. }
             | Message::PlacementReply { .. } => {
                 self.cx.note_bad_message(from, "unexpected answer: this node sends no such requests");
             }
-            Message::OperatorRequest { .. } | Message::OperatorWant { .. } => {
+            Message::OperatorRequest { .. } | Message::OperatorWant { .. } | Message::ReducesWant => {
                 self.cx.note_bad_message(from, "unexpected request: this node keeps no operators");
             }
         }
@@ -294,6 +295,7 @@ impl<P: Payload> Node<P> {
             }
             Command::Join(addrs) => self.cx.join(now, addrs),
             Command::StandBelow { parent } => self.cx.stand_below(now, parent),
+            Command::Learn { kind } => self.cx.learn(now, kind),
             Command::Leave => self.leave(now),
             Command::Placement { request, ask } => {
                 self.placements.answer_user(&mut self.cx, now, request, &ask);

@@ -11,6 +11,7 @@
 //! lost.
 
 use crate::codec::Body;
+use crate::declared::Declared;
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
 use std::any::{Any, type_name};
@@ -241,6 +242,12 @@ pub trait AsyncAggregation: Send + Sync + 'static {
     fn finish(&self, partial: Self::Partial, params: &Self::Params) -> Result<Self::Partial> {
         let _ = params;
         Ok(partial)
+    }
+
+    /// Returns the ready-made reduce that this reduce is, if it is one; as
+    /// [`Operator::declared`](crate::erased::Operator::declared).
+    fn declared(&self) -> Option<Declared> {
+        None
     }
 
     /// Returns true if a waiting operator still occupies one of the node's processors.

@@ -9,6 +9,7 @@
 
 use crate::aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 use crate::codec::{Body, Codec};
+use crate::declared::Declared;
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
 use std::any::{TypeId, type_name};
@@ -110,6 +111,12 @@ pub trait Operator: Send + Sync {
     fn join(&self, parts: Vec<Bytes>, params: &Bytes) -> Result<Bytes> {
         let _ = params;
         Err(OperatorError::new(format!("this aggregation can't join {} slices", parts.len())))
+    }
+
+    /// Returns the ready-made reduce that folds its partials, if it is one: any node can then fold them, also one without
+    /// the service.
+    fn declared(&self) -> Option<Declared> {
+        None
     }
 
     /// Returns the codecs of its parameters and of its partial, in this order.
@@ -268,6 +275,10 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
 
     fn holds_processor(&self) -> bool {
         self.0.holds_processor()
+    }
+
+    fn declared(&self) -> Option<Declared> {
+        self.0.declared()
     }
 
     fn codecs(&self) -> (Codec, Codec) {

@@ -23,6 +23,7 @@
 //! - [`text`]: JSON, lines and CSV from outside, by one set of rules. [`number`] compares integers and floats.
 //! - `builtin`: the table of all operators that every node has, by name.
 //! - [`ready`]: reduces by name, for applications that push partials and bring no code.
+//! - [`declared`]: reduces as nodes declare them to nodes that lack the service.
 //! - [`merging`](mod@merging): an aggregation from one closure and a typed partial.
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod aggregation;
 mod builtin;
 pub mod cancel;
 pub mod codec;
+pub mod declared;
 pub mod erased;
 pub mod error;
 pub mod filter;
@@ -44,6 +46,7 @@ pub mod text;
 pub use aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 pub use cancel::cancelled;
 pub use codec::{Body, BodyError, Codec, Raw};
+pub use declared::{Declared, ReduceParams};
 pub use erased::{Operator, Outcome, erase, erase_async};
 pub use error::{OperatorError, Result};
 pub use filter::{Filter, FilterKind};

@@ -11,8 +11,9 @@
 //! would corrupt every result above it.
 
 use crate::aggregation::{Partition, Placement};
-use crate::builtin::{Builtin, Stateless, builtins};
+use crate::builtin::{Stateless, builtins};
 use crate::codec::{Body, Codec};
+use crate::declared::{Declared, ReduceParams};
 use crate::erased::{Operator, Outcome, params_of};
 use crate::error::{OperatorError, Result};
 use crate::filter::Wave;
@@ -67,11 +68,14 @@ pub fn sampled<P: Body + Sync, S: Body>(
 /// A ready reduce, and how samples become its partials. Its parameters are given each time, so they may be a part of
 /// the parameters of each call.
 #[derive(Clone)]
-pub struct Ready(Stateless);
+pub struct Ready {
+    name: &'static str,
+    uses: Stateless,
+}
 
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ready")
+        f.debug_tuple("Ready").field(&self.name).finish()
     }
 }
 
@@ -81,8 +85,14 @@ impl Ready {
     /// # Errors
     /// If there is none.
     pub fn of(name: &str) -> Result<Self> {
-        let fold = builtins().iter().find(|entry| entry.name == name).and_then(Builtin::both_uses);
-        fold.map(Self).ok_or_else(|| OperatorError::new(format!("no built-in reduce is named `{name}`")))
+        let entry = builtins().iter().find(|entry| entry.name == name);
+        let ready = entry.and_then(|entry| Some(Self { name: entry.name, uses: entry.both_uses()? }));
+        ready.ok_or_else(|| OperatorError::new(format!("no built-in reduce is named `{name}`")))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Checks its parameters.
@@ -90,7 +100,7 @@ impl Ready {
     /// # Errors
     /// If the reduce rejects them.
     pub fn check(&self, params: &Bytes) -> Result<()> {
-        self.0.0.open(params).map(drop)
+        self.uses.0.open(params).map(drop)
     }
 
     /// Makes a partition's sample a partial.
@@ -100,13 +110,24 @@ impl Ready {
     pub fn partial(&self, partition: u32, sample: Bytes, params: &Bytes) -> Result<Bytes> {
         let pieces = [Piece { source: Source::Endpoint(partition), payload: sample }];
         let mut out = Vec::with_capacity(1);
-        self.0.0.open(params)?.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
+        self.uses.0.open(params)?.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
         Ok(out.pop().expect("invariant: a fold gives one packet"))
+    }
+
+    /// The reduce with these parameters, as an operator that folds and has no locals.
+    ///
+    /// # Errors
+    /// If the reduce rejects parameters that are the same in every call.
+    pub fn given(&self, params: ReduceParams) -> Result<Arc<dyn Operator>> {
+        if let ReduceParams::Fixed(params) = &params {
+            self.check(params)?;
+        }
+        Ok(params.given_to(Arc::clone(self.reduce())))
     }
 
     /// The reduce as an operator, to fold partials.
     pub fn reduce(&self) -> &Arc<dyn Operator> {
-        &self.0.1
+        &self.uses.1
     }
 }
 
@@ -149,6 +170,10 @@ where
 
     fn holds_processor(&self) -> bool {
         true
+    }
+
+    fn declared(&self) -> Option<Declared> {
+        Some(Declared { reduce: self.fold.name.to_owned(), params: ReduceParams::Fixed(self.params.clone()) })
     }
 
     fn codecs(&self) -> (Codec, Codec) {

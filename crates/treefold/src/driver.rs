@@ -37,6 +37,7 @@ mod joining;
 mod keys;
 pub(crate) mod launching;
 mod leaving;
+mod lessons;
 mod link;
 mod meter;
 pub(crate) mod operators;
@@ -239,9 +240,11 @@ impl Loop {
                 if self.members.send_if_modified(|members| member != own && members.insert(member)) {
                     self.end_first_key();
                 }
+                self.learn_of(&card);
             }
             Event::MemberDown(member) => {
                 self.members.send_if_modified(|members| members.remove(&member));
+                self.forget_lessons_of(member);
             }
             Event::Stream { request, event } => self.deliver_stream(request, *event),
             Event::Endpoint { stream, endpoint, event } => self.deliver_endpoint(stream, endpoint, event),

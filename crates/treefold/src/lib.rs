@@ -108,7 +108,7 @@ pub use error::{Error, StartError};
 pub use handle::{CallHandle, HandleError};
 pub use node::{CLUSTER_DEFAULT, Node, NodeBuilder};
 pub use options::ClusterOptions;
-pub use service::{LoadPartition, PartitionData, Service};
+pub use service::{LoadPartition, MakeReduce, PartitionData, Service};
 pub use stream::{FollowedStream, Stream, StreamBuilder, StreamSender};
 pub use treefold_core::call::Status;
 pub use treefold_core::config::Tuning;

@@ -8,7 +8,7 @@ use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
 use crate::options::ClusterOptions;
 use crate::seeds::ask_seeds;
-use crate::service::{Registry, Service};
+use crate::service::{MakeReduce, Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
 use std::any::Any;
@@ -62,6 +62,7 @@ pub struct NodeBuilder {
     workers: Option<usize>,
     services: Vec<Service>,
     foreign: Option<Arc<dyn Foreign>>,
+    make_reduce: Option<MakeReduce>,
     tuning: Tuning,
     cluster: ClusterOptions,
     attached_to: Option<String>,
@@ -125,6 +126,15 @@ impl NodeBuilder {
     /// without a rack, where the racks of its zone meet; without a zone, where zones meet.
     pub fn relay(mut self) -> Self {
         self.relay = true;
+        self
+    }
+
+    /// Lets this node fold for services that it is not given, if their reduces are ready-made: it asks the members that
+    /// have these services. It makes the reduces of the library itself, and others with `make_reduce`.
+    ///
+    /// A [relay](Self::relay) learns the library's reduces without this.
+    pub fn learns(mut self, make_reduce: MakeReduce) -> Self {
+        self.make_reduce = Some(make_reduce);
         self
     }
 
@@ -239,6 +249,8 @@ impl NodeBuilder {
         self.tuning.check()?;
         self.join.iter().try_for_each(|seed| sockets::check_seed(seed))?;
         let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
+        let of_library: Option<MakeReduce> = self.relay.then_some(|_| None);
+        let registry = registry.learning(self.make_reduce.or(of_library));
         let addrs = sockets::resolve(&self.listen).await?;
         sockets::check_exposure(&addrs, &self.cluster)?;
         let (listener, datagrams) = sockets::listen(&addrs, &self.listen)?;
@@ -380,6 +392,7 @@ impl Node {
             workers: None,
             services: Vec::new(),
             foreign: None,
+            make_reduce: None,
             tuning: Tuning::default(),
             cluster: ClusterOptions::default(),
             attached_to: None,

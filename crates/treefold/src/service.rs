@@ -9,6 +9,8 @@
 use crate::endpoint::EndpointKind;
 use crate::error::StartError;
 use crate::foreign::NAME_PREFIX;
+use crate::wire::reduces;
+use bytes::Bytes;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,10 +19,14 @@ use treefold_core::config::{Kind, Placement as KindPlacement};
 use treefold_core::id::PartitionId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::{Placed, ServiceCard};
+use treefold_core::message::DeclaredReduce;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
-use treefold_operators::FilterKind;
-use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Placement, erase, erase_async};
+use treefold_operators::ready::Ready;
+use treefold_operators::{
+    Aggregation, AsyncAggregation, Declared, FilterKind, Operator, Partition, Placement, ReduceParams, erase,
+    erase_async,
+};
 
 /// The data of one partition.
 pub type PartitionData = Arc<dyn Any + Send + Sync>;
@@ -79,6 +85,8 @@ pub struct Service {
     total: Option<u32>,
     pushed: bool,
     placing: Option<Placing>,
+    /// The name under which other nodes have its aggregations.
+    kind: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -100,7 +108,16 @@ impl Service {
             total: None,
             pushed: false,
             placing: None,
+            kind: None,
         }
+    }
+
+    /// Tells nodes without the service that they have its aggregations as `kind/AGGREGATION`: as the
+    /// [`MakeReduce`] of these nodes names them.
+    #[must_use]
+    pub fn kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
     }
 
     /// Adds an aggregation; callers name it `service/name`.
@@ -125,15 +142,7 @@ impl Service {
     /// Adds an aggregation with its own encoding of parameters and partials.
     #[must_use]
     pub fn operator(mut self, name: impl Into<String>, operator: Arc<dyn Operator>) -> Self {
-        let placement = if operator.holds_processor() {
-            match operator.placement() {
-                Placement::Pool => KindPlacement::Pool,
-                Placement::Inline => KindPlacement::Inline,
-                Placement::Measured => KindPlacement::Measured,
-            }
-        } else {
-            KindPlacement::Async { holds_processor: false }
-        };
+        let placement = placement_of(&*operator);
         self.operators.push(NamedOperator { name: name.into(), operator, placement });
         self
     }
@@ -324,13 +333,25 @@ impl fmt::Debug for Service {
 /// Every operator of a node by the number that core uses for it, and the partitions that it may run on.
 #[derive(Default)]
 pub(crate) struct Registry {
+    /// The aggregations of the node's own services, in the order of their numbers. The numbers of those in `learned` follow.
     kinds: Vec<Kind>,
     entries: Vec<Entry>,
     services: Vec<Hosted>,
     pushed: BTreeSet<String>,
     filters: BTreeMap<String, Arc<dyn FilterKind>>,
     endpoints: BTreeMap<(Arc<str>, PartitionId), Arc<dyn EndpointKind>>,
+    /// Makes reduces that other nodes declare; `None` if this node folds for its own services only.
+    make_reduce: Option<MakeReduce>,
+    /// Aggregations of other services, with the reduces that their nodes have declared.
+    learned: RwLock<Vec<(String, Arc<dyn Operator>)>>,
 }
+
+/// Makes an operator that folds as a service's nodes declare it, by name: `KIND/AGGREGATION` of a [kind](Service::kind), or a
+/// name that an [operator](Operator::declared) declares. Every node has [the ready reduces](treefold_operators::ready).
+pub type MakeReduce = fn(&str) -> Option<Arc<dyn Operator>>;
+
+/// The most aggregations of other services for which a node learns to fold.
+pub(crate) const LEARNED_MAX: usize = 256;
 
 struct Entry {
     /// `None` for the aggregation that stands for all reduces that are sent: each job names its operator.
@@ -340,6 +361,7 @@ struct Entry {
 
 struct Hosted {
     name: Arc<str>,
+    kind: Option<&'static str>,
     total: u32,
     /// True if the service declares its total. For an application, the total is the number of workers that
     /// attach.
@@ -350,6 +372,11 @@ struct Hosted {
 }
 
 impl Hosted {
+    /// True if the node has partitions of it, or may get some.
+    fn has_part(&self) -> bool {
+        self.placing.is_some() || !self.partitions().is_empty()
+    }
+
     fn partitions(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<PartitionId, Partition>> {
         self.partitions.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -387,10 +414,8 @@ impl Registry {
             self.pushed.insert(name.to_string());
         }
         for named in service.operators {
-            let (is_sliceable, folds_in_pairs) =
-                (named.operator.is_sliceable(), named.operator.reduces_in_pairs());
             let name = format!("{name}/{}", named.name);
-            self.kinds.push(Kind { name, placement: named.placement, is_sliceable, folds_in_pairs });
+            self.kinds.push(kind_of(name, named.placement, &*named.operator));
             self.entries.push(Entry { operator: Some(named.operator), service: at });
         }
         if service.pushed {
@@ -411,7 +436,8 @@ impl Registry {
             .map(|(id, data)| (id, Partition::new(Arc::clone(&name), id, total, data)))
             .collect();
         let partitions = RwLock::new(partitions);
-        self.services.push(Hosted { name, total, declared, placing: service.placing, partitions });
+        let (placing, kind) = (service.placing, service.kind);
+        self.services.push(Hosted { name, kind, total, declared, placing, partitions });
     }
 
     /// The aggregations, as core needs them.
@@ -436,8 +462,88 @@ impl Registry {
     }
 
     /// The operator of a kind.
-    pub(crate) fn operator(&self, kind: u32) -> Option<&Arc<dyn Operator>> {
-        self.entries.get(kind as usize)?.operator.as_ref()
+    pub(crate) fn operator(&self, kind: u32) -> Option<Arc<dyn Operator>> {
+        let kind = kind as usize;
+        match self.entries.get(kind) {
+            Some(entry) => entry.operator.clone(),
+            None => self.learned().get(kind - self.entries.len()).map(|(_, operator)| Arc::clone(operator)),
+        }
+    }
+
+    fn learned(&self) -> std::sync::RwLockReadGuard<'_, Vec<(String, Arc<dyn Operator>)>> {
+        self.learned.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the node learn the reduces of services that it does not have.
+    pub(crate) fn learning(self, make_reduce: Option<MakeReduce>) -> Self {
+        Self { make_reduce, ..self }
+    }
+
+    /// True if the node learns the reduces of this service: it has nothing of it itself.
+    pub(crate) fn learns(&self, service: &str) -> bool {
+        let has_part = |hosted: &Hosted| hosted.has_part() || self.pushed.contains(service);
+        self.make_reduce.is_some() && !self.service(service).is_some_and(has_part)
+    }
+
+    /// The number of aggregations that the node may have.
+    pub(crate) fn kinds_max(&self) -> usize {
+        self.kinds.len() + if self.make_reduce.is_some() { LEARNED_MAX } else { 0 }
+    }
+
+    /// The ready-made reduces of the services that have partitions here.
+    pub(crate) fn declared(&self) -> Vec<DeclaredReduce> {
+        let declared = |(kind, entry): (&Kind, &Entry)| {
+            let hosted = &self.services[entry.service];
+            let of_kind = || {
+                let (_, aggregation) = kind.name.split_once('/')?;
+                let reduce = format!("{}/{aggregation}", hosted.kind?);
+                Some(Declared { reduce, params: ReduceParams::Fixed(Bytes::new()) })
+            };
+            let declared = entry.operator.as_ref().and_then(|operator| operator.declared());
+            let Declared { reduce, params } = declared.or_else(of_kind)?;
+            let (params, field) = match params {
+                ReduceParams::Fixed(params) => (params.to_vec(), String::new()),
+                ReduceParams::Field(field) => (Vec::new(), field),
+            };
+            let declared = DeclaredReduce { name: kind.name.clone(), reduce, params, field };
+            (hosted.has_part() && reduces::check(&declared).is_ok()).then_some(declared)
+        };
+        self.kinds.iter().zip(&self.entries).filter_map(declared).take(reduces::REDUCES_MAX).collect()
+    }
+
+    /// Takes the reduce that a member has declared, in place of what it learned before. Returns the kind if it is new.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub(crate) fn learn(&self, declared: DeclaredReduce) -> Result<Option<Kind>, String> {
+        let DeclaredReduce { name, reduce, params, field } = declared;
+        if self.kinds.iter().any(|kind| kind.name == name) {
+            return Ok(None);
+        }
+        let made = self.make_reduce.and_then(|make_reduce| make_reduce(&reduce));
+        let operator = match Ready::of(&reduce) {
+            Ok(ready) => {
+                let params = match field.is_empty() {
+                    true => ReduceParams::Fixed(params.into()),
+                    false => ReduceParams::Field(field),
+                };
+                let operator = ready.given(params);
+                Some(operator.map_err(|error| format!("{name}: {reduce}: {error}"))?)
+            }
+            Err(_) => made,
+        };
+        let operator = operator.ok_or_else(|| format!("{name}: this build has no reduce {reduce:?}"))?;
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = learned.iter_mut().find(|(known, _)| *known == name) {
+            *known = operator;
+            return Ok(None);
+        }
+        if learned.len() == LEARNED_MAX {
+            return Err(format!("{name}: the node folds for {LEARNED_MAX} aggregations of others already"));
+        }
+        let kind = kind_of(name.clone(), placement_of(&*operator), &*operator);
+        learned.push((name, operator));
+        Ok(Some(kind))
     }
 
     /// True if each job of the kind names an operator that was sent.
@@ -498,6 +604,23 @@ impl Registry {
         let Some(hosted) = self.service(service) else { return };
         let removed = hosted.partitions.write().unwrap_or_else(PoisonError::into_inner).remove(&partition);
         drop_aside(removed);
+    }
+}
+
+fn kind_of(name: String, placement: KindPlacement, operator: &dyn Operator) -> Kind {
+    let (is_sliceable, folds_in_pairs) = (operator.is_sliceable(), operator.reduces_in_pairs());
+    Kind { name, placement, is_sliceable, folds_in_pairs }
+}
+
+/// Where core runs the jobs of an operator.
+fn placement_of(operator: &dyn Operator) -> KindPlacement {
+    if !operator.holds_processor() {
+        return KindPlacement::Async { holds_processor: false };
+    }
+    match operator.placement() {
+        Placement::Pool => KindPlacement::Pool,
+        Placement::Inline => KindPlacement::Inline,
+        Placement::Measured => KindPlacement::Measured,
     }
 }
 

@@ -29,6 +29,11 @@ impl Order {
         let all = [Self::Text, Self::TextReverse, Self::Numeric, Self::NumericReverse];
         Self::NAMES.iter().position(|known| *known == name).map(|at| all[at])
     }
+
+    /// The name of this order.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 /// How lines are sorted, and whether equal lines are kept.

@@ -13,12 +13,14 @@ mod sums;
 pub use decimal::{Decimal, DecimalError};
 pub use lines::Order;
 
+use crate::params::Params;
 use crate::partial::{Partial, Printed};
 use bytes::Bytes;
 use lines::Rank;
 use std::collections::BTreeMap;
 use std::fmt;
-use treefold_operators::{OperatorError, Result};
+use std::sync::Arc;
+use treefold_operators::{Aggregation, Operator, OperatorError, Partition, Placement, Result, erase};
 
 /// Most lines that `top-k` keeps.
 pub const K_MAX: usize = 100_000;
@@ -77,6 +79,11 @@ impl Ready {
         Ok(ready)
     }
 
+    /// The reduce as an operator for nodes that have none of the service's data.
+    pub fn operator(self) -> Arc<dyn Operator> {
+        erase(Folds(self))
+    }
+
     /// The name of this reduce.
     pub fn name(&self) -> &'static str {
         match self {
@@ -89,6 +96,19 @@ impl Ready {
             Self::Concatenate => "concatenate",
             Self::Append => "append",
         }
+    }
+
+    /// The reduce that [`Display`](fmt::Display) writes in this way, with its settings.
+    pub fn declared(text: &str) -> Option<Self> {
+        let (name, setting) =
+            text.split_once(':').map_or((text, None), |(name, setting)| (name, Some(setting)));
+        let (k, order) = match setting.map(|setting| setting.split_once('=')) {
+            None => (None, None),
+            Some(Some(("k", k))) => (Some(k.parse().ok()?), None),
+            Some(Some(("order", order))) => (None, Some(Order::named(order)?)),
+            Some(_) => return None,
+        };
+        Self::named(name, k, order).ok()
     }
 
     /// Makes a partial of a command's output.
@@ -118,6 +138,19 @@ impl Ready {
         }
     }
 
+    /// Folds partials into one.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    fn merge_all(&self, parts: Vec<Partial>) -> Result<Partial> {
+        if let Self::Concatenate = self {
+            let merged = parts.into_iter().map(Ok).reduce(|a, b| self.merge(a?, b?));
+            return merged.unwrap_or_else(|| Err(self.refused("there is no partial to fold")));
+        }
+        let texts: Vec<Bytes> = parts.into_iter().map(Partial::into_text).collect::<Result<_>>()?;
+        self.fold(&texts.iter().collect::<Vec<_>>())
+    }
+
     /// Folds texts of the normal form, or brings one into it.
     fn fold(&self, texts: &[&Bytes]) -> Result<Partial> {
         let folded = match self {
@@ -135,6 +168,43 @@ impl Ready {
     #[cold]
     fn refused(&self, why: impl fmt::Display) -> OperatorError {
         OperatorError::new(format!("{}: {why}", self.name()))
+    }
+}
+
+/// The name, and what was set, as in `top-k:k=10`.
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Self::TopK(k) => write!(f, ":k={k}"),
+            Self::MergeSorted(order) | Self::Unique(order) => write!(f, ":order={}", order.name()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Folds the partials of an exec service at a node that runs none of its commands.
+#[derive(Debug)]
+struct Folds(Ready);
+
+impl Aggregation for Folds {
+    type Params = Params;
+    type Partial = Partial;
+
+    fn local(&self, _: &Partition, _: &Params) -> Result<Partial> {
+        Err(OperatorError::new("this node folds partials of the service, and runs no command of it"))
+    }
+
+    fn reduce(&self, a: Partial, b: Partial, _: &Params) -> Result<Partial> {
+        self.0.merge(a, b)
+    }
+
+    fn reduce_all(&self, parts: Vec<Partial>, _: &Params) -> Result<Partial> {
+        self.0.merge_all(parts)
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Measured
     }
 }
 

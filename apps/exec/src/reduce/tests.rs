@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use treefold_operators::Body;
 
 fn text(partial: Partial) -> String {
     String::from_utf8(partial.into_text().unwrap().into()).unwrap()
@@ -154,4 +155,37 @@ proptest! {
         let again = Ready::SumLines.merge(result.clone(), Partial::text("")).unwrap();
         prop_assert_eq!(again, result, "an empty partial adds nothing");
     }
+}
+
+#[test]
+fn a_declared_reduce_is_read_as_it_was_written() {
+    let orders = [Order::Text, Order::TextReverse, Order::Numeric, Order::NumericReverse];
+    let ordered = orders.into_iter().flat_map(|order| [Ready::MergeSorted(order), Ready::Unique(order)]);
+    let plain = [Ready::SumLines, Ready::SumCounts, Ready::Count, Ready::Concatenate, Ready::Append];
+    for ready in ordered.chain(plain).chain([Ready::TopK(1), Ready::TopK(K_MAX)]) {
+        assert_eq!(Ready::declared(&ready.to_string()), Some(ready), "{ready}");
+    }
+    assert_eq!(Ready::Unique(Order::NumericReverse).to_string(), "unique:order=numeric-reverse");
+    for wrong in ["", "top-k", "top-k:k=0", "top-k:k=x", "count:k=1", "unique:order=", "sum:x=1", "count:"] {
+        assert_eq!(Ready::declared(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn partials_are_folded_by_a_node_without_the_service() {
+    let merged = |ready: Ready, outputs: &[&str]| {
+        let lift = |(at, output): (usize, &&str)| ready.lift(at as u32, (*output).to_owned().into()).unwrap();
+        let parts: Vec<Partial> = outputs.iter().enumerate().map(lift).collect();
+        let encoded: Vec<Bytes> = parts.iter().map(|part| part.encode().unwrap()).collect();
+        let operator = ready.operator();
+        let all = operator.reduce_all(encoded.clone(), &Bytes::new()).now().unwrap().unwrap();
+        let pairs =
+            encoded.into_iter().reduce(|a, b| operator.reduce(a, b, &Bytes::new()).now().unwrap().unwrap());
+        assert_eq!(all, pairs.unwrap(), "{ready}");
+        Partial::decode(&all).unwrap()
+    };
+    assert_eq!(text(merged(Ready::TopK(2), &["3 a\n1 b\n", "2 c\n", "5 d\n"])), "5 d\n3 a\n");
+    assert_eq!(text(merged(Ready::SumCounts, &["  1 a\n", "  2 a\n", "1 b\n"])), "      3 a\n      1 b\n");
+    let apart = merged(Ready::Concatenate, &["a", "b", "c"]);
+    assert_eq!(apart.bytes(), 3);
 }

@@ -3,7 +3,7 @@
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
-use crate::serve::{Opened, Running, Serve, known_as, known_service, known_services};
+use crate::serve::{Opened, Running, Serve, filtering_services, known_services, make_reduce};
 use crate::trust::{KEYS_VARIABLE, TOKEN_VARIABLE};
 use attached::Attached;
 use clap::Args;
@@ -80,10 +80,6 @@ pub(crate) struct NodeArgs {
     /// docs/push.md lists the reduces
     #[arg(long, value_name = "APPLICATION", value_delimiter = ',')]
     accept: Vec<String>,
-
-    /// Built-in services that a relay also folds under another name, as in batch=micro; may be repeated
-    #[arg(long, value_name = "NAME=SERVICE", value_parser = known_as)]
-    knows: Vec<(String, String)>,
 
     /// Share of the node for a service, if several services compete, as in search=3 or nightly=1:batch; may
     /// be repeated [default: 1 each, interactive]
@@ -311,11 +307,11 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     if file.relay {
         builder = builder.relay();
     }
-    // A node without partitions folds for others: as a relay on their path, or as a front that is asked to
-    // fold.
-    if services.is_empty() && attached.is_none() {
-        let more = settings.knows.iter().map(known_service);
-        builder = known_services().into_iter().chain(more).fold(builder, NodeBuilder::service);
+    // A node without partitions folds for others: as a relay on their path, as an inner process of their network, or as a front that
+    // is asked to fold. It learns their services from them, but an inner process sees only its own part of the network.
+    if services.is_empty() {
+        let known = if attached.is_some() { known_services() } else { filtering_services() };
+        builder = known.into_iter().fold(builder, NodeBuilder::service).learns(make_reduce);
     }
     for accepted in &file.accept {
         builder = builder.service(application(accepted));

@@ -5,7 +5,7 @@
 
 use crate::commands::node::NodeArgs;
 use crate::parse;
-use crate::serve::{Serve, known_as};
+use crate::serve::Serve;
 use clap::{Args, Command};
 use treefold::parts::{check_cluster, check_name};
 use treefold::{Limits, Tuning};
@@ -125,7 +125,7 @@ const fn gateway(name: &'static str, flag: &'static str, kind: Kind) -> Plain {
     Plain { table: Table::Gateway, name, source: Flag(flag), kind, default: None }
 }
 
-const PLAIN: [Plain; 35] = [
+const PLAIN: [Plain; 34] = [
     top("listen", Text(address), Some("\"127.0.0.1:7700\"")),
     top("advertise", Text(address), None),
     top("join", Texts(seed), None),
@@ -134,7 +134,6 @@ const PLAIN: [Plain; 35] = [
     top("name", Text(|text| place("name", text)), None),
     top("relay", Switch, Some("false")),
     top("accept", Texts(application), None),
-    top("knows", Texts(known), None),
     top("processors", Count(1, u32::MAX as u64), None),
     top("workers", Count(1, parse::WORKERS_MAX as u64), None),
     top("serve", Texts(serve), None),
@@ -223,10 +222,6 @@ fn collector(text: &str) -> Result<(), String> {
 
 fn seed(text: &str) -> Result<(), String> {
     parse::seed(text).map(drop).map_err(|error| error.to_string())
-}
-
-fn known(text: &str) -> Result<(), String> {
-    known_as(text).map(drop).map_err(|error| error.to_string())
 }
 
 fn serve(text: &str) -> Result<(), String> {

@@ -93,7 +93,6 @@ fn value(settled: &Settled, key: &Key, path: &str) -> String {
             let texts = match name {
                 "join" => &file.join,
                 "accept" => &file.accept,
-                "knows" => &file.knows,
                 "serve" => &file.serve,
                 _ => &file.gateway.cors,
             };

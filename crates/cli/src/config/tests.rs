@@ -179,7 +179,6 @@ fn an_unknown_key_is_refused_by_name_and_line() {
 fn settings_that_exclude_each_other_are_refused() {
     for (text, line) in [
         ("relay = true\nserve = ['micro:partitions=0/1']\n", "line 2: a relay holds no partitions"),
-        ("knows = ['batch=micro']\n", "line 1: only a relay knows"),
         (
             "zone = 'a'\nattach = '10.0.0.1:7700'\n",
             "line 2: a process of a topology has an address and a name",

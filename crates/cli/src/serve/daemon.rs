@@ -41,7 +41,7 @@ impl super::kind::Kind for Kind {
         Ok(Arc::new(Daemons))
     }
 
-    fn known(&self) -> Option<Service> {
+    fn filtering(&self) -> Option<Service> {
         Some(empty(None))
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use treefold::endpoint::{Acceptor, EndpointStream, accept};
-use treefold::{Body, CallError, PartitionSet, Service};
+use treefold::{Body, CallError, Operator, PartitionSet, Service};
 use treefold_hosts::SERVICE;
 use treefold_hosts::sample::{NodeStreams, Sample};
 use treefold_hosts::{Host, Pace, Watch};
@@ -42,8 +42,12 @@ impl super::kind::Kind for Kind {
         Ok(Arc::new(ThisHost(words.of("name").map(str::to_owned))))
     }
 
-    fn known(&self) -> Option<Service> {
-        Some(empty())
+    fn operators(&self) -> Vec<(&'static str, Arc<dyn Operator>)> {
+        treefold_hosts::aggregations()
+    }
+
+    fn filtering(&self) -> Option<Service> {
+        Some(filtering())
     }
 
     fn check_endpoint_params(&self, params: &Bytes) -> Result<(), String> {
@@ -52,8 +56,11 @@ impl super::kind::Kind for Kind {
 }
 
 fn empty() -> Service {
-    with_operators(Service::new(SERVICE), treefold_hosts::aggregations())
-        .filter(treefold_hosts::FILTER, treefold_hosts::folding())
+    with_operators(filtering(), SERVICE, treefold_hosts::aggregations())
+}
+
+fn filtering() -> Service {
+    Service::new(SERVICE).filter(treefold_hosts::FILTER, treefold_hosts::folding())
 }
 
 /// This host, under this name; `None` for the system's name.

@@ -13,7 +13,7 @@ use super::{daemon, exec, hosts, sql, vectors};
 use bytes::Bytes;
 use std::fmt::Debug;
 use std::sync::Arc;
-use treefold::{CallError, PartitionSet, Service};
+use treefold::{CallError, Operator, PartitionSet, Service};
 
 /// Every kind that this build has.
 pub(super) static KINDS: &[&dyn Kind] = &[
@@ -62,13 +62,13 @@ pub(super) trait Kind: Sync {
     /// Reads an argument.
     fn parse(&self, words: &Words<'_>) -> Result<Arc<dyn Offer>, CallError>;
 
-    /// The service without partitions, by which a node folds for others; `None` if others can't fold it.
-    fn known(&self) -> Option<Service> {
-        None
+    /// The service's operators, by which a node folds for others.
+    fn operators(&self) -> Vec<(&'static str, Arc<dyn Operator>)> {
+        Vec::new()
     }
 
-    /// The same under another name; `None` if the service has no other name.
-    fn known_as(&self, _: &str) -> Option<Service> {
+    /// The service without partitions and operators, if it has filters, by which a node folds for others.
+    fn filtering(&self) -> Option<Service> {
         None
     }
 

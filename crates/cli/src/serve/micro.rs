@@ -6,7 +6,7 @@ use super::words::Words;
 use super::{Opened, with_operators};
 use bytes::Bytes;
 use std::sync::Arc;
-use treefold::{Body, CallError, PartitionSet, Service};
+use treefold::{Body, CallError, Operator, PartitionSet, Service};
 use treefold_micro::SERVICE;
 
 pub(super) struct Kind;
@@ -30,12 +30,8 @@ impl super::kind::Kind for Kind {
         Ok(Arc::new(Micro(words.service_name()?.unwrap_or_else(|| SERVICE.to_owned()))))
     }
 
-    fn known(&self) -> Option<Service> {
-        self.known_as(SERVICE)
-    }
-
-    fn known_as(&self, name: &str) -> Option<Service> {
-        Some(with_operators(Service::new(name), treefold_micro::aggregations()))
+    fn operators(&self) -> Vec<(&'static str, Arc<dyn Operator>)> {
+        treefold_micro::aggregations()
     }
 
     fn check_endpoint_params(&self, params: &Bytes) -> Result<(), String> {
@@ -53,7 +49,7 @@ struct Micro(String);
 
 impl Micro {
     fn empty(&self, total: u32) -> Service {
-        with_operators(Service::new(self.0.as_str()), treefold_micro::aggregations()).total(total)
+        with_operators(Service::new(self.0.as_str()), SERVICE, treefold_micro::aggregations()).total(total)
     }
 }
 

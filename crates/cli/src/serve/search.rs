@@ -9,7 +9,7 @@ use super::words::Words;
 use super::{Opened, chain, with_operators};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use treefold::{CallError, LoadPartition, PartitionData, PartitionSet, Service};
+use treefold::{CallError, LoadPartition, Operator, PartitionData, PartitionSet, Service};
 use treefold_micro::PROCESSORS_MAX;
 use treefold_search::{Bar, IndexOptions, Progress, Report, SERVICE, Shard};
 
@@ -41,12 +41,8 @@ impl super::kind::Kind for Kind {
         Ok(Arc::new(Search { corpus, emulated: emulated(words)? }))
     }
 
-    fn known(&self) -> Option<Service> {
-        self.known_as(SERVICE)
-    }
-
-    fn known_as(&self, name: &str) -> Option<Service> {
-        Some(with_operators(Service::new(name), treefold_search::aggregations()))
+    fn operators(&self) -> Vec<(&'static str, Arc<dyn Operator>)> {
+        treefold_search::aggregations()
     }
 }
 
@@ -143,13 +139,13 @@ pub fn search_service(
 
 /// The search service without partitions.
 pub(super) fn empty(total: u32) -> Service {
-    with_operators(Service::new(SERVICE), treefold_search::aggregations()).total(total)
+    with_operators(Service::new(SERVICE), SERVICE, treefold_search::aggregations()).total(total)
 }
 
 /// Adds the stretched forms of the search service's aggregations, if processors are emulated.
 pub(super) fn stretched(service: Service, emulated: Option<u32>) -> Service {
     let Some(processors) = emulated else { return service };
-    with_operators(service, treefold_micro::stretched(treefold_search::aggregations(), processors))
+    with_operators(service, SERVICE, treefold_micro::stretched(treefold_search::aggregations(), processors))
 }
 
 /// Reads the number of emulated processors.

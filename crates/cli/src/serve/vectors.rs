@@ -17,7 +17,7 @@ use super::{Opened, chain, with_operators};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::sync::Arc;
-use treefold::{CallError, PartitionSet, Service};
+use treefold::{CallError, Operator, PartitionSet, Service};
 use treefold_vectors::faces::{self, Gallery, Model};
 use treefold_vectors::{GraphOptions, Index, Metric, Source};
 
@@ -60,12 +60,8 @@ impl Kind for Vectors {
         Ok(Arc::new(Near { name: words.service_name()?, data: Data::Vectors(source) }))
     }
 
-    fn known(&self) -> Option<Service> {
-        self.known_as(self.name())
-    }
-
-    fn known_as(&self, name: &str) -> Option<Service> {
-        Some(with_operators(Service::new(name), treefold_vectors::aggregations()))
+    fn operators(&self) -> Vec<(&'static str, Arc<dyn Operator>)> {
+        treefold_vectors::aggregations()
     }
 }
 
@@ -88,12 +84,8 @@ impl Kind for Faces {
         Ok(Arc::new(Near { name: words.service_name()?, data }))
     }
 
-    fn known(&self) -> Option<Service> {
-        self.known_as(self.name())
-    }
-
-    fn known_as(&self, name: &str) -> Option<Service> {
-        Some(with_operators(Service::new(name), faces::aggregations()))
+    fn operators(&self) -> Vec<(&'static str, Arc<dyn Operator>)> {
+        faces::aggregations()
     }
 }
 
@@ -147,7 +139,8 @@ impl Offer for Near {
                 let shards = source
                     .open(&ids, total, &|done, all| bar.show(done, all))
                     .map_err(|error| chain(&error))?;
-                let service = with_operators(service, treefold_vectors::aggregations());
+                let service =
+                    with_operators(service, treefold_vectors::SERVICE, treefold_vectors::aggregations());
                 let opened =
                     shards.into_iter().fold(service, |service, (id, shard)| service.partition(id, shard));
                 Ok(opened.into())
@@ -156,7 +149,7 @@ impl Offer for Near {
                 let model = Arc::new(Model::read(model).map_err(|error| chain(&error))?);
                 let opened = Gallery::list(folder).and_then(|gallery| gallery.open(&model, &ids, total));
                 let shards = opened.map_err(|error| chain(&error))?;
-                let service = with_operators(service, faces::aggregations());
+                let service = with_operators(service, faces::SERVICE, faces::aggregations());
                 let opened =
                     shards.into_iter().fold(service, |service, (id, shard)| service.partition(id, shard));
                 Ok(opened.into())

@@ -1,7 +1,10 @@
 //! Command-line tools as services, over real nodes: answers, deadlines, cancellation, and the page's examples.
 
 use crate::pseudo_terminal::OnTerminal;
-use crate::real::{Ended, NodeProcess, blocks, paste, run_args, treefold, wait_for_members, wait_until};
+use crate::real::{
+    Ended, NodeProcess, blocks, paste, run_args, treefold, wait_for_folding, wait_for_members, wait_until,
+};
+use crate::relays;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -100,6 +103,31 @@ fn one_node_and_four_give_what_the_tool_gives_over_all_data() {
         let expected = json!(shell(script, folders.path()));
         assert_eq!(value(&small[0], name, &json!("GET")), expected, "{name} over one node");
         assert_eq!(value(&large[2], name, &json!({"query": "GET"})), expected, "{name} over four nodes");
+    }
+}
+
+#[test]
+fn relays_fold_for_tools_that_they_learn_of() {
+    let folders = folders();
+    let dir = format!("dir={}/{{partition}}", folders.path().display());
+    let tools = [
+        format!("best:{dir}:command=awk '{{ print $3, $2 }}' log:reduce=top-k:k=5"),
+        format!("hosts:{dir}:command=cut -d ' ' -f 2 log:reduce=unique"),
+        format!("apart:{dir}:command=head -n 1 log:reduce=concatenate"),
+        format!("merged:{dir}:command=sort log:reduce-command=sort -m {{a}} {{b}}"),
+    ];
+    let nodes = cluster(4, &tools);
+    let before: Vec<Value> =
+        ["best", "hosts", "apart", "merged"].map(|tool| value(&nodes[0], tool, &json!(null))).to_vec();
+    let relay = NodeProcess::start(&["--relay", "--join", &nodes[0].addr]);
+    wait_for_folding(&nodes[1], &relay, "best");
+    for (tool, expected) in ["best", "hosts", "apart", "merged"].iter().zip(before) {
+        let kind = format!("{tool}/run");
+        let answer = run_args(&["call", &kind, "--at", &nodes[1].addr, "--explain", "-o", "json"]).json();
+        assert_eq!((&answer["status"], &answer["value"]), (&json!("full"), &expected), "{tool}");
+        let expected = if *tool == "merged" { None } else { Some(&relay.addr) };
+        let folds_in_relay = relays::inner(&answer).contains(&relay.addr).then_some(&relay.addr);
+        assert_eq!(folds_in_relay, expected, "{tool}: a command folds where it is declared: {answer}");
     }
 }
 

@@ -14,6 +14,26 @@ pub(crate) fn treefold() -> Command {
     command
 }
 
+/// Returns true if a program that a test needs is installed. Without it, the test is skipped.
+pub(crate) fn is_installed(program: &str, version: &str, package: &str) -> bool {
+    let asked = Command::new(program).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let is_installed = asked.is_ok_and(|status| status.success());
+    if !is_installed {
+        eprintln!("skipped: {program} is not installed (Debian: {package})");
+    }
+    is_installed
+}
+
+/// Waits until a node sees that a relay folds for a service.
+pub(crate) fn wait_for_folding(at: &NodeProcess, relay: &NodeProcess, service: &str) {
+    wait_until("the relay folds for the service", || {
+        let status = run_args(&["status", "--at", &at.addr, "-o", "json"]).json();
+        let members = status["members"].as_array().cloned().unwrap_or_default();
+        let relay = members.into_iter().find(|member| member["addr"] == relay.addr).unwrap_or_default();
+        relay["services"].get(service).is_some()
+    });
+}
+
 /// Exit code and output of a command.
 pub(crate) struct Ended {
     pub(crate) code: i32,

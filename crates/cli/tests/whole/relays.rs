@@ -1,6 +1,6 @@
 //! Relays as real processes: calls run over them, and over the remaining nodes if one is killed or stopped.
 
-use crate::real::{Ended, NodeProcess, micro_cluster, run_args, wait_for_members};
+use crate::real::{Ended, NodeProcess, micro_cluster, run_args, wait_for_folding, wait_for_members};
 use serde_json::{Value, json};
 
 const PARTITIONS: u32 = 8;
@@ -11,6 +11,9 @@ fn cluster() -> (Vec<NodeProcess>, Vec<NodeProcess>) {
     let relay = |rack| NodeProcess::start(&["--relay", "--rack", rack, "--join", &nodes[0].addr]);
     let relays = vec![relay("r0"), relay("r1")];
     nodes.iter().for_each(|node| wait_for_members(&node.addr, nodes.len() + relays.len()));
+    for node in &nodes {
+        relays.iter().for_each(|relay| wait_for_folding(node, relay, "micro"));
+    }
     (nodes, relays)
 }
 
@@ -20,7 +23,7 @@ fn call(at: &NodeProcess, more: &[&str]) -> Ended {
 }
 
 /// Returns the nodes that had children.
-fn inner(answer: &Value) -> Vec<String> {
+pub(crate) fn inner(answer: &Value) -> Vec<String> {
     let (mut open, mut inner) = (vec![&answer["tree"]], Vec::new());
     while let Some(node) = open.pop() {
         let children = node["children"].as_array().expect("children");

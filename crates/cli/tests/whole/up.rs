@@ -189,6 +189,25 @@ fn operators_that_are_pushed_to_the_front_end_fold_in_inner_processes() {
     }
 }
 
+#[test]
+fn calls_follow_the_topology_and_inner_processes_fold_for_their_service() {
+    let text = hosts("calls", "HOST:0 => HOST:[1-2]; HOST:1 => HOST:[3-5]; HOST:2 => HOST:[6-8];");
+    let directory = directory_with(&text, SSH);
+    let topology = directory.path().join("tree.top");
+    let program = env!("CARGO_BIN_EXE_treefold");
+    let script = format!("'{program}' call micro/sum --params null --shape topology --explain -o json");
+    let up =
+        ["up", topology.to_str().expect("a path"), "--local", "--serve", "micro", "--", "sh", "-c", &script];
+    let ended = run_args(&up);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let answer =
+        ended.stdout.lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).expect("an answer");
+    assert_eq!((&answer["value"], &answer["status"]), (&15.into(), &"full".into()));
+    let of_tree = |node: &Value| node["children"].as_array().cloned().unwrap_or_default();
+    let folding: Vec<usize> = of_tree(&answer["tree"]).iter().map(|child| of_tree(child).len()).collect();
+    assert_eq!(folding, [3, 3], "the front-end folds what two inner processes give: {answer}");
+}
+
 #[tokio::test]
 async fn inner_processes_fold_and_each_of_them_may_be_stopped_or_killed() {
     let text = hosts(

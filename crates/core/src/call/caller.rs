@@ -487,9 +487,14 @@ impl<P: Payload> OpenCall<P> {
             let on_path = cx.form_on_path(now, shape, &key, &candidates);
             on_path.map(|path| (path.trees, reuse(path.is_same_always)))
         };
-        let under_one = placed.and_then(|(trees, reuse)| Some((on_path::under_one(&trees)?, reuse)));
-        let (trees, reuse) = match under_one {
-            Some((tree, reuse)) => (alloc::vec![tree], reuse),
+        // A front-end that can fold takes its place in the topology: above all trees.
+        let folds_last = shape == Shape::Topology && cx.kind_of(&self.name).is_some();
+        let placed = placed.and_then(|(trees, reuse)| match folds_last {
+            true => Some((trees, reuse)),
+            false => Some((alloc::vec![on_path::under_one(&trees)?], reuse)),
+        });
+        let (trees, reuse) = match placed {
+            Some(placed) => placed,
             None => (form(shape, candidates, &mut cx.random), Reuse::of(shape)),
         };
         let trees = match reuse {

@@ -42,6 +42,11 @@ impl LoadIndex {
         Self { queued: Duration::ZERO, accounts, in_flight: 0, processors: processors.max(1) }
     }
 
+    /// Adds an account.
+    pub fn add_account(&mut self) {
+        self.accounts.push(Duration::ZERO);
+    }
+
     /// Adds a request of one account with weight `s + δ·a`: `local_ms` for all its locals together, and
     /// `reductions` of `reduce_ms` each. NaN and negative costs weigh nothing.
     pub fn add(&mut self, account_id: usize, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {

@@ -3,12 +3,12 @@
 
 use crate::call::jobs::Jobs;
 use crate::call::repair::service_of;
-use crate::config::NodeConfig;
+use crate::config::{Kind, NodeConfig};
 use crate::effect::{Effect, TracePoint};
 use crate::id::NodeId;
 use crate::load::Loads;
 use crate::load::figure::{CostFigure, LoadFigure};
-use crate::membership::card::MemberCard;
+use crate::membership::card::{MemberCard, SERVICES_MAX, ServiceCard};
 use crate::membership::sight::Sight;
 use crate::membership::view::View;
 use crate::message::{Message, Payload};
@@ -21,7 +21,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::Timers;
 use crate::wave::credit::Credit;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 /// The state that all modules of a node share.
 ///
@@ -134,6 +134,40 @@ impl<P: Payload> Context<P> {
         let card = MemberCard { parent: Some(parent), ..self.config.card.clone() };
         if card.check().is_ok() && card != self.config.card {
             self.config.card = card;
+            self.announce_card(now);
+            self.announce_known(now);
+        }
+    }
+
+    /// Folds for one more aggregation from now on.
+    pub(crate) fn learn(&mut self, now: Instant, kind: Kind) {
+        let number = self.config.kinds.len() as u32;
+        let service = service_of(&kind.name).to_string();
+        self.kinds.insert(kind.name.clone(), number);
+        self.config.kinds.push(kind);
+        if self.queue.add_kind(&service) {
+            self.credit.add_room();
+            self.loads.index.add_account();
+        }
+        self.part_rooms();
+        self.announce_known(now);
+    }
+
+    /// Says on this node's card for which services it folds, if trees may lead over it: at a relay, and at an inner
+    /// process of a network.
+    fn announce_known(&mut self, now: Instant) {
+        let card = &mut self.config.card;
+        if !card.roles.relay && card.parent.is_none() {
+            return;
+        }
+        let before = card.services.len();
+        for kind in &self.config.kinds {
+            let service = service_of(&kind.name);
+            if card.services.len() < SERVICES_MAX && !card.services.contains_key(service) {
+                card.services.insert(service.to_string(), ServiceCard::default());
+            }
+        }
+        if card.services.len() > before {
             self.announce_card(now);
         }
     }

@@ -7,11 +7,12 @@ use crate::id::{NodeId, RequestId};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::schedule::accounts::{AccountId, Accounts, window};
-use crate::schedule::share::{ServiceAccount, ShareError, ShareSetting, SharesReport};
+use crate::schedule::share::{OTHERS, ServiceAccount, ShareError, ShareSetting, SharesReport};
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// One account for each service that this node runs, holds or has a share for.
 pub(crate) fn accounts_of(config: &NodeConfig) -> Accounts {
@@ -92,11 +93,14 @@ impl<P: Payload> Context<P> {
             held_bytes_max: self.credit.room_of(account_id),
             ..account
         };
+        let mut services: Vec<ServiceAccount> =
+            self.queue.accounts.report(now).enumerate().map(with_what_waits).collect();
+        services.sort_by_key(|account| &*account.service == OTHERS);
         SharesReport {
             processors: self.config.card.processors,
             uptime: Duration::from_nanos(now.as_nanos()).into(),
             window: window(now).into(),
-            services: self.queue.accounts.report(now).enumerate().map(with_what_waits).collect(),
+            services,
         }
     }
 }

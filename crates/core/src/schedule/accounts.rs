@@ -41,6 +41,8 @@ pub(crate) struct Charge {
 pub(crate) struct Accounts {
     accounts: Vec<Account>,
     by_name: BTreeMap<Arc<str>, AccountId>,
+    /// The account of all other work.
+    others: AccountId,
     account_of_kind: Vec<AccountId>,
     classes: Fair,
     /// For each class, the fair queue of its accounts.
@@ -63,6 +65,21 @@ struct Account {
     refused: u64,
 }
 
+impl Account {
+    fn new(name: &str, share: ServiceShare) -> Self {
+        Self {
+            name: name.into(),
+            share,
+            has_kinds: false,
+            has_held: false,
+            used: Duration::ZERO,
+            recent: Recent::default(),
+            jobs_done: 0,
+            refused: 0,
+        }
+    }
+}
+
 impl Accounts {
     /// An account for the service of each aggregation in `kinds`, for each service in `others`, and one for all
     /// other work.
@@ -76,14 +93,8 @@ impl Accounts {
         names.extend(&with_kinds);
         names.remove(OTHERS);
         let account = |name: &str| Account {
-            name: name.into(),
-            share: shares.get(name).copied().unwrap_or_default(),
             has_kinds: with_kinds.contains(name),
-            has_held: false,
-            used: Duration::ZERO,
-            recent: Recent::default(),
-            jobs_done: 0,
-            refused: 0,
+            ..Account::new(name, shares.get(name).copied().unwrap_or_default())
         };
         let accounts: Vec<Account> = names.into_iter().chain([OTHERS]).map(account).collect();
         let by_name: BTreeMap<_, _> =
@@ -91,6 +102,7 @@ impl Accounts {
         let fair = || Fair::new(accounts.iter().map(|account| account.share.share));
         Self {
             account_of_kind: kinds.map(|service| by_name[service]).collect(),
+            others: by_name[OTHERS],
             by_name,
             classes: Fair::new([1.0 - BATCH_PART, BATCH_PART]),
             within: [fair(), fair()],
@@ -106,9 +118,26 @@ impl Accounts {
         self.account_of_kind[kind as usize]
     }
 
+    /// Takes one more kind. Returns true if its service has had no account until now.
+    pub(crate) fn add_kind(&mut self, service: &str) -> bool {
+        let known = self.by_name.get(service).copied();
+        let account_id = known.unwrap_or_else(|| self.add(service));
+        self.accounts[account_id].has_kinds = true;
+        self.account_of_kind.push(account_id);
+        known.is_none()
+    }
+
+    fn add(&mut self, service: &str) -> AccountId {
+        let account = Account::new(service, ServiceShare::default());
+        self.within.iter_mut().for_each(|fair| fair.add(account.share.share));
+        self.by_name.insert(Arc::clone(&account.name), self.accounts.len());
+        self.accounts.push(account);
+        self.accounts.len() - 1
+    }
+
     /// The account of a service.
     pub(crate) fn of_service(&self, service: &str) -> AccountId {
-        self.by_name.get(service).copied().unwrap_or(self.accounts.len() - 1)
+        self.by_name.get(service).copied().unwrap_or(self.others)
     }
 
     pub(crate) fn name(&self, account_id: AccountId) -> &Arc<str> {

@@ -65,6 +65,12 @@ impl Fair {
         Self { accounts: shares.into_iter().map(account).collect(), virtual_ms: 0.0, rounds: 0 }
     }
 
+    /// Adds an application with this share. It begins level with the others.
+    pub(crate) fn add(&mut self, share: f64) {
+        let finish_ms = self.virtual_ms;
+        self.accounts.push(Account { share: sane(share), finish_ms, at_work: 0, ready_in: None });
+    }
+
     /// Chooses the application whose turn it is; of equals the first.
     pub fn choose(&mut self, ready: impl Iterator<Item = usize>) -> Option<usize> {
         self.rounds += 1;

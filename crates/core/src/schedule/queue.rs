@@ -67,6 +67,10 @@ struct Line<P> {
 }
 
 impl<P> Line<P> {
+    fn new() -> Self {
+        Self { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: 0 }
+    }
+
     fn len(&self) -> usize {
         self.folds.len() + self.locals.len()
     }
@@ -87,11 +91,19 @@ pub(crate) struct Queue<P> {
 impl<P> Queue<P> {
     /// A queue of up to `jobs_max` locals, with a line for each account.
     pub(crate) fn new(jobs_max: usize, accounts: Accounts) -> Self {
-        let line = || Line { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: 0 };
-        let lines = core::iter::repeat_with(line).take(accounts.len()).collect();
+        let lines = core::iter::repeat_with(Line::new).take(accounts.len()).collect();
         let mut queue = Self { accounts, lines, jobs_max, waiting: 0, stale: 0 };
         queue.part_room();
         queue
+    }
+
+    /// Takes one more kind. Returns true if its service has had no account until now.
+    pub(crate) fn add_kind(&mut self, service: &str) -> bool {
+        let is_new = self.accounts.add_kind(service);
+        if is_new {
+            self.lines.push(Line::new());
+        }
+        is_new
     }
 
     /// Divides the room again after shares have changed. Jobs that wait stay in line, even beyond their room.

@@ -118,6 +118,11 @@ impl Credit {
         Self { rooms, granted: BTreeMap::new(), waiting: 0 }
     }
 
+    /// Adds an empty room, for one more account.
+    pub(crate) fn add_room(&mut self) {
+        self.rooms.push(Room::default());
+    }
+
     /// Sets the size of an account's room.
     pub(crate) fn set_room(&mut self, account_id: AccountId, bytes_max: usize) {
         self.rooms[account_id].bytes_max = bytes_max;

@@ -89,6 +89,7 @@ struct Row<P> {
 /// The answered waves.
 #[derive(Debug)]
 pub(crate) struct Kept<P> {
+    /// By account, up to the last account that has kept a wave.
     rows: Vec<Row<P>>,
     places: Places,
     bytes: usize,
@@ -100,10 +101,8 @@ pub(crate) struct Kept<P> {
 
 impl<P: Payload> Kept<P> {
     /// An empty store. The hashes of tags are keyed with `seed`.
-    pub(crate) fn new(waves_max: usize, bytes_max: usize, accounts: usize, seed: u64) -> Self {
-        let row = || Row { waves: VecDeque::new(), recent: Recent::default(), first: 0, bytes: 0 };
-        let rows = core::iter::repeat_with(row).take(accounts).collect();
-        Self { rows, places: Places::new(seed), bytes: 0, stands: 0, waves_max, bytes_max }
+    pub(crate) fn new(waves_max: usize, bytes_max: usize, seed: u64) -> Self {
+        Self { rows: Vec::new(), places: Places::new(seed), bytes: 0, stands: 0, waves_max, bytes_max }
     }
 
     /// The number of kept waves.
@@ -126,6 +125,9 @@ impl<P: Payload> Kept<P> {
         let mut unfetched = Vec::new();
         let (account_id, bytes) = (wave.ask.account_id, wave.bytes());
         let waves_max = self.waves_max;
+        if account_id >= self.rows.len() {
+            self.rows.resize_with(account_id + 1, Row::new);
+        }
         let row = &mut self.rows[account_id];
         row.bytes += bytes;
         self.bytes += bytes;
@@ -189,7 +191,7 @@ impl<P: Payload> Kept<P> {
         let has_ended = |place: &Place<P>| {
             place.tag().is_none_or(|tag| tag.wave.origin == latest.origin && tag.wave.sequence <= ended)
         };
-        while self.rows[account_id].waves.front().is_some_and(has_ended) {
+        while self.rows.get(account_id).and_then(|row| row.waves.front()).is_some_and(has_ended) {
             self.pop_front(account_id);
         }
     }
@@ -238,6 +240,10 @@ fn has_tag<P: Payload>(rows: &[Row<P>], at: At, tag: &Tag) -> bool {
 }
 
 impl<P> Row<P> {
+    fn new() -> Self {
+        Self { waves: VecDeque::new(), recent: Recent::default(), first: 0, bytes: 0 }
+    }
+
     fn at_mut(&mut self, number: u32) -> Option<&mut Place<P>> {
         self.waves.get_mut(number.wrapping_sub(self.first) as usize)
     }

@@ -31,15 +31,9 @@ pub(crate) struct Waves<P> {
 
 impl<P: Payload> Waves<P> {
     pub(crate) fn new(config: &NodeConfig) -> Self {
-        let accounts = crate::node::sharing::accounts_of(config).len();
         Self {
             open: OpenWaves::new(config.seed),
-            kept: Kept::new(
-                config.limits.waves_kept_max,
-                config.limits.kept_bytes_max,
-                accounts,
-                config.seed,
-            ),
+            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, config.seed),
             kept_armed: None,
             sliced: BTreeMap::new(),
             retry_budget: RetryBudget::new(),

@@ -5,6 +5,7 @@
 //! so that a result that is no longer wanted can be recognised.
 
 use super::Loop;
+use super::lessons::Lessons;
 use super::reduces::{Awaited, Fetches};
 use crate::filter::{Filters, Here, Kinds, Unresolved};
 use crate::foreign::{Foreign, Loading, Sent, named};
@@ -38,6 +39,7 @@ pub(crate) struct Operators {
     pub(super) foreign: Option<Arc<dyn Foreign>>,
     pub(super) shelf: Shelf,
     pub(super) fetches: Fetches,
+    pub(super) lessons: Lessons,
     tickets: u64,
     loading: HashMap<u64, Asker>,
     /// Operators that wait until the worker has finished the current one.
@@ -61,8 +63,8 @@ pub(super) enum Asker {
 impl Operators {
     pub(super) fn new(foreign: Option<Arc<dyn Foreign>>) -> Self {
         let (loading, to_load, opening) = Default::default();
-        let (shelf, fetches) = (Shelf::default(), Fetches::default());
-        Self { foreign, shelf, fetches, tickets: 0, loading, to_load, opening }
+        let (shelf, fetches, lessons) = (Shelf::default(), Fetches::default(), Lessons::default());
+        Self { foreign, shelf, fetches, lessons, tickets: 0, loading, to_load, opening }
     }
 
     fn ticket(&mut self) -> u64 {

@@ -116,7 +116,14 @@ fn denied(peer: &Proven, message: &mut Message<Bytes>) -> Option<Denial> {
 
 /// True for messages that only members send.
 fn is_for_members<P>(message: &Message<P>) -> bool {
-    matches!(message, Message::Cards(_) | Message::Gossip { .. } | Message::Partial(_))
+    matches!(
+        message,
+        Message::Cards(_)
+            | Message::Gossip { .. }
+            | Message::Partial(_)
+            | Message::ReducesWant
+            | Message::Reduces { .. }
+    )
 }
 
 fn denial(peer: &Proven, right: Right, service: Option<&str>) -> Denial {

@@ -242,7 +242,7 @@ impl Loop {
             .map_err(|_| StartError::Loop(io::Error::other("the system gives no random bytes")))?;
         let (registry, slowness) = (Arc::new(setup.registry), ours.slowness);
         let inline_cost_max = setup.config.tuning.inline_cost_max;
-        let meters = setup.config.kinds.iter().map(|_| Meter::default()).collect();
+        let meters = (0..registry.kinds_max()).map(|_| Meter::default()).collect();
         let message_bytes_max = setup.identity.limits.message_bytes_max;
         let this = Rc::new(Self {
             identity: setup.identity,

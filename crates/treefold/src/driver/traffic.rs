@@ -173,6 +173,8 @@ impl Loop {
             Message::OperatorRequest { id, payload } => self.serve_operators(Asker::Peer(from, id), payload),
             Message::OperatorWant { id } => self.lend_to(from, id),
             Message::OperatorLent { id, payload } => self.take_lent(from, id, payload),
+            Message::ReducesWant => self.declare_to(from),
+            Message::Reduces { reduces } => self.take_lesson(from, reduces),
             mut message => {
                 match &mut message {
                     Message::Call(call) => self.expect_operator(from, call),

@@ -20,6 +20,7 @@ use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slic
 use crate::wire::params::params_of;
 use crate::wire::placement::{placement_ask_of, placement_reply_of};
 use crate::wire::push::{push_of, push_request_of};
+use crate::wire::reduces::reduces_of;
 use crate::wire::refusal::answer_to;
 use crate::wire::report::report_of;
 use crate::wire::shares::{ACCOUNTS_MAX, settings_of, shares_reply_of};
@@ -133,6 +134,8 @@ impl Decoder {
             }
             Kind::OperatorWant => Message::OperatorWant { id: operator_of(header)? },
             Kind::OperatorLent => Message::OperatorLent { id: operator_of(header)?, payload },
+            Kind::ReducesWant => Message::ReducesWant,
+            Kind::Reduces => Message::Reduces { reduces: reduces_of(header)? },
             Kind::SharesRequest => shares_request(header)?,
             Kind::SharesReply => shares_reply(header, limits)?,
             Kind::PlacementRequest => {

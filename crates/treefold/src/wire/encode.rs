@@ -20,6 +20,7 @@ use crate::wire::outcome::{
 use crate::wire::params::own_params_header;
 use crate::wire::placement::{placement_reply_header, placement_request_header};
 use crate::wire::push::{push_request_header, put_push};
+use crate::wire::reduces::reduces_header;
 use crate::wire::report::report_columns;
 use crate::wire::shares::{shares_reply_header, shares_request_header};
 use crate::wire::status::{card_headers, status_header};
@@ -166,6 +167,11 @@ impl Encoder {
                     unreachable!("invariant: an id has 32 bytes")
                 };
                 Shell::of_request(Kind::OperatorLent, u64::from_be_bytes(*track), payload.as_ref())
+            }
+            Message::ReducesWant => Shell::bare(Kind::ReducesWant),
+            Message::Reduces { reduces } => {
+                append(&reduces_header(reduces)?, out);
+                Shell::bare(Kind::Reduces)
             }
             Message::SharesRequest { id, settings } => {
                 append(&shares_request_header(*id, settings)?, out);

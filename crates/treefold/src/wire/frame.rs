@@ -108,6 +108,10 @@ kinds! {
     PlacementRequest = 59,
     /// `Message::PlacementReply`.
     PlacementReply = 60,
+    /// `Message::ReducesWant`.
+    ReducesWant = 61,
+    /// `Message::Reduces`.
+    Reduces = 62,
     /// `StreamMessage::Open`.
     StreamOpen = 64,
     /// `StreamMessage::Up`.

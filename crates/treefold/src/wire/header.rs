@@ -170,6 +170,26 @@ pub(super) struct OperatorWantHeader {
     pub(super) operator: Vec<u8>,
 }
 
+/// `Reduces`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ReducesHeader {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) reduces: Vec<DeclaredReduceHeader>,
+}
+
+/// A ready-made reduce of an aggregation, in `Reduces`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DeclaredReduceHeader {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) reduce: String,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) params: Vec<u8>,
+    #[prost(string, tag = "4")]
+    pub(super) field: String,
+}
+
 /// An operator that a node has received.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct OperatorHeader {

@@ -51,6 +51,7 @@ mod outcome;
 mod params;
 mod placement;
 mod push;
+pub(crate) mod reduces;
 mod refusal;
 mod renewal;
 mod report;

@@ -14,6 +14,7 @@ mod figures;
 mod folds;
 mod kept_trees;
 mod killed_in_mid_stream;
+mod learning;
 mod names;
 mod operators;
 mod own_params;

@@ -4,7 +4,7 @@ use super::attached::Attached;
 use super::{NodeArgs, not_started};
 use crate::config::{NodeFile, Settled, ShareText, contradiction};
 use crate::exit::Failure;
-use crate::serve::{Serve, known_as};
+use crate::serve::Serve;
 use crate::trust::{Given, Trust};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,6 @@ pub(super) struct Settings {
     /// The merged settings.
     pub(super) file: NodeFile,
     pub(super) serve: Vec<Serve>,
-    pub(super) knows: Vec<(String, String)>,
     pub(super) grace: Duration,
     pub(super) trust: Trust,
     pub(super) attached: Option<Attached>,
@@ -50,12 +49,6 @@ impl NodeArgs {
     pub(super) fn settings_over(&self, settled: &Settled) -> Result<Settings, Failure> {
         let merged = self.clone().over(settled.file.clone());
         let serve = if self.serve.is_empty() { services_of(&merged)? } else { self.serve.clone() };
-        let knows = if self.knows.is_empty() {
-            let parsed: Result<Vec<_>, _> = merged.knows.iter().map(|text| known_as(text)).collect();
-            parsed.map_err(Failure::Rejected)?
-        } else {
-            self.knows.clone()
-        };
         let trust = Trust::given(Given {
             keys: merged.keys.clone(),
             token: merged.token.clone(),
@@ -64,7 +57,7 @@ impl NodeArgs {
         let processors = startable(&merged, &serve, trust.as_ref().ok())?;
         let (trust, file) = (trust?, NodeFile { processors, ..merged });
         let attached = Attached::of(file.attach.clone(), file.place.clone(), file.patience);
-        Ok(Settings { serve, knows, grace: file.grace.unwrap_or(GRACE_DEFAULT), trust, attached, file })
+        Ok(Settings { serve, grace: file.grace.unwrap_or(GRACE_DEFAULT), trust, attached, file })
     }
 
     /// A file with the flags in it. Lists on the command line replace the file's.
@@ -81,7 +74,6 @@ impl NodeArgs {
             name: self.name.or(file.name),
             relay: self.relay || file.relay,
             accept: if self.accept.is_empty() { file.accept } else { self.accept },
-            knows: if self.knows.is_empty() { file.knows } else { texts_of(&self.knows) },
             shares: file.shares.into_iter().chain(self.shares.into_iter().map(share_of)).collect(),
             processors: self.processors.or(file.processors),
             workers: self.workers.or(file.workers),
@@ -140,10 +132,6 @@ fn startable(file: &NodeFile, serve: &[Serve], trust: Option<&Trust>) -> Result<
 /// The services that a file names.
 fn services_of(file: &NodeFile) -> Result<Vec<Serve>, Failure> {
     file.serve.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Failure::Rejected)
-}
-
-fn texts_of(knows: &[(String, String)]) -> Vec<String> {
-    knows.iter().map(|(name, service)| format!("{name}={service}")).collect()
 }
 
 /// The number of processors to announce: the given one, or the one that a service emulates.

@@ -12,14 +12,14 @@ use crate::args::AT_VARIABLE;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse::{self, Words};
-use crate::serve::{Serve, one_each};
+use crate::serve::{Serve, known_services, make_reduce, one_each};
 use crate::trust::{Given, KEYS_VARIABLE, TOKEN_VARIABLE, Trust};
 use bar::Bar;
 use clap::Args;
 use shown::{Awaited, Summary, failures_text, refused};
 use std::net::SocketAddr;
 use std::time::Duration;
-use treefold::Node;
+use treefold::{Node, NodeBuilder};
 use treefold_network::Network;
 use treefold_network::launch::command::{node_command, ssh_default};
 use treefold_network::launch::{Launcher, NetworkEvent, Token, UpOptions};
@@ -160,7 +160,11 @@ impl Up {
         options.token = Some(token.clone());
         options.listen.clone_from(&self.listen);
         options.advertise.clone_from(&self.advertise);
-        options.node = Node::builder().workers(1);
+        // The front-end folds what its children give.
+        options.node = known_services()
+            .into_iter()
+            .fold(Node::builder().workers(1), NodeBuilder::service)
+            .learns(make_reduce);
         #[cfg(feature = "wasm")]
         {
             options.node = options.node.foreign(crate::foreign::guests());

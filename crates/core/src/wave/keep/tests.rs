@@ -9,7 +9,7 @@ const OTHER_ORIGIN: u64 = 2;
 
 /// The waves of these origins, in the order of their answers; their numbers ascend from 1.
 fn kept(origins: &[u64]) -> Kept<Bytes> {
-    let mut kept = Kept::new(100, 1 << 20, 1, 7);
+    let mut kept = Kept::new(100, 1 << 20, 7);
     for (&origin, sequence) in origins.iter().zip(1..) {
         let mut wave = answered(sequence);
         wave.tag.wave.origin = origin;

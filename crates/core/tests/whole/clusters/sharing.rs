@@ -147,6 +147,26 @@ fn shares_set_by_a_request_hold_within_a_second() {
 }
 
 #[test]
+fn a_service_that_is_learned_has_an_account_of_its_own() {
+    let mut busy = Busy::new(Limits::DEFAULT);
+    busy.fill();
+    busy.part_over(1);
+    for name in ["c/mid", "c/other", "a/more"] {
+        let kind = Kind {
+            name: name.into(),
+            placement: Placement::Inline,
+            is_sliceable: false,
+            folds_in_pairs: false,
+        };
+        busy.input(Input::Command(Command::Learn { kind }));
+    }
+    let report = busy.set("c", 3.0, None).expect("it is known by now");
+    let shares: Vec<_> = report.services.iter().map(|it| (&*it.service, it.share.share)).collect();
+    assert_eq!(shares, [("a", 1.0), ("b", 1.0), ("c", 3.0), ("*", 1.0)]);
+    close(busy.part_over(20), 0.5);
+}
+
+#[test]
 fn a_full_line_leaves_the_others_free_and_is_named() {
     let mut busy = Busy::new(Limits { jobs_queued_max: 20, ..Limits::DEFAULT });
     (0..60).for_each(|_| busy.call(0));

@@ -9,7 +9,7 @@ use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
-use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
+use treefold_core::message::{Call, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, ServicePlacement};
 use treefold_core::push::PushRequest;
@@ -299,6 +299,21 @@ pub(super) fn keys() -> Vec<GroupKey> {
     vec![whole, GroupKey { epoch: 4, polls_only: true, ..whole }]
 }
 
+/// Reduces with parameters of both kinds.
+pub(super) fn reduces() -> Vec<DeclaredReduce> {
+    let of = |name: &str, reduce: &str| DeclaredReduce {
+        name: name.into(),
+        reduce: reduce.into(),
+        params: Vec::new(),
+        field: String::new(),
+    };
+    vec![
+        DeclaredReduce { params: vec![0x81, 0xa1, 0x6b, 3], ..of("faces/nearest", "top-k") },
+        DeclaredReduce { field: "reduce".into(), ..of("faces/largest", "top-k") },
+        of("errors/run", "exec/sum-lines"),
+    ]
+}
+
 /// Each kind of launch message, by name.
 pub(super) fn launches() -> Vec<(&'static str, Launch)> {
     let started = || Started { place: "a:0".into(), card: Arc::new(card()) };
@@ -385,6 +400,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
             "operator-lent",
             Message::OperatorLent { id: operator().id, payload: Some(Bytes::from_static(b"wasm")) },
         ),
+        ("reduces-want", Message::ReducesWant),
+        ("reduces", Message::Reduces { reduces: reduces() }),
         ("operator-lacking", Message::OperatorLent { id: operator().id, payload: None }),
         ("shares-set", Message::SharesRequest { id: 10, settings: settings() }),
         ("shares-show", Message::SharesRequest { id: 10, settings: Vec::new() }),

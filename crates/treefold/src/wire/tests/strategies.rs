@@ -12,7 +12,7 @@ use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
-use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
+use treefold_core::message::{Call, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, REPLICAS_MAX, ServicePlacement};
@@ -491,6 +491,14 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => (any::<u64>(), option::of(payload()))
             .prop_map(|(id, payload)| Message::OperatorRequest { id, payload }),
         1 => (any::<u64>(), operators()).prop_map(|(id, result)| Message::OperatorReply { id, result }),
+        1 => Just(Message::ReducesWant),
+        1 => proptest::collection::vec((".{0,20}", ".{0,20}", proptest::collection::vec(any::<u8>(), 0..9), ".{0,9}"), 0..4)
+            .prop_map(|reduces| Message::Reduces {
+                reduces: reduces
+                    .into_iter()
+                    .map(|(name, reduce, params, field)| DeclaredReduce { name, reduce, params, field })
+                    .collect(),
+            }),
         1 => any::<[u8; 32]>().prop_map(|id| Message::OperatorWant { id: OperatorId(id) }),
         1 => (any::<[u8; 32]>(), option::of(payload()))
             .prop_map(|(id, payload)| Message::OperatorLent { id: OperatorId(id), payload }),
