@@ -41,8 +41,8 @@ def test_relays_fold_ready_reduces_that_they_learn_of() -> None:
 
     service.aggregation("last", local=last, reduce="top-k", reduce_params={"k": 2})
     service.aggregation("last-k", local=last, reduce="top-k", reduce_params_field="top")
-    nodes = [service.start({id: lines()[id]}) for id in range(1)]
-    nodes += [service.start({id: lines()[id]}, join=[nodes[0].addr]) for id in range(1, 4)]
+    nodes = [service.start(partitions={0: lines()[0]})]
+    nodes += [service.start(join=[nodes[0].addr], partitions={id: lines()[id]}) for id in range(1, 4)]
     relay = treefold.push.application("words").start(relay=True, join=[nodes[0].addr])
     try:
         client = nodes[3].client()
