@@ -78,8 +78,9 @@ final class CombineTask implements Runnable {
         } catch (PushException error) {
             fail("the relays: " + error.getMessage());
         } catch (ExecutionException error) {
-            LOG.warn("can't combine {} for reducer {}", order.job(), order.reduce(), error.getCause());
-            fail(String.valueOf(error.getCause().getMessage()));
+            Throwable cause = error.getCause();
+            LOG.warn("a slice of {} for reducer {} failed", order.job(), order.reduce(), cause);
+            fail(cause.getMessage() == null ? cause.toString() : cause.getMessage());
         } catch (TimeoutException error) {
             fail("the combiner did not end within " + order.seconds() + " s");
         } catch (InterruptedException closed) {

@@ -58,8 +58,8 @@ final class Combining<K, V> {
      */
     byte[] combine(List<KeptRun> runs, int bytesMax) throws IOException, InterruptedException {
         Output output = new Output(bytesMax);
-        KeptRuns merged = new KeptRuns(runs, order);
         try {
+            KeptRuns merged = new KeptRuns(runs, order);
             if (job.getCombinerClass() != null) {
                 runOld(merged, output);
             } else {
