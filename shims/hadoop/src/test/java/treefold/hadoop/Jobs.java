@@ -43,7 +43,7 @@ public enum Jobs {
         this.fold = fold;
     }
 
-    /** What the job sets as {@code treefold.shuffle.reduce}. */
+    /** The job's value of {@code treefold.shuffle.reduce}. */
     public String fold() {
         return fold;
     }
