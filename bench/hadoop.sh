@@ -3,13 +3,15 @@
 # namespace with a shaped link, with the plain shuffle and with relays. It needs root's rights, iproute2, curl,
 # Maven and Java 17; without root's rights it exits with 77.
 #
-#   bench/hadoop.sh jobs      the five jobs
+#   bench/hadoop.sh jobs      the five jobs; JOBS names some of them (default: WC AP PR UV TS)
 #   bench/hadoop.sh ratio     WordCount, growing α
 #   bench/hadoop.sh size      WordCount, growing data
 #   bench/hadoop.sh quick     a small WordCount
 #   bench/hadoop.sh kill      WordCount, the relay that leads the reducer's requests is killed in mid-shuffle
 #
-# Several may be named; `kill` comes last. Each run is a line of JSON. REPEATS (3), SCALE (1: a map has about 8 MB
+# Beside each relay is a combiner, which runs the combiners of AP and PR; relays themselves add the numbers of WC and UV.
+# Several may be named; `kill` comes last. Each run is a line of JSON. For AP and PR, whose numbers are floating-point, it also
+# has the lines that differ from the first run's, and the greatest relative difference. REPEATS (3), SCALE (1: a map has about 8 MB
 # of output), MBIT (30), RELAY_MBIT (300), TIMES and KEYS (the points of ratio and size) change it; TREEFOLD is the
 # command; BUILT=1 uses the jars of the last build, OFFLINE=1 no network. All processes, namespaces
 # and files vanish with the script.
@@ -40,7 +42,7 @@ fi
 treefold=${TREEFOLD:-treefold}
 repeats=${REPEATS:-3} scale=${SCALE:-1} mbit=${MBIT:-30} relay_mbit=${RELAY_MBIT:-300}
 java=(java -XX:+UseSerialGC --add-opens=java.base/java.lang=ALL-UNNAMED)
-mkdir -p "$DIR"/{conf,lib,nodes,history/done,staging,data}
+mkdir -p "$DIR"/{conf,lib,jars,nodes,history/done,staging,data}
 mount -t tmpfs tmpfs /run
 mount -t sysfs sysfs /sys
 
@@ -49,7 +51,8 @@ tr ':' '\n' <"$root/shims/target/classpath-of-treefold-hadoop" | grep '\.jar$' |
 # Copies, so that a build does not change what runs.
 cp --remove-destination "$root"/shims/push/target/treefold-push-?.?.?.jar \
   "$root"/shims/hadoop/target/treefold-hadoop-?.?.?.jar "$DIR/lib/"
-jar cf "$DIR/lib/jobs.jar" -C "$root/shims/hadoop/target/test-classes" treefold
+# Only jobs and combiners have this jar; a job brings its copy, and a combiner knows it by its digest.
+jar cf "$DIR/jars/jobs.jar" -C "$root/shims/hadoop/target/test-classes" treefold
 classes="$DIR/conf:$DIR/lib/*"
 
 properties() { # FILE KEY VALUE ...
@@ -77,7 +80,8 @@ properties yarn-site.xml \
   yarn.nodemanager.aux-services.mapreduce_shuffle.class org.apache.hadoop.mapred.ShuffleHandler \
   yarn.nodemanager.aux-services.treefold_shuffle.class treefold.hadoop.AgentService \
   yarn.nodemanager.pmem-check-enabled false yarn.nodemanager.vmem-check-enabled false \
-  yarn.nodemanager.disk-health-checker.enable false yarn.nodemanager.env-whitelist JAVA_HOME \
+  yarn.nodemanager.disk-health-checker.enable false \
+  yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage 100 yarn.nodemanager.env-whitelist JAVA_HOME \
   yarn.application.classpath "$DIR/conf,$DIR/lib/*" \
   treefold.shuffle.relays 10.77.0.2:7700,10.77.0.3:7700
 # A node runs one kind of container, because no other fits: a map, the reduce, or the application master.
@@ -94,7 +98,8 @@ properties mapred-site.xml \
   mapreduce.task.io.sort.mb 64 \
   mapreduce.reduce.memory.mb 2048 mapreduce.reduce.cpu.vcores 1 mapreduce.reduce.java.opts "-Xmx512m $options" \
   mapreduce.map.speculative false mapreduce.reduce.speculative false \
-  mapreduce.job.reduce.slowstart.completedmaps 1.0
+  mapreduce.job.reduce.slowstart.completedmaps 1.0 \
+  treefold.shuffle.combiners 10.77.0.2:7700=10.77.0.2:13564,10.77.0.3:7700=10.77.0.3:13564
 cat >"$DIR/conf/log4j.properties" <<'LOG'
 log4j.rootLogger=WARN,out
 log4j.logger.treefold=INFO
@@ -135,6 +140,8 @@ relay() { # NAME ADDRESS; the others join the first
   ip netns exec "$1" "$treefold" node --listen "$2:7700" --relay --rack r0 --accept hadoop --insecure "${join[@]}" \
     >"$DIR/$1.out" 2>&1 &
   relay_process=$!
+  ip netns exec "$1" "${java[@]}" -Xmx768m -cp "$classes" treefold.hadoop.Combiner \
+    -D treefold.shuffle.relays="$2:7700" -D treefold.shuffle.combiner.jars="$DIR/jars" >"$DIR/$1-combiner.out" 2>&1 &
 }
 host relay 10.77.0.2 "$relay_mbit"
 host relay2 10.77.0.3 "$relay_mbit"
@@ -162,11 +169,11 @@ if [ "$(nodes)" != $((mappers + 2)) ]; then
   exit 1
 fi
 
-bench() { "${java[@]}" -Xmx256m -cp "$classes" treefold.hadoop.Bench "$@"; }
+bench() { "${java[@]}" -Xmx256m -cp "$classes:$DIR/jars/jobs.jar" treefold.hadoop.Bench "$@"; }
 # Generates data, and runs the job on it, with and without relays in turn.
 series() { # JOB KEYS-OF-A-MAP POOL ENTRIES-OF-A-MAP FILES
   local job=$1 own=$(($2 * scale)) pool=$(($3 * scale)) entries=$(($4 * scale))
-  rm -rf "$DIR/data"
+  rm -rf "$DIR/data" "$DIR/reference-$job"
   bench data "$job" "$DIR/data" "$5" "$entries" "$own" "$pool"
   for _ in $(seq "$repeats"); do
     bench run "$DIR" "$job" "$DIR/data" plain
@@ -174,11 +181,15 @@ series() { # JOB KEYS-OF-A-MAP POOL ENTRIES-OF-A-MAP FILES
   done
 }
 jobs_of_the_paper() {
-  series WC 300000 300000 900000 $mappers
-  series AP 130000 130000 780000 $mappers
-  series PR 320000 320000 960000 $mappers
-  series UV 330000 330000 990000 $mappers
-  series TS 1 1 80000 $mappers
+  for job in ${JOBS:-WC AP PR UV TS}; do
+    case $job in
+      WC) series WC 300000 300000 900000 $mappers ;;
+      AP) series AP 230000 230000 690000 $mappers ;;
+      PR) series PR 320000 320000 960000 $mappers ;;
+      UV) series UV 330000 330000 990000 $mappers ;;
+      TS) series TS 1 1 80000 $mappers ;;
+    esac
+  done
 }
 experiment() {
   case $1 in

@@ -1,23 +1,18 @@
 package treefold.hadoop;
 
-import com.sun.net.httpserver.HttpExchange;
-import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import treefold.hadoop.RequestServer.Answer;
 import treefold.push.OverException;
 import treefold.push.PushException;
 
@@ -25,8 +20,9 @@ import treefold.push.PushException;
  * The agent of a node: a worker of push waves whose results are the node's map outputs. It reads them as any reducer does, from
  * the node's ShuffleHandler, with the signature of the reducer that orders them.
  *
- * <p>{@code GET /worker} returns the worker's number. {@code POST /orders} has a line for each part of an order, with its
- * signature, a space and its path; the answer is 202 when the ShuffleHandler has accepted the first part.
+ * <p>{@code GET /worker} returns the worker's number and, behind a space, the relay to which it is attached. {@code POST
+ * /orders} has a line for each part of an order, with its signature, a space and its path; the answer is 202 when the
+ * ShuffleHandler has accepted the first part.
  */
 final class Agent implements AutoCloseable {
     /** Orders that are read at a time. Each holds the memory of {@link Runs} and {@link Slices}. */
@@ -37,20 +33,12 @@ final class Agent implements AutoCloseable {
     static final int KNOWN_MAX = 16_384;
 
     private static final Logger LOG = LoggerFactory.getLogger(Agent.class);
-    private static final int BODY_BYTES_MAX = 2 << 20;
-    private static final int SERVERS_MAX = 16;
-    private static final int SERVERS_QUEUE_MAX = 256;
-    private static final int BACKLOG = 256;
-    /** Seconds in which a request must have arrived; the JDK's server has no limit by default. */
-    private static final String REQUEST_SECONDS_KEY = "sun.net.httpserver.maxReqTime";
-    private static final String REQUEST_SECONDS = "10";
 
     private final AgentSettings settings;
     private final Configuration conf;
-    private final HttpServer server;
+    private final RequestServer server;
     private final Membership membership;
-    private final ExecutorService servers = pool("treefold agent", SERVERS_MAX, SERVERS_QUEUE_MAX);
-    private final ExecutorService orders = pool("treefold order", ORDERS_MAX, QUEUE_MAX);
+    private final ExecutorService orders = RequestServer.pool("treefold order", ORDERS_MAX, QUEUE_MAX);
     /** Guarded by itself. The first requests of orders. */
     private final Map<Long, Boolean> known = new LinkedHashMap<>() {
         @Override
@@ -61,78 +49,31 @@ final class Agent implements AutoCloseable {
 
     /** Begins to listen. The worker attaches when it is first needed, so an agent may start before its relays. */
     Agent(AgentSettings settings, Configuration conf) throws IOException {
-        if (System.getProperty(REQUEST_SECONDS_KEY) == null) {
-            System.setProperty(REQUEST_SECONDS_KEY, REQUEST_SECONDS);
-        }
         this.settings = settings;
         this.conf = conf;
-        this.server = HttpServer.create(settings.listen(), BACKLOG);
-        this.membership = new Membership(settings, server.getAddress().getPort());
-        server.setExecutor(servers);
-        server.createContext("/worker", exchange -> answer(exchange, this::number));
-        server.createContext("/orders", exchange -> answer(exchange, this::accept));
+        this.server = new RequestServer(settings.listen(), "treefold agent");
+        this.membership = new Membership(settings.attachment(), server.port());
+        server.serve("GET", "/worker", this::number);
+        server.serve("POST", "/orders", this::accept);
         server.start();
-    }
-
-    private static ExecutorService pool(String name, int threads, int waiting) {
-        ThreadPoolExecutor pool = new ThreadPoolExecutor(threads, threads, 60, TimeUnit.SECONDS,
-                new ArrayBlockingQueue<>(waiting), task -> {
-                    Thread thread = new Thread(task, name);
-                    thread.setDaemon(true);
-                    return thread;
-                });
-        pool.allowCoreThreadTimeOut(true);
-        return pool;
     }
 
     /** The port at which it listens. */
     int port() {
-        return server.getAddress().getPort();
+        return server.port();
     }
 
     @Override
     public void close() {
-        server.stop(0);
-        servers.shutdownNow();
+        server.close();
         orders.shutdownNow();
         membership.close();
     }
 
-    private record Answer(int status, String text) { }
-
-    /** Answers a request with this body. */
-    private interface Serving {
-        Answer serve(String method, String body) throws InterruptedException;
-    }
-
-    private static void answer(HttpExchange exchange, Serving serving) throws IOException {
-        try (exchange) {
-            byte[] body = exchange.getRequestBody().readNBytes(BODY_BYTES_MAX + 1);
-            Answer answer;
-            try {
-                answer = body.length > BODY_BYTES_MAX
-                        ? new Answer(413, "an order has at most " + BODY_BYTES_MAX + " bytes")
-                        : serving.serve(exchange.getRequestMethod(), new String(body, StandardCharsets.UTF_8));
-            } catch (IllegalArgumentException error) {
-                answer = new Answer(400, String.valueOf(error.getMessage()));
-            } catch (IllegalStateException error) {
-                answer = new Answer(503, String.valueOf(error.getMessage()));
-            } catch (InterruptedException closed) {
-                Thread.currentThread().interrupt();
-                answer = new Answer(503, "the agent is closed");
-            }
-            byte[] text = answer.text().getBytes(StandardCharsets.UTF_8);
-            exchange.sendResponseHeaders(answer.status(), text.length == 0 ? -1 : text.length);
-            exchange.getResponseBody().write(text);
-        }
-    }
-
-    private Answer number(String method, String body) throws InterruptedException {
-        if (!method.equals("GET")) {
-            return new Answer(405, "expected GET");
-        }
+    private Answer number(String body) throws InterruptedException {
         try {
-            return new Answer(200, Integer.toString(membership.member().number()));
+            Membership.Member member = membership.member();
+            return new Answer(200, member.text());
         } catch (PushException error) {
             return new Answer(503, "no relay takes the agent in: " + error.getMessage());
         }
@@ -160,10 +101,7 @@ final class Agent implements AutoCloseable {
         }
     }
 
-    private Answer accept(String method, String body) throws InterruptedException {
-        if (!method.equals("POST")) {
-            return new Answer(405, "expected POST");
-        }
+    private Answer accept(String body) throws InterruptedException {
         List<Signed> parts = Signed.read(body);
         Order order = parts.get(0).order;
         CompressionCodec codec = codec(order.fold());
@@ -190,7 +128,7 @@ final class Agent implements AutoCloseable {
             }
             orders.execute(() -> push(parts, first, codec, member));
             isTaken = true;
-            return new Answer(202, Integer.toString(member.number()));
+            return new Answer(202, member.text());
         } catch (RejectedExecutionException error) {
             return new Answer(503, "the agent has " + QUEUE_MAX + " waiting orders, and may have no more");
         } finally {

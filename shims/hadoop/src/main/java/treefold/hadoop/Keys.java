@@ -11,8 +11,8 @@ import org.apache.hadoop.io.Text;
 import org.apache.hadoop.io.WritableUtils;
 
 /**
- * The classes of keys that fold. Relays order keys by their bytes, so each class has an encoding whose bytes have the order of
- * Hadoop's default comparator, and from which the key is restored.
+ * The classes of keys that relays merge. Relays order keys by their bytes, so each class has an encoding whose bytes have the
+ * order of Hadoop's default comparator, and from which the key is restored.
  */
 enum Keys {
     /** The text's bytes, without their length. */
@@ -22,7 +22,9 @@ enum Keys {
     /** Four bytes; the inverted sign puts negative numbers first. */
     INT(IntWritable.class),
     /** Eight bytes, in the same way. */
-    LONG(LongWritable.class);
+    LONG(LongWritable.class),
+    /** Keys of any class, as they are serialized. Their bytes have no order; a combiner merges them by the job's own. */
+    KEPT(null);
 
     private static final int BYTES_LENGTH = 4;
     private static final int SIGN = 0x80;
@@ -46,7 +48,7 @@ enum Keys {
         int begin = switch (this) {
             case TEXT -> length == 0 ? 1 : WritableUtils.decodeVIntSize(key[0]);
             case BYTES -> BYTES_LENGTH;
-            case INT, LONG -> 0;
+            case INT, LONG, KEPT -> 0;
         };
         int expected = this == INT ? Integer.BYTES : Long.BYTES;
         boolean isNumber = this == INT || this == LONG;
@@ -77,6 +79,7 @@ enum Keys {
                 out.writeByte(from[at] ^ SIGN);
                 out.write(from, at + 1, length - 1);
             }
+            case KEPT -> out.write(from, at, length);
         }
     }
 }

@@ -14,25 +14,31 @@ import treefold.push.Worker;
 import treefold.push.WorkerSet;
 
 /**
- * The agent's worker. If its number is not set, it is made of the host's name, its addresses and the agent's port, so it is the
- * same after a restart. An agent that loses its number to another draws a new one.
+ * The worker of an agent or a combiner. If its number is not set, it is made of the host's name, its addresses and the port, so
+ * it is the same after a restart. A process that loses its number to another draws a new one.
  */
 final class Membership implements AutoCloseable {
     private static final Duration ATTACH_TIMEOUT = Duration.ofSeconds(2);
     private static final int ADDRESSES_MAX = 64;
 
     /** An attached worker, and its number. */
-    record Member(Worker worker, int number) { }
+    record Member(Worker worker, int number) {
+        /** The number and, behind a space, the relay to which the worker is attached now, if it is. */
+        String text() {
+            String relay = worker.attachedTo();
+            return relay == null ? Integer.toString(number) : number + " " + relay;
+        }
+    }
 
-    private final AgentSettings settings;
+    private final Attachment attachment;
     private final SecureRandom random = new SecureRandom();
     private int number;
     private Worker worker;
     private boolean isClosed;
 
-    Membership(AgentSettings settings, int port) {
-        this.settings = settings;
-        this.number = settings.number().orElseGet(() -> Math.floorMod(Objects.hash(host(), port), WorkerSet.NUMBERS_MAX));
+    Membership(Attachment attachment, int port) {
+        this.attachment = attachment;
+        this.number = attachment.number().orElseGet(() -> Math.floorMod(Objects.hash(host(), port), WorkerSet.NUMBERS_MAX));
     }
 
     /** The host's name and addresses: hosts that are copies of one image may have one name. */
@@ -55,17 +61,17 @@ final class Membership implements AutoCloseable {
      */
     synchronized Member member() throws PushException, InterruptedException {
         if (isClosed) {
-            throw new IllegalStateException("the agent is closed");
+            throw new IllegalStateException("the process is closed");
         }
         if (worker != null && worker.detached().isPresent()) {
             worker.close();
             worker = null;
-            if (settings.number().isEmpty()) {
+            if (attachment.number().isEmpty()) {
                 number = random.nextInt(WorkerSet.NUMBERS_MAX);
             }
         }
         if (worker == null) {
-            worker = Worker.builder(settings.application(), number).at(settings.relays()).cluster(settings.cluster())
+            worker = Worker.builder(attachment.application(), number).at(attachment.relays()).cluster(attachment.cluster())
                     .timeout(ATTACH_TIMEOUT).attach();
         }
         return new Member(worker, number);

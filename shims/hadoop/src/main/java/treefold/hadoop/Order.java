@@ -1,7 +1,10 @@
 package treefold.hadoop;
 
 import java.net.URLDecoder;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -48,6 +51,22 @@ record Order(String job, int reduce, List<String> maps, long request, int slices
                 && wanted == other.wanted && fold.equals(other.fold) && parts == other.parts;
     }
 
+    /** The same order of other maps, to be pushed for other requests. */
+    Order with(List<String> maps, long request, int part, int parts) {
+        return new Order(job, reduce, maps, request, slices, wanted, fold, part, parts);
+    }
+
+    /** A request's number that is made of a text. The numbers of the other slices follow it. */
+    static long number(String text) {
+        try {
+            byte[] hash = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+            int bits = Long.SIZE - Long.numberOfLeadingZeros(Settings.SLICES_MAX - 1);
+            return ByteBuffer.wrap(hash).getLong() >>> 1 >>> bits << bits;
+        } catch (NoSuchAlgorithmException error) {
+            throw new IllegalStateException("every JDK has SHA-256", error);
+        }
+    }
+
     /** True if a slice is wanted. */
     boolean wants(int slice) {
         return (wanted >>> slice & 1) == 1;
@@ -77,8 +96,10 @@ record Order(String job, int reduce, List<String> maps, long request, int slices
         }
         Fold fold = new Fold(Fold.Kind.valueOf(text(fields, "fold")), Keys.valueOf(text(fields, "key")),
                 Values.valueOf(text(fields, "value")), matching("codec", text(fields, "codec"), CODEC));
-        if ((fold.kind() == Fold.Kind.MERGE) != (fold.values() == Values.KEPT)) {
-            throw new IllegalArgumentException("values of the class " + fold.values() + " don't fold by " + fold.kind());
+        if ((fold.kind() == Fold.Kind.SUM) == (fold.values() == Values.KEPT)
+                || (fold.kind() == Fold.Kind.COMBINE) != (fold.keys() == Keys.KEPT)) {
+            throw new IllegalArgumentException("keys of the class " + fold.keys() + " and values of the class " + fold.values()
+                    + " don't fold by " + fold.kind());
         }
         int slices = within(fields, "slices", 1, Settings.SLICES_MAX);
         long wanted = Long.parseUnsignedLong(text(fields, "wanted"), HEX);

@@ -2,35 +2,28 @@ package treefold.hadoop;
 
 import java.io.IOException;
 import java.net.MalformedURLException;
-import java.net.URI;
 import java.net.URL;
-import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
-import java.time.Duration;
-import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import javax.crypto.SecretKey;
 import org.apache.hadoop.mapreduce.security.SecureShuffleUtils;
 
 /** A reducer's requests to the agents of the nodes with its map outputs. */
 final class Orders {
-    private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(3);
-    private static final Duration ANSWER_TIMEOUT = Duration.ofSeconds(15);
-
-    private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)
-            .connectTimeout(CONNECT_TIMEOUT).proxy(HttpClient.Builder.NO_PROXY).build();
     private final Settings settings;
+    private final Questions questions;
     private final SecretKey secret;
     /** The attempts of maps at each node, by the address of its ShuffleHandler. */
     private final TreeMap<String, List<String>> attempts;
 
-    Orders(Settings settings, SecretKey secret, TreeMap<String, List<String>> attempts) throws Plain {
+    Orders(Settings settings, Questions questions, SecretKey secret, TreeMap<String, List<String>> attempts) throws Plain {
         this.settings = settings;
+        this.questions = questions;
         this.secret = secret;
         this.attempts = attempts;
         for (Map.Entry<String, List<String>> node : attempts.entrySet()) {
@@ -48,57 +41,71 @@ final class Orders {
     }
 
     /**
-     * The workers of all nodes with map outputs.
+     * The workers of all nodes with map outputs, by the address of the ShuffleHandler.
      *
      * @throws Plain if an agent does not answer
      * @throws Wave.AgainException if two have one number; one of them draws another
      */
-    int[] workers() throws Plain, Wave.AgainException, InterruptedException {
-        Map<String, HttpRequest> questions = new TreeMap<>();
+    TreeMap<String, Attached> workers() throws Plain, Wave.AgainException, InterruptedException {
+        Map<String, HttpRequest> requests = new TreeMap<>();
         for (String handler : attempts.keySet()) {
-            questions.put(handler, request(handler, "/worker").GET().build());
+            requests.put(handler, request(handler, "/worker").GET().build());
         }
-        List<Integer> numbers = new ArrayList<>();
-        for (Map.Entry<String, String> answer : send(questions, 200).entrySet()) {
-            int number;
+        TreeMap<String, Attached> workers = new TreeMap<>();
+        Set<Integer> numbers = new HashSet<>();
+        for (Map.Entry<String, String> answer : questions.ask("agent", requests, 200).entrySet()) {
+            Attached worker = Attached.read(answer.getValue()).orElseThrow(() ->
+                    new Plain("the agent of " + answer.getKey() + " answers \"" + answer.getValue() + "\""));
+            if (!numbers.add(worker.number)) {
+                throw new Wave.AgainException("two agents have the number " + worker.number);
+            }
+            workers.put(answer.getKey(), worker);
+        }
+        return workers;
+    }
+
+    /**
+     * A worker that is attached to a relay.
+     *
+     * @param relay the relay's address; empty if it is attached to none now
+     */
+    record Attached(int number, String relay) {
+        /** Reads {@link Membership.Member#text}. */
+        static Optional<Attached> read(String text) {
+            String[] parts = text.split(" ", 2);
             try {
-                number = Integer.parseInt(answer.getValue());
+                return Optional.of(new Attached(Integer.parseInt(parts[0]), parts.length == 2 ? parts[1] : ""));
             } catch (NumberFormatException error) {
-                throw new Plain("the agent of " + answer.getKey() + " answers \"" + answer.getValue() + "\"");
+                return Optional.empty();
             }
-            if (numbers.contains(number)) {
-                throw new Wave.AgainException("two agents have the number " + number);
-            }
-            numbers.add(number);
         }
-        return numbers.stream().mapToInt(Integer::intValue).toArray();
     }
 
     /**
      * Orders the map outputs of all nodes.
      *
-     * @param like what all parts have in common; its maps and its place are not used
+     * @param like what all orders have in common; maps, requests and places are not used
+     * @param requests the first slice's push request of each node, by the address of the ShuffleHandler
      * @throws Plain if an agent refuses
      */
-    void order(Order like) throws Plain, InterruptedException {
-        Map<String, HttpRequest> questions = new TreeMap<>();
+    void order(Order like, Map<String, Long> requests) throws Plain, InterruptedException {
+        Map<String, HttpRequest> orders = new TreeMap<>();
         for (Map.Entry<String, List<String>> node : attempts.entrySet()) {
-            String body = body(like, node.getKey(), node.getValue());
+            String body = body(like, node.getKey(), node.getValue(), requests.get(node.getKey()));
             HttpRequest.BodyPublisher publisher = HttpRequest.BodyPublishers.ofString(body);
-            questions.put(node.getKey(), request(node.getKey(), "/orders").POST(publisher).build());
+            orders.put(node.getKey(), request(node.getKey(), "/orders").POST(publisher).build());
         }
-        send(questions, 202);
+        questions.ask("agent", orders, 202);
     }
 
     /** The signed parts of the order to a node. */
-    String body(Order like, String handler, List<String> maps) throws Plain {
+    private String body(Order like, String handler, List<String> maps, long request) throws Plain {
         int parts = (maps.size() + Order.MAPS_MAX - 1) / Order.MAPS_MAX;
         StringBuilder body = new StringBuilder();
         for (int part = 0; part < parts; part++) {
             int from = part * Order.MAPS_MAX;
             List<String> some = maps.subList(from, Math.min(from + Order.MAPS_MAX, maps.size()));
-            String path = new Order(like.job(), like.reduce(), some, like.request(), like.slices(), like.wanted(), like.fold(),
-                    part, parts).path();
+            String path = like.with(some, request, part, parts).path();
             body.append(signature(handler, path)).append(' ').append(path).append('\n');
         }
         return body.toString();
@@ -117,33 +124,6 @@ final class Orders {
     }
 
     private HttpRequest.Builder request(String handler, String path) throws Plain {
-        String agent = settings.agentOf(handler);
-        try {
-            return HttpRequest.newBuilder(URI.create("http://" + agent + path)).timeout(ANSWER_TIMEOUT);
-        } catch (IllegalArgumentException error) {
-            throw new Plain("the agent " + agent + " has no address", error);
-        }
-    }
-
-    /** Asks all nodes at a time. Returns the answers by node. */
-    private Map<String, String> send(Map<String, HttpRequest> questions, int expected) throws Plain, InterruptedException {
-        Map<String, CompletableFuture<HttpResponse<String>>> asked = new TreeMap<>();
-        questions.forEach((handler, question) ->
-                asked.put(handler, client.sendAsync(question, HttpResponse.BodyHandlers.ofString())));
-        Map<String, String> answers = new TreeMap<>();
-        for (Map.Entry<String, CompletableFuture<HttpResponse<String>>> each : asked.entrySet()) {
-            String agent = settings.agentOf(each.getKey());
-            HttpResponse<String> answer;
-            try {
-                answer = each.getValue().get();
-            } catch (ExecutionException error) {
-                throw new Plain("the agent " + agent + " does not answer", error.getCause());
-            }
-            if (answer.statusCode() != expected) {
-                throw new Plain("the agent " + agent + " answers " + answer.statusCode() + ": " + answer.body());
-            }
-            answers.put(each.getKey(), answer.body());
-        }
-        return answers;
+        return Questions.to(settings.agentOf(handler), path);
     }
 }

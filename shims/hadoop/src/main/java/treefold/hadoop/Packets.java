@@ -10,12 +10,16 @@ import org.apache.hadoop.io.DataOutputBuffer;
 
 /**
  * Sorted runs as typed packets, the payloads of the reduce {@code merge-sorted}: {@code blobs i64s} if numbers are added,
- * {@code blobs blobs} if values are kept. docs/protocol.md has the bytes.
+ * {@code blobs blobs} if values are kept. Combiners get many of the latter, one behind the other ({@link KeptRun}).
+ * docs/protocol.md has the bytes.
  */
 final class Packets {
     private static final byte I64S = 0x11;
-    private static final byte BLOBS = 0x16;
-    private static final int FIELDS = 2;
+    static final byte BLOBS = 0x16;
+    static final int FIELDS = 2;
+
+    /** Bytes of a packet of kept values beside its entries. */
+    static final int HEAD_BYTES = 1 + FIELDS * (1 + 2 * Integer.BYTES);
 
     private Packets() { }
 
@@ -40,21 +44,29 @@ final class Packets {
         }
 
         void add(Entry entry) {
+            if (!isSum) {
+                add(entry.key, entry.keyAt, entry.keyLength(), entry.value, entry.valueLength);
+                return;
+            }
             keys.number(entry.keyLength());
             keys.write(entry.key, entry.keyAt, entry.keyLength());
-            if (isSum) {
-                values.number((int) entry.number);
-                values.number((int) (entry.number >>> Integer.SIZE));
-            } else {
-                values.number(entry.valueLength);
-                values.write(entry.value, 0, entry.valueLength);
-            }
+            values.number((int) entry.number);
+            values.number((int) (entry.number >>> Integer.SIZE));
+            count++;
+        }
+
+        /** Adds a key and a value that is kept. */
+        void add(byte[] key, int keyAt, int keyLength, byte[] value, int valueLength) {
+            keys.number(keyLength);
+            keys.write(key, keyAt, keyLength);
+            values.number(valueLength);
+            values.write(value, 0, valueLength);
             count++;
         }
 
         /** The packet. The writer is empty afterwards. */
         byte[] take() {
-            int heads = 1 + FIELDS * (1 + Integer.BYTES) + Integer.BYTES + (isSum ? 0 : Integer.BYTES);
+            int heads = HEAD_BYTES - (isSum ? Integer.BYTES : 0);
             ByteBuffer packet = ByteBuffer.allocate(heads + bytes()).order(ByteOrder.LITTLE_ENDIAN);
             packet.put((byte) FIELDS).put(BLOBS).putInt(count).putInt(keys.size());
             packet.put(keys.array(), 0, keys.size());

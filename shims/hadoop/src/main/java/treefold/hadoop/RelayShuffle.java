@@ -78,11 +78,16 @@ public final class RelayShuffle<K, V> implements ShuffleConsumerPlugin<K, V> {
             throw new Plain("there are no map outputs");
         }
         long began = System.nanoTime();
-        Orders orders = new Orders(settings, context.getReduceTask().getShuffleSecret(), attempts);
+        Questions questions = new Questions();
+        Combiners combiners = fold.kind() == Fold.Kind.COMBINE
+                ? new Combiners(settings, questions, context.getJobConf())
+                : null;
+        Orders orders = new Orders(settings, questions, context.getReduceTask().getShuffleSecret(), attempts);
         Segments<K, V> segments = new Segments<>(context, fold, settings.slices());
         boolean isWhole = false;
         try {
-            Wave wave = new Wave(settings, fold, context.getReduceId(), orders, segments, context.getReporter()::progress);
+            Wave wave = new Wave(settings, fold, context.getReduceId(), orders, combiners, segments,
+                    context.getReporter()::progress);
             run(wave);
             isWhole = true;
         } finally {

@@ -16,7 +16,7 @@ import org.apache.hadoop.mapred.IFileInputStream;
 /**
  * Merges the map outputs of an order in groups that fit the memory, and adds the numbers of equal keys of a group. An output
  * that is larger than a group is merged with no other, and read as it comes. Each group gives the slices a sorted run; relays
- * merge the runs.
+ * merge the runs. If a combiner does that, each output is a run of its own, because only the job's own code has its order.
  */
 final class Runs {
     /** Bytes of map outputs, as they are sent, in a group. */
@@ -103,9 +103,18 @@ final class Runs {
     }
 
     private void merge(List<Cursor> cursors) throws IOException, InterruptedException {
-        slices.cut();
         try {
-            mergeOpen(cursors);
+            if (fold.kind() == Fold.Kind.COMBINE) {
+                for (Cursor cursor : cursors) {
+                    slices.cut();
+                    while (cursor.next()) {
+                        slices.add(cursor.entry);
+                    }
+                }
+            } else {
+                slices.cut();
+                mergeOpen(cursors);
+            }
         } finally {
             for (Cursor cursor : cursors) {
                 cursor.close();

@@ -58,19 +58,43 @@ final class Segments<K, V> {
         Path file = context.getLocalDirAllocator().getLocalPathForWrite(name, run.length + run.length / SHARE_OF_SIZE, job);
         IFile.Writer<K, V> writer = new IFile.Writer<>(job, local.create(file, true), keyClass, valueClass, null, null, true);
         try {
-            DataInputBuffer keyIn = new DataInputBuffer();
-            DataInputBuffer valueIn = new DataInputBuffer();
-            Packets.read(run, fold, (key, value) -> {
-                keyIn.reset(key.getData(), key.getLength());
-                valueIn.reset(value.getData(), value.getLength());
-                writer.append(keyIn, valueIn);
-            });
+            append(run, writer);
         } finally {
             writer.close();
         }
         bytes.addAndGet(run.length);
         synchronized (this) {
             files[slice] = file;
+        }
+    }
+
+    private void append(byte[] run, IFile.Writer<K, V> writer) throws IOException {
+        DataInputBuffer keyIn = new DataInputBuffer();
+        DataInputBuffer valueIn = new DataInputBuffer();
+        if (fold.kind() != Fold.Kind.COMBINE) {
+            Packets.read(run, fold, (key, value) -> {
+                keyIn.reset(key.getData(), key.getLength());
+                valueIn.reset(value.getData(), value.getLength());
+                writer.append(keyIn, valueIn);
+            });
+            return;
+        }
+        RawComparator<?> order = context.getJobConf().getOutputKeyComparator();
+        int lastAt = 0;
+        int lastLength = 0;
+        boolean isFirst = true;
+        for (KeptRun each : KeptRun.all(run)) {
+            while (each.next()) {
+                if (!isFirst && order.compare(run, lastAt, lastLength, run, each.keyAt, each.keyLength) > 0) {
+                    throw new IOException("the combiner changes keys so that their order is another");
+                }
+                isFirst = false;
+                lastAt = each.keyAt;
+                lastLength = each.keyLength;
+                keyIn.reset(run, each.keyAt, each.keyLength);
+                valueIn.reset(run, each.valueAt, each.valueLength);
+                writer.append(keyIn, valueIn);
+            }
         }
     }
 

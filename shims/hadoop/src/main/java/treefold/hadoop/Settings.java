@@ -17,9 +17,10 @@ import treefold.push.Cluster;
  * @param deadline the time from the order to the result
  * @param agentPort the port of agents at the hosts of their ShuffleHandlers
  * @param agents agents that are elsewhere, by the address of their ShuffleHandler
+ * @param combiners combiners, by the address of the relay beside which they run
  */
 record Settings(String[] relays, String application, Cluster cluster, int slices, Duration deadline, int agentPort,
-        Map<String, String> agents) {
+        Map<String, String> agents, Map<String, String> combiners) {
     static final String RELAYS_KEY = "treefold.shuffle.relays";
     static final String APPLICATION_KEY = "treefold.shuffle.application";
     static final String CLUSTER_KEY = "treefold.shuffle.cluster";
@@ -28,6 +29,7 @@ record Settings(String[] relays, String application, Cluster cluster, int slices
     static final String DEADLINE_KEY = "treefold.shuffle.deadline-seconds";
     static final String AGENT_PORT_KEY = "treefold.shuffle.agent.port";
     static final String AGENTS_KEY = "treefold.shuffle.agents";
+    static final String COMBINERS_KEY = "treefold.shuffle.combiners";
 
     static final String APPLICATION_DEFAULT = "hadoop";
     static final int AGENT_PORT_DEFAULT = 13_563;
@@ -35,7 +37,7 @@ record Settings(String[] relays, String application, Cluster cluster, int slices
     private static final int SLICES_DEFAULT = 8;
     private static final int DEADLINE_SECONDS_DEFAULT = 600;
     /** A node accepts no longer one. */
-    private static final int DEADLINE_SECONDS_MAX = 3_600;
+    static final int DEADLINE_SECONDS_MAX = 3_600;
 
     /** Reads a job's settings. */
     static Settings of(Configuration conf) throws Plain {
@@ -51,16 +53,21 @@ record Settings(String[] relays, String application, Cluster cluster, int slices
         if (seconds < 1 || seconds > DEADLINE_SECONDS_MAX) {
             throw new Plain(DEADLINE_KEY + " is " + seconds + "; allowed: 1 to " + DEADLINE_SECONDS_MAX);
         }
-        Map<String, String> agents = new HashMap<>();
-        for (String pair : conf.getTrimmedStrings(AGENTS_KEY)) {
+        return new Settings(relays, conf.getTrimmed(APPLICATION_KEY, APPLICATION_DEFAULT), cluster(conf), slices,
+                Duration.ofSeconds(seconds), conf.getInt(AGENT_PORT_KEY, AGENT_PORT_DEFAULT), pairs(conf, AGENTS_KEY, "HANDLER=AGENT"),
+                pairs(conf, COMBINERS_KEY, "RELAY=COMBINER"));
+    }
+
+    private static Map<String, String> pairs(Configuration conf, String key, String form) throws Plain {
+        Map<String, String> pairs = new HashMap<>();
+        for (String pair : conf.getTrimmedStrings(key)) {
             int equals = pair.indexOf('=');
             if (equals < 1) {
-                throw new Plain(AGENTS_KEY + " has \"" + pair + "\"; expected HANDLER=AGENT, both host:port");
+                throw new Plain(key + " has \"" + pair + "\"; expected " + form + ", both host:port");
             }
-            agents.put(pair.substring(0, equals), pair.substring(equals + 1));
+            pairs.put(pair.substring(0, equals), pair.substring(equals + 1));
         }
-        return new Settings(relays, conf.getTrimmed(APPLICATION_KEY, APPLICATION_DEFAULT), cluster(conf), slices,
-                Duration.ofSeconds(seconds), conf.getInt(AGENT_PORT_KEY, AGENT_PORT_DEFAULT), agents);
+        return pairs;
     }
 
     /** The relays' cluster. */

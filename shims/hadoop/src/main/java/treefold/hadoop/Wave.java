@@ -1,21 +1,21 @@
 package treefold.hadoop;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.hadoop.mapreduce.TaskAttemptID;
+import treefold.hadoop.Orders.Attached;
 import treefold.push.Master;
 import treefold.push.Missing;
 import treefold.push.PushException;
@@ -25,9 +25,8 @@ import treefold.push.WorkerSet;
 /** One try to get the folded map outputs of a reducer: a push request for each slice that has not come. */
 final class Wave {
     /** How long a request waits for an agent that has lost its relay. */
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    static final Duration PATIENCE = Duration.ofSeconds(10);
     private static final long LOOK_MILLIS = 500;
-    private static final int NUMBER_BITS = 6;
 
     /** Reasons that another try may not meet: relays or agents were lost, or had too much work. */
     private static final Set<Missing.Reason> PASSING = EnumSet.of(Missing.Reason.NO_REPLICA, Missing.Reason.LOST,
@@ -37,17 +36,21 @@ final class Wave {
     private final Fold fold;
     private final TaskAttemptID reduce;
     private final Orders orders;
+    /** Null if the job's combiner does not run. */
+    private final Combiners combiners;
     private final Segments<?, ?> segments;
     private final Runnable progress;
 
     /** A slice's answer, after it was stored. */
     private record Slice(int slice, CompletableFuture<Reply> reply, CompletableFuture<Void> stored) { }
 
-    Wave(Settings settings, Fold fold, TaskAttemptID reduce, Orders orders, Segments<?, ?> segments, Runnable progress) {
+    Wave(Settings settings, Fold fold, TaskAttemptID reduce, Orders orders, Combiners combiners, Segments<?, ?> segments,
+            Runnable progress) {
         this.settings = settings;
         this.fold = fold;
         this.reduce = reduce;
         this.orders = orders;
+        this.combiners = combiners;
         this.segments = segments;
         this.progress = progress;
     }
@@ -67,16 +70,29 @@ final class Wave {
      * @throws Plain if they are missing for another
      */
     void run(int attempt) throws AgainException, Plain, InterruptedException {
-        WorkerSet workers = WorkerSet.of(orders.workers());
-        Order order = new Order(reduce.getJobID().toString(), reduce.getTaskID().getId(), List.of(), request(attempt),
-                settings.slices(), segments.wanted(), fold, 0, 1);
+        TreeMap<String, Attached> agents = orders.workers();
+        // The request's number differs for each attempt of a reducer, and for each try.
+        Order order = new Order(reduce.getJobID().toString(), reduce.getTaskID().getId(), List.of(),
+                Order.number(reduce + " " + attempt), settings.slices(), segments.wanted(), fold, 0, 1);
         List<String> relays = new ArrayList<>(List.of(settings.relays()));
         // Reducers spread over the relays, and the next try begins with the next relay.
         Collections.rotate(relays, -((order.reduce() + attempt) % relays.size()));
+        Map<String, Long> requests = new TreeMap<>();
+        agents.keySet().forEach(handler -> requests.put(handler, order.request()));
+        int[] numbers = agents.values().stream().mapToInt(Attached::number).toArray();
+        Combiners.Plan plan = null;
+        if (combiners != null) {
+            plan = combiners.plan(order, agents, relays);
+            requests.putAll(plan.requests());
+            numbers = new int[] {plan.root()};
+        }
         try (Master master = Master.connect(settings.cluster(), relays.toArray(String[]::new))) {
-            List<Slice> slices = announce(master, order, workers);
+            List<Slice> slices = announce(master, order, WorkerSet.of(numbers));
             try {
-                orders.order(order);
+                if (plan != null) {
+                    combiners.order(plan);
+                }
+                orders.order(order, requests);
                 for (Slice slice : slices) {
                     await(slice);
                 }
@@ -94,7 +110,7 @@ final class Wave {
             if (order.wants(slice)) {
                 int number = slice;
                 CompletableFuture<Reply> reply =
-                        master.announce(settings.application() + "/" + Fold.REDUCE, order.request() + slice, workers)
+                        master.announce(settings.application() + "/" + fold.reduce(), order.request() + slice, workers)
                                 .deadline(settings.deadline()).patience(PATIENCE).send();
                 // On the master's thread: it reads the next answer when this one is stored.
                 slices.add(new Slice(slice, reply, reply.thenAccept(answer -> store(number, answer))));
@@ -130,25 +146,19 @@ final class Wave {
         }
     }
 
-    private static void check(Slice slice) throws AgainException, Plain {
+    private void check(Slice slice) throws AgainException, Plain {
         Reply reply = slice.reply.join();
         if (reply.value().isPresent()) {
             return;
         }
-        String reasons = "slice " + slice.slice + ": agents are missing: " + reply.missing();
-        if (reply.missing().stream().allMatch(missing -> PASSING.contains(missing.reason()))) {
+        boolean isCombined = combiners != null;
+        String reasons = "slice " + slice.slice + ": " + (isCombined ? "its combiner is" : "agents are") + " missing: "
+                + reply.missing();
+        // A combiner fails if it loses agents or relays; with another root, the next try may not.
+        if (reply.missing().stream().allMatch(missing -> PASSING.contains(missing.reason())
+                || isCombined && missing.reason() == Missing.Reason.LOCAL_FAILED)) {
             throw new AgainException(reasons);
         }
         throw new Plain(reasons);
-    }
-
-    /** The number of the first slice's request. It differs for each attempt of a reducer, and for each try. */
-    private long request(int attempt) {
-        try {
-            byte[] hash = MessageDigest.getInstance("SHA-256").digest((reduce + " " + attempt).getBytes());
-            return ByteBuffer.wrap(hash).getLong() >>> 1 >>> NUMBER_BITS << NUMBER_BITS;
-        } catch (NoSuchAlgorithmException error) {
-            throw new IllegalStateException("every JDK has SHA-256", error);
-        }
     }
 }

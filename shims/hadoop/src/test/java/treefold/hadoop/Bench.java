@@ -79,10 +79,10 @@ public final class Bench {
         long again = history.getTotalCounters().findCounter(RelayShuffle.COUNTERS, RelayShuffle.AGAIN).getValue();
         String line = String.format(Locale.ROOT, "{\"job\":\"%s\",\"series\":\"%s\",\"map_output_mb\":%.1f,"
                         + "\"shuffled_mb\":%.1f,\"link_mb\":%.1f,\"shuffle_s\":%.2f,\"shuffle_and_reduce_s\":%.2f,\"job_s\":%.1f,"
-                        + "\"folded\":%d,\"again\":%d,\"output\":\"%s\"}",
+                        + "\"folded\":%d,\"again\":%d,\"output\":\"%s\"%s}",
                 kind, isFolded ? "relays" : "plain", maps / 1e6, shuffled / 1e6, link / 1e6,
                 (reduce.getShuffleFinishTime() - ready) / 1e3, (reduce.getFinishTime() - ready) / 1e3, seconds, folded, again,
-                hash(output));
+                hash(output), kind.hasFloats() ? difference(directory.resolve("reference-" + kind), output) : "");
         delete(output);
         return line;
     }
@@ -137,6 +137,17 @@ public final class Bench {
             in.transferTo(java.io.OutputStream.nullOutputStream());
         }
         return HexFormat.of().formatHex(digest.digest()).substring(0, 16);
+    }
+
+    /** How the output differs from that of the first run of the job on this data, which it is if there was none. */
+    private static String difference(Path reference, Path output) throws IOException {
+        if (!Files.exists(reference)) {
+            Files.createDirectory(reference);
+            Files.copy(output.resolve("part-r-00000"), reference.resolve("part-r-00000"));
+        }
+        OutputFiles.Difference difference = OutputFiles.compare(reference, output);
+        return String.format(Locale.ROOT, ",\"lines\":%d,\"different_lines\":%d,\"greatest_difference\":%.1e",
+                difference.lines(), difference.different(), difference.greatest());
     }
 
     private static void delete(Path folder) throws IOException {

@@ -60,13 +60,13 @@ public final class Data {
             }
             case PR -> {
                 entries = LINKS;
-                line.append("page").append(random.nextInt(1 << 24)).append(' ').append(Jobs.BILLION);
+                line.append("page").append(random.nextInt(1 << 24)).append(' ').append(random.nextDouble());
                 for (int link = 0; link < LINKS; link++) {
                     line.append(" page").append(any(random, keys));
                 }
             }
             case AP -> {
-                entries = 2 * FEATURES;
+                entries = FEATURES;
                 line.append(random.nextInt(10) == 0 ? 1 : 0);
                 for (int feature = 0; feature < FEATURES; feature++) {
                     line.append(" feature").append(any(random, keys));

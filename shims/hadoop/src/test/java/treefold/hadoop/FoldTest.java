@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Random;
 import org.apache.hadoop.io.BytesWritable;
@@ -45,13 +46,14 @@ final class FoldTest {
             case BYTES -> new BytesWritable(bytes);
             case INT -> new IntWritable(random.nextInt(5) - 2 + (random.nextBoolean() ? Integer.MIN_VALUE : 0));
             case LONG -> new LongWritable(random.nextInt(5) - 2 + (random.nextBoolean() ? Long.MIN_VALUE : 0));
+            case KEPT -> throw new IllegalArgumentException("kept keys have no order");
         };
     }
 
     @Test
     void bytes_of_keys_have_hadoops_order_and_are_restored() throws IOException {
         Random random = new Random(1);
-        for (Keys keys : Keys.values()) {
+        for (Keys keys : EnumSet.complementOf(EnumSet.of(Keys.KEPT))) {
             for (int round = 0; round < 2_000; round++) {
                 Writable one = random(keys, random);
                 Writable other = random(keys, random);
@@ -109,7 +111,25 @@ final class FoldTest {
         job.set(Fold.REDUCE_KEY, "none");
         assertEquals("treefold.shuffle.reduce is none", why(job));
         job.set(Fold.REDUCE_KEY, "median");
-        assertTrue(why(job).contains("expected auto, sum, merge or none"));
+        assertTrue(why(job).contains("expected auto, sum, merge, combine or none"));
+    }
+
+    @Test
+    void combiner_of_the_job_runs_where_there_are_combiners() throws Plain {
+        JobConf job = job(DoubleWritable.class, Jobs.Belief.class);
+        job.setClass(MRJobConfig.COMBINE_CLASS_ATTR, Jobs.BeliefCombiner.class, org.apache.hadoop.mapreduce.Reducer.class);
+        assertTrue(why(job).endsWith("treefold.shuffle.combiners is not set; set treefold.shuffle.reduce if the job's reduce"
+                + " allows it"), why(job));
+        job.set(MRJobConfig.KEY_COMPARATOR, HadoopTest.Backwards.class.getName());
+        job.set(Settings.COMBINERS_KEY, "127.0.0.1:1=127.0.0.1:2");
+        Fold expected = new Fold(Fold.Kind.COMBINE, Keys.KEPT, Values.KEPT, "");
+        assertEquals(expected, Fold.of(job, null));
+        job.set(Fold.REDUCE_KEY, "combine");
+        assertEquals(expected, Fold.of(job, null));
+        job.unset(MRJobConfig.COMBINE_CLASS_ATTR);
+        assertEquals("treefold.shuffle.reduce is combine, and the job has no combiner", why(job));
+        assertThrows(IllegalArgumentException.class, () -> Order.parse(order(
+                new Fold(Fold.Kind.COMBINE, Keys.TEXT, Values.KEPT, ""), "attempt_1_0001_m_000001_0").path()));
     }
 
     @Test

@@ -1,10 +1,14 @@
 package treefold.hadoop;
 
+import java.io.DataInput;
+import java.io.DataOutput;
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.io.DoubleWritable;
 import org.apache.hadoop.io.LongWritable;
 import org.apache.hadoop.io.Text;
+import org.apache.hadoop.io.Writable;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.hadoop.mapreduce.Mapper;
 import org.apache.hadoop.mapreduce.Reducer;
@@ -13,23 +17,20 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat;
 import org.apache.hadoop.mapreduce.lib.reduce.LongSumReducer;
 
 /**
- * The jobs of NetAgg's experiments (§4.2.2). Sums are of whole numbers, so that no order of additions changes the output: money
- * in cents, ranks and weights in billionths.
+ * The jobs of NetAgg's experiments (§4.2.2), written for the tests. WordCount and UserVisits add whole numbers. AdPredictor and
+ * PageRank add floating-point numbers, by combiners of their own, which relays and shuffle do not know.
  */
 public enum Jobs {
     /** WordCount: counts each word of the text. */
     WC(WordMapper.class, SumReducer.class, "sum"),
-    /** AdPredictor: adds the messages of impressions to the weight of each of their features. */
-    AP(AdMapper.class, SumReducer.class, "sum"),
+    /** AdPredictor: multiplies the messages of impressions about the weight of each of their features. */
+    AP(AdMapper.class, BeliefReducer.class, "auto"),
     /** PageRank: one iteration, over lines of a page, its rank and its links. */
-    PR(RankMapper.class, RankReducer.class, "sum"),
+    PR(RankMapper.class, RankReducer.class, "auto"),
     /** UserVisits: adds the revenue of each source address. */
     UV(VisitMapper.class, SumReducer.class, "sum"),
     /** TeraSort: sorts records of a key of 10 bytes and 90 others. */
     TS(SortMapper.class, SortReducer.class, "merge");
-
-    /** The unit of fixed-point numbers. */
-    static final long BILLION = 1_000_000_000;
 
     private final Class<? extends Mapper<LongWritable, Text, Text, ?>> mapper;
     private final Class<? extends Reducer<Text, ?, Text, ?>> reducer;
@@ -42,21 +43,44 @@ public enum Jobs {
         this.fold = fold;
     }
 
-    /** What the job sets as {@code treefold.shuffle.reduce}. */
+    /** The job's value of {@code treefold.shuffle.reduce}. */
     public String fold() {
         return fold;
     }
 
-    /** Makes the job. Sums are combined at the maps. */
+    /** True if the output has floating-point numbers, whose last digits depend on the order of additions. */
+    public boolean hasFloats() {
+        return this == AP || this == PR;
+    }
+
+    /** Makes the job. All but TeraSort combine at the maps. */
     public Job job(Configuration conf, Path input, Path output, int reducers) throws IOException {
         Job job = Job.getInstance(conf, name());
         job.setJarByClass(Jobs.class);
         job.setMapperClass(mapper);
         job.setReducerClass(reducer);
+        job.setMapOutputKeyClass(Text.class);
         job.setOutputKeyClass(Text.class);
-        job.setOutputValueClass(this == TS ? Text.class : LongWritable.class);
-        if (this != TS) {
-            job.setCombinerClass(LongSumReducer.class);
+        switch (this) {
+            case AP -> {
+                job.setMapOutputValueClass(Belief.class);
+                job.setOutputValueClass(Text.class);
+                job.setCombinerClass(BeliefCombiner.class);
+            }
+            case PR -> {
+                job.setMapOutputValueClass(DoubleWritable.class);
+                job.setOutputValueClass(DoubleWritable.class);
+                job.setCombinerClass(RankCombiner.class);
+            }
+            case TS -> {
+                job.setMapOutputValueClass(Text.class);
+                job.setOutputValueClass(Text.class);
+            }
+            default -> {
+                job.setMapOutputValueClass(LongWritable.class);
+                job.setOutputValueClass(LongWritable.class);
+                job.setCombinerClass(LongSumReducer.class);
+            }
         }
         job.setNumReduceTasks(reducers);
         FileInputFormat.addInputPath(job, input);
@@ -90,13 +114,8 @@ public enum Jobs {
     }
 
     /** Adds. */
-    public static class SumReducer extends Reducer<Text, LongWritable, Text, LongWritable> {
+    public static final class SumReducer extends Reducer<Text, LongWritable, Text, LongWritable> {
         private final LongWritable result = new LongWritable();
-
-        /** The result for a sum. */
-        protected long of(long sum) {
-            return sum;
-        }
 
         @Override
         protected void reduce(Text key, Iterable<LongWritable> values, Context context)
@@ -105,7 +124,7 @@ public enum Jobs {
             for (LongWritable value : values) {
                 sum += value.get();
             }
-            result.set(of(sum));
+            result.set(sum);
             context.write(key, result);
         }
     }
@@ -125,14 +144,14 @@ public enum Jobs {
     }
 
     /** Emits a part of a page's rank to each page that it links to. */
-    public static final class RankMapper extends Mapper<LongWritable, Text, Text, LongWritable> {
+    public static final class RankMapper extends Mapper<LongWritable, Text, Text, DoubleWritable> {
         private final Text link = new Text();
-        private final LongWritable share = new LongWritable();
+        private final DoubleWritable share = new DoubleWritable();
 
         @Override
         protected void map(LongWritable at, Text line, Context context) throws IOException, InterruptedException {
             String[] fields = line.toString().split(" ");
-            share.set(Long.parseLong(fields[1]) / (fields.length - 2));
+            share.set(Double.parseDouble(fields[1]) / (fields.length - 2));
             for (int next = 2; next < fields.length; next++) {
                 link.set(fields[next]);
                 context.write(link, share);
@@ -140,23 +159,101 @@ public enum Jobs {
         }
     }
 
-    /** Makes the new rank, with a damping factor of 0.85. */
-    public static final class RankReducer extends SumReducer {
+    private static double sum(Iterable<DoubleWritable> values) {
+        double sum = 0;
+        for (DoubleWritable value : values) {
+            sum += value.get();
+        }
+        return sum;
+    }
+
+    /** Adds the parts of a page's rank. */
+    public static final class RankCombiner extends Reducer<Text, DoubleWritable, Text, DoubleWritable> {
+        private final DoubleWritable result = new DoubleWritable();
+
         @Override
-        protected long of(long sum) {
-            return BILLION / 100 * 15 + sum / 100 * 85;
+        protected void reduce(Text key, Iterable<DoubleWritable> values, Context context)
+                throws IOException, InterruptedException {
+            result.set(sum(values));
+            context.write(key, result);
+        }
+    }
+
+    /** Makes the new rank, with a damping factor of 0.85. */
+    public static final class RankReducer extends Reducer<Text, DoubleWritable, Text, DoubleWritable> {
+        private final DoubleWritable result = new DoubleWritable();
+
+        @Override
+        protected void reduce(Text key, Iterable<DoubleWritable> values, Context context)
+                throws IOException, InterruptedException {
+            result.set(0.15 + 0.85 * sum(values));
+            context.write(key, result);
+        }
+    }
+
+    /** A normal distribution in its natural parameters, so that a product of distributions is a sum. */
+    public static final class Belief implements Writable {
+        double precision;
+        double precisionMean;
+
+        @Override
+        public void write(DataOutput out) throws IOException {
+            out.writeDouble(precision);
+            out.writeDouble(precisionMean);
+        }
+
+        @Override
+        public void readFields(DataInput in) throws IOException {
+            precision = in.readDouble();
+            precisionMean = in.readDouble();
+        }
+
+        /** Makes this the product of others. */
+        Belief product(Iterable<Belief> others) {
+            precision = 0;
+            precisionMean = 0;
+            for (Belief other : others) {
+                precision += other.precision;
+                precisionMean += other.precisionMean;
+            }
+            return this;
+        }
+    }
+
+    /** Multiplies the messages about a feature. */
+    public static final class BeliefCombiner extends Reducer<Text, Belief, Text, Belief> {
+        private final Belief product = new Belief();
+
+        @Override
+        protected void reduce(Text feature, Iterable<Belief> messages, Context context)
+                throws IOException, InterruptedException {
+            context.write(feature, product.product(messages));
+        }
+    }
+
+    /** Makes the mean and the variance of a feature's weight, from a prior of mean 0 and variance 1. */
+    public static final class BeliefReducer extends Reducer<Text, Belief, Text, Text> {
+        private final Belief product = new Belief();
+        private final Text posterior = new Text();
+
+        @Override
+        protected void reduce(Text feature, Iterable<Belief> messages, Context context)
+                throws IOException, InterruptedException {
+            double variance = 1 / (1 + product.product(messages).precision);
+            posterior.set(variance * product.precisionMean + "\t" + variance);
+            context.write(feature, posterior);
         }
     }
 
     /**
-     * Emits the messages of an impression: a click or none, and its features. The update of the mean and of the precision of
-     * each feature's weight are those of Bayesian probit regression, from a prior of mean 0 and variance 1.
+     * Emits the messages of an impression: a click or none, and its features. They are those of Bayesian probit regression, from
+     * a prior of variance 1 for each feature's weight: the posterior divided by the prior.
      */
-    public static final class AdMapper extends Mapper<LongWritable, Text, Text, LongWritable> {
+    public static final class AdMapper extends Mapper<LongWritable, Text, Text, Belief> {
         private static final double SCALE = 0.05;
 
         private final Text feature = new Text();
-        private final LongWritable message = new LongWritable();
+        private final Belief message = new Belief();
 
         @Override
         protected void map(LongWritable at, Text line, Context context) throws IOException, InterruptedException {
@@ -167,19 +264,27 @@ public enum Jobs {
             double margin = click * mean(fields) / Math.sqrt(variance);
             double gain = density(margin) / Math.max(below(margin), 1e-9);
             double shrink = gain * (gain + margin);
+            double newVariance = 1 - shrink / variance;
             for (int next = 1; next < fields.length; next++) {
-                emit(fields[next] + "/mean", click * gain / Math.sqrt(variance), context);
-                emit(fields[next] + "/precision", shrink / (variance - shrink), context);
+                double mean = mean(fields[next]);
+                message.precision = 1 / newVariance - 1;
+                message.precisionMean = (mean + click * gain / Math.sqrt(variance)) / newVariance - mean;
+                feature.set(fields[next]);
+                context.write(feature, message);
             }
         }
 
-        /** The prior's mean, a small bias of each feature. */
         private static double mean(String[] fields) {
             double mean = 0;
             for (int next = 1; next < fields.length; next++) {
-                mean += (fields[next].hashCode() % 1_000) / 100_000.0;
+                mean += mean(fields[next]);
             }
             return mean;
+        }
+
+        /** The prior's mean of a feature, a small bias. */
+        private static double mean(String feature) {
+            return (feature.hashCode() % 1_000) / 100_000.0;
         }
 
         private static double density(double at) {
@@ -194,12 +299,6 @@ public enum Jobs {
                 sum += density(part * step) + 4 * density((part + 1) * step) + density((part + 2) * step);
             }
             return 0.5 + sum * step / 3;
-        }
-
-        private void emit(String name, double value, Context context) throws IOException, InterruptedException {
-            feature.set(name);
-            message.set(Math.round(value * BILLION));
-            context.write(feature, message);
         }
     }
 

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import java.net.InetSocketAddress;
 import java.util.OptionalInt;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -15,9 +14,8 @@ import treefold.push.Treefold;
 /** The numbers of agents. */
 @Timeout(60)
 final class MembershipTest {
-    private static AgentSettings settings(String relay) {
-        InetSocketAddress unused = new InetSocketAddress("127.0.0.1", 1);
-        return new AgentSettings(unused, unused, new String[] {relay}, "hadoop", Cluster.plain(), OptionalInt.empty());
+    private static Attachment settings(String relay) {
+        return new Attachment(new String[] {relay}, "hadoop", Cluster.plain(), OptionalInt.empty());
     }
 
     @Test

@@ -7,13 +7,17 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.jar.JarEntry;
+import java.util.jar.JarOutputStream;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapred.ShuffleHandler;
@@ -89,13 +93,35 @@ final class MiniCluster implements AutoCloseable {
 
     /** Runs a job. Returns it when it has ended. */
     Job run(Jobs kind, Configuration conf, Path input, Path output, int reducers) throws Exception {
-        Job job = kind.job(conf, hadoop(input), hadoop(output), reducers);
+        return run(kind.job(conf, hadoop(input), hadoop(output), reducers));
+    }
+
+    /** Runs a job that was made. Returns it when it has ended. */
+    Job run(Job job) throws Exception {
         job.waitForCompletion(false);
         return job;
     }
 
     static org.apache.hadoop.fs.Path hadoop(Path path) {
         return new org.apache.hadoop.fs.Path(path.toUri());
+    }
+
+    /** Writes the jar of the jobs. */
+    static void writeJar(Path jar) throws IOException {
+        Path classes;
+        try {
+            classes = Path.of(Jobs.class.getProtectionDomain().getCodeSource().getLocation().toURI());
+        } catch (URISyntaxException error) {
+            throw new IllegalStateException(error);
+        }
+        try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(jar));
+                Stream<Path> files = Files.walk(classes.resolve("treefold"))) {
+            for (Path file : files.filter(Files::isRegularFile).sorted().toList()) {
+                out.putNextEntry(new JarEntry(classes.relativize(file).toString()));
+                Files.copy(file, out);
+                out.closeEntry();
+            }
+        }
     }
 
     /** All output files of a job, one after the other. */
@@ -140,11 +166,16 @@ final class MiniCluster implements AutoCloseable {
         final List<Gate> gates = new ArrayList<>();
 
         Agents(String... relays) throws IOException {
-            for (int handler : handlers) {
-                Gate gate = new Gate(handler);
+            this(Collections.nCopies(NODES, List.of(relays)));
+        }
+
+        /** Agents with relays of their own, for each node. */
+        Agents(List<List<String>> relays) throws IOException {
+            for (int node = 0; node < NODES; node++) {
+                Gate gate = new Gate(handlers.get(node));
                 InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
-                AgentSettings settings = new AgentSettings(any, gate.address(), relays, Settings.APPLICATION_DEFAULT,
-                        Cluster.plain(), OptionalInt.empty());
+                AgentSettings settings = new AgentSettings(any, gate.address(),
+                        new Attachment(relays.get(node).toArray(String[]::new), Settings.APPLICATION_DEFAULT, Cluster.plain(), OptionalInt.empty()));
                 gates.add(gate);
                 agents.add(new Agent(settings, new Configuration()));
             }
