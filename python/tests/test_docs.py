@@ -70,8 +70,9 @@ def snippets() -> list[str]:
 
 
 @pytest.mark.parametrize("code", snippets())
-def test_example_runs(code: str) -> None:
+def test_example_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert treefold.__doc__
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs/python.md", "exec"), {"__name__": "example"})
 
 
