@@ -11,7 +11,7 @@
 //!    binomial tree. The places are ordered by out-degree descending and depth ascending, the list's nodes by
 //!    `L + s` ascending, and matched in order. (A list of two is a binomial tree already.)
 //!
-//! On links with a known delay, the tree of [`delayed`](super::delayed) takes its place if that one is done sooner. It folds at
+//! On links with a known delay, the tree of `delayed` takes its place if that one is done sooner. It folds at
 //! fewer nodes, and also at those that are ready first.
 //!
 //! Cost: O(n log n). Equal figures are decided by position in the given vector, so the same vector gives the

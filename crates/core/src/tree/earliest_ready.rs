@@ -15,7 +15,7 @@
 //!
 //! On links with a known delay, a round trip is part of the hop. That is the right cost of a level and too much for a further
 //! child of one parent, whose delay passes while the others' partials are folded. So the tree of
-//! [`delayed`](super::delayed) takes its place if that one is done sooner.
+//! `delayed` takes its place if that one is done sooner.
 //!
 //! Equal figures are decided by position, as in [`adaptive`](super::adaptive). Cost: O(n log n).
 

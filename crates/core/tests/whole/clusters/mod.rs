@@ -3,6 +3,7 @@
 mod calls;
 mod cluster;
 mod determinism;
+mod delays;
 mod detours;
 mod faults;
 mod formed;
