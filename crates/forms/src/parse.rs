@@ -266,6 +266,12 @@ pub fn warm_up(text: &str) -> Result<f64> {
     seconds.ok_or_else(|| CallError::bad_field("warm_up", text, "0 to 86400"))
 }
 
+/// Parses a time in ms, finite and not negative.
+pub fn millis(text: &str) -> Result<f64> {
+    let millis = text.parse::<f64>().ok().filter(|millis| millis.is_finite() && *millis >= 0.0);
+    millis.ok_or_else(|| CallError::bad_field("milliseconds", text, "a number from 0"))
+}
+
 /// Parses figures separated by commas, each finite and not negative.
 ///
 /// Returns an `Arc`, since clap takes a plain `Vec` for a flag that may be repeated.

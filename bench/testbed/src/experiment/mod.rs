@@ -18,6 +18,9 @@ use crate::report::{Point, Row};
 use crate::settings::Settings;
 use std::time::Duration;
 
+/// Time in which a front probes all members once (at 200 ms each) and so measures a new delay.
+const PROBED: Duration = Duration::from_secs(6);
+
 /// One line of a table: a load, with its series and its value of the varied parameter.
 #[derive(Debug)]
 pub(crate) struct Case {
@@ -38,9 +41,6 @@ impl Case {
 
     /// Sets the bed as the case has it, and measures.
     fn measure(&self, bed: &Bed, words: &[String], seconds: f64, seed: u64) -> Result<Seen, String> {
-        if let Some(delay) = self.delay {
-            bed.network.set_delay(delay);
-        }
         if let Some(processors) = self.relay_processors {
             bed.hold_relays(processors)?;
         }
@@ -53,6 +53,7 @@ pub(crate) fn measured(bed: &Bed, cases: &[Case], settings: &Settings) -> Result
     let words = bed.words()?;
     let cases: Vec<&Case> = cases.iter().filter(|case| settings.wants(&case.series)).collect();
     let mut rows: Vec<Row> = cases.iter().map(|case| Row::new(&case.series, case.at)).collect();
+    let mut delay = None;
     let bar = progress("measuring", cases.len() * settings.repeats as usize);
     for repeat in 0..settings.repeats {
         let mut order: Vec<usize> = (0..cases.len()).collect();
@@ -62,6 +63,11 @@ pub(crate) fn measured(bed: &Bed, cases: &[Case], settings: &Settings) -> Result
         for at in order {
             let case = cases[at];
             bar.set_message(format!("{} at {}", case.series, case.at));
+            if let Some(new) = case.delay.filter(|&new| delay != Some(new)) {
+                bed.network.set_delay(new);
+                delay = Some(new);
+                std::thread::sleep(PROBED);
+            }
             let seen = case.measure(bed, &words, settings.seconds, u64::from(repeat) + 1);
             rows[at].runs.push(seen.map_err(|problem| format!("{} at {}: {problem}", case.series, case.at))?);
             bar.inc(1);

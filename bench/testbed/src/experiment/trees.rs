@@ -32,6 +32,9 @@ const SHAPES: [(&str, Shape); 5] = [
     ("adaptive", Shape::Adaptive),
 ];
 
+/// A further shape where the links are delayed, which looks at delays too.
+const EARLIEST: (&str, Shape) = ("earliest-ready", Shape::EarliestReady);
+
 /// The work of a call where the links are delayed.
 const DELAYED_FOLD_MS: f64 = 5.0;
 const DELAYED_KB: u64 = 64;
@@ -57,8 +60,9 @@ pub(crate) fn delay(settings: &Settings) -> Result<Vec<Point>, String> {
     ];
     let bed = Bed::new(settings, Plan { delayed: true, ..PLAN })?;
     let mut cases = Vec::new();
-    for (name, shape) in SHAPES {
-        for &ms in delays_ms {
+    // The delay changes seldom, because the front must measure it each time.
+    for &ms in delays_ms {
+        for (name, shape) in SHAPES.into_iter().chain([EARLIEST]) {
             for (what, work) in works {
                 let case = Case::new(format!("{name}, {what}"), f64::from(ms), load(work, shape, ONE));
                 cases.push(Case { delay: Some(Duration::from_millis(ms.into())), ..case });

@@ -1,4 +1,4 @@
-//! `treefold tree`: prints the tree that would be formed for given loads and costs.
+//! `treefold tree`: prints the tree that would be formed for given loads, costs and round trips.
 //!
 //! It uses the same function that forms the tree of a call, with the given figures. It shows the effect of a
 //! shape, compares shapes, and helps to explain the tree of an earlier slow call.
@@ -15,10 +15,10 @@ use treefold_core::id::NodeId;
 use treefold_core::random::Random;
 use treefold_core::tree::draw::Drawing;
 use treefold_core::tree::makespan::ready_ms;
-use treefold_core::tree::shape::{Candidate, form};
+use treefold_core::tree::shape::{Candidate, form_with_delay};
 use treefold_core::tree::{TREE_NODES_MAX, Tree};
 
-/// Print the tree that would be formed for given loads and costs
+/// Print the tree that would be formed for given loads, costs and round trips
 ///
 /// Nodes are numbered from 0. The drawing shows node N as 10.0.0.N; it hosts partition N. Each node is shown
 /// with its load and the time at which its partial, with its subtree folded in, would be ready if the cluster
@@ -47,6 +47,10 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "MS[,…]", default_value = "5", value_parser = parse::figures)]
     reduce_ms: Figures,
 
+    /// Round trip between any two nodes, in milliseconds: adaptive and earliest-ready trees are flatter over slow links
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse::millis)]
+    round_trip_ms: f64,
+
     /// Seed of the choice among nodes with equal figures
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
@@ -59,6 +63,7 @@ const EXAMPLES: &str = "\
 Examples:
   treefold tree --nodes 16
   treefold tree --load 0,5,2,40,0,0 --local-ms 25 --reduce-ms 5
+  treefold tree --nodes 16 --round-trip-ms 40
   treefold tree --nodes 16 --shape binomial -o json | jq .ready_ms";
 
 /// A tree as printed in JSON.
@@ -99,7 +104,7 @@ fn shape(text: &str) -> Result<Shape, CallError> {
 impl TreeArgs {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
         let candidates = self.candidates().map_err(Failure::Rejected)?;
-        let trees = form(self.shape, candidates.clone(), &mut Random::new(self.seed));
+        let trees = self.trees(&candidates);
         match format {
             Format::Json => print_json(&self.formed(&trees, &candidates)),
             Format::Text => print(self.drawn(&trees, &candidates, Style::of_stdout())),
@@ -136,8 +141,14 @@ impl TreeArgs {
         loads.iter().enumerate().map(candidate).collect()
     }
 
+    fn trees(&self, candidates: &[Candidate]) -> Vec<Tree> {
+        let mut random = Random::new(self.seed);
+        form_with_delay(self.shape, candidates.to_vec(), self.round_trip_ms, &mut random)
+    }
+
     fn formed(&self, trees: &[Tree], candidates: &[Candidate]) -> Formed {
-        let formed: Vec<Node> = trees.iter().map(|tree| formed_node(tree, candidates)).collect();
+        let formed: Vec<Node> =
+            trees.iter().map(|tree| formed_node(tree, candidates, self.round_trip_ms)).collect();
         Formed {
             shape: self.shape.to_string(),
             nodes: candidates.len(),
@@ -154,7 +165,7 @@ impl TreeArgs {
             formed.shape, formed.nodes, formed.height, formed.ready_ms
         );
         let drawings = trees.iter().map(|tree| {
-            let ready = ready_ms(tree, candidates);
+            let ready = ready_ms(tree, candidates, self.round_trip_ms);
             let note = |at: usize, seat: &treefold_core::tree::Seat| {
                 let load = candidates[number_of(seat.node) as usize].load_ms;
                 format!("load {load:.1} ms, ready after {:.1} ms", ready[at])
@@ -168,8 +179,8 @@ impl TreeArgs {
 /// Builds the nested form from the row of seats, children before their parents.
 ///
 /// It does not recurse, so that a deep chain cannot overflow the stack.
-fn formed_node(tree: &Tree, candidates: &[Candidate]) -> Node {
-    let (seats, ready) = (tree.seats(), ready_ms(tree, candidates));
+fn formed_node(tree: &Tree, candidates: &[Candidate], round_trip_ms: f64) -> Node {
+    let (seats, ready) = (tree.seats(), ready_ms(tree, candidates, round_trip_ms));
     let mut done: Vec<(usize, Node)> = Vec::new();
     for (at, seat) in seats.iter().enumerate().rev() {
         let end = at + seat.size as usize;
@@ -216,8 +227,7 @@ mod tests {
     fn json(arguments: &str) -> serde_json::Value {
         let tree = tree(arguments);
         let candidates = tree.candidates().unwrap();
-        let trees = form(tree.shape, candidates.clone(), &mut Random::new(tree.seed));
-        serde_json::to_value(tree.formed(&trees, &candidates)).unwrap()
+        serde_json::to_value(tree.formed(&tree.trees(&candidates), &candidates)).unwrap()
     }
 
     #[test]
@@ -243,6 +253,13 @@ mod tests {
             assert!(!busy(node) || children.is_empty(), "{node}");
             open.extend(children);
         }
+    }
+
+    #[test]
+    fn slow_links_make_a_flat_tree() {
+        let height = |millis: u32| json(&format!("--nodes 24 --round-trip-ms {millis}"))["height"].as_u64();
+        assert_eq!([0, 20, 200].map(height), [Some(4), Some(2), Some(1)]);
+        assert!(Alone::try_parse_from(["tree", "--nodes", "3", "--round-trip-ms=-1"]).is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::seat::Parent;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::on_path;
-use crate::tree::shape::{Candidate, Shape, form};
+use crate::tree::shape::{Candidate, Shape, form_with_delay};
 use crate::wave::ask::Ask;
 use crate::wave::slice::{self, Slice};
 use crate::wave::state::{Opening, Phase, Wave};
@@ -395,6 +395,9 @@ impl<P: Payload> Calls<P> {
             1 => Box::new(wave.tale.reports.swap_remove(0)),
             _ => Box::new(wave.tale.report(now, desk.cx.me, &desk.cx.config.card.rack, &wave.locals.own)),
         });
+        if let Some(value) = &value {
+            desk.cx.loads.delays.note_result(&call.name, value.len());
+        }
         let contributed = wave.parts.claimed().clone();
         self.conclude(desk.cx, now, call, Gained { contributed, missing, value, report });
     }
@@ -495,7 +498,14 @@ impl<P: Payload> OpenCall<P> {
         });
         let (trees, reuse) = match placed {
             Some(placed) => placed,
-            None => (form(shape, candidates, &mut cx.random), Reuse::of(shape)),
+            None => {
+                let reuse = Reuse::of(shape);
+                let delay_ms = match reuse {
+                    Reuse::ByLoad => cx.loads.delays.between_ms(&self.name, choice.by_node.keys()),
+                    _ => 0.0,
+                };
+                (form_with_delay(shape, candidates, delay_ms, &mut cx.random), reuse)
+            }
         };
         let trees = match reuse {
             Reuse::InTurn => {

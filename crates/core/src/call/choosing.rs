@@ -166,6 +166,7 @@ impl<P: Payload> Calls<P> {
             return Ok(());
         }
         if let Some(sent_at) = probed_at(sequence) {
+            desk.cx.loads.delays.learn(node, sent_at.until(now));
             if sent_at.until(now) <= desk.cx.config.tuning.poll_timeout.into() {
                 desk.cx.loads.replicas.handle_probe_answer(node, figure, now, &mut desk.cx.random);
             } else {

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | base, chain, kary:K | always |
 //! | flat, binomial | in turn with others, which have other roots: no root gets all calls, and yet a large cluster does not need a connection between any two nodes ([`drawn_max`]) |
-//! | adaptive, earliest-ready, auto | while no load has changed enough to matter ([`Reforming`]); if none does, in turn with others too |
+//! | adaptive, earliest-ready, auto | while no load and no delay has changed enough to matter ([`Reforming`]); if none does, in turn with others too |
 //! | on-path | always, if no relay is drawn and no rack's tree depends on loads; otherwise for one call |
 //!
 //! A call with a choice of replicas, with pushed results or with slices forms its own trees.
@@ -58,9 +58,10 @@ fn drawn_max(nodes: usize) -> usize {
 
 /// When a tree that depends on loads is formed anew.
 ///
-/// The load of a node has *moved* if the node would announce its new figure: by a tenth and half a millisecond. A tree
-/// is not used again if a load has moved and the tree is older than `fresh`, or if its own calls have moved a load, by
-/// `work`. If no load moves, the next of several trees is used after every `turn`.
+/// The load of a node has *moved* if the node would announce its new figure: by a tenth and half a millisecond. A round
+/// trip moves by a quarter and a millisecond ([`delays`](crate::load::delays)). A tree is not used again if a load or a
+/// round trip has moved and the tree is older than `fresh`, or if its own calls have moved a load, by `work`. If nothing
+/// moves, the next of several trees is used after every `turn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reforming {
     /// The reductions that may wait at the tree's busiest node because of the tree's calls. They run off with time.
@@ -229,7 +230,8 @@ struct Kind {
 struct Seen {
     /// When the last tree was formed.
     formed_at: Instant,
-    moves: u64,
+    /// Of loads and of delays.
+    moves: [u64; 2],
     own: LoadFigure,
     /// Since when the present tree is used.
     turn_at: Instant,
@@ -240,13 +242,17 @@ struct Seen {
 
 impl Seen {
     fn now(loads: &Loads, now: Instant) -> Self {
-        let (moves, own) = (loads.table.moves(), loads.index.figure());
+        let (moves, own) = (moves(loads), loads.index.figure());
         Self { formed_at: now, moves, own, turn_at: now, waiting: Duration::ZERO, used_at: now }
     }
 
     fn have_moved(&self, loads: &Loads) -> bool {
-        self.moves != loads.table.moves() || worth_announcing(self.own, loads.index.figure())
+        self.moves != moves(loads) || worth_announcing(self.own, loads.index.figure())
     }
+}
+
+fn moves(loads: &Loads) -> [u64; 2] {
+    [loads.table.moves(), loads.delays.moves()]
 }
 
 fn is_usual<P: Payload>(cx: &Context<P>, options: &CallOptions) -> bool {
@@ -354,7 +360,7 @@ impl Kind {
             used,
             loads: Seen {
                 formed_at: turn_at,
-                moves: 0,
+                moves: [0; 2],
                 own,
                 turn_at,
                 waiting: Duration::ZERO,

@@ -7,10 +7,12 @@
 //! * [`figure`]: the load figure that partials, gossip and answers to polls carry.
 //! * [`announce`]: when a figure is worth announcing, and how a stale figure is corrected.
 //! * [`launches`]: the work that was placed by calls, until the table adds it.
+//! * [`delays`]: the round trips to other nodes.
 //! * [`table`]: the last figure of each other node, and the work placed there since.
 
 pub mod announce;
 pub mod cost;
+pub mod delays;
 pub mod figure;
 pub mod index;
 pub mod latency;
@@ -25,6 +27,7 @@ use crate::wave::times::ChildTimes;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use cost::CostTable;
+use delays::Delays;
 use figure::CostFigure;
 use index::LoadIndex;
 use latency::Latencies;
@@ -43,6 +46,8 @@ pub(crate) struct Loads {
     /// Costs of aggregations as other nodes report them, for a caller that does not run them itself.
     pub(crate) costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
+    /// The round trips to other nodes.
+    pub(crate) delays: Delays,
     /// The times that children took.
     pub(crate) child_times: ChildTimes,
     pub(crate) replicas: Replicas,
@@ -60,6 +65,7 @@ impl Loads {
             costs: CostTable::new(config.tuning.cost_weight),
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
+            delays: Delays::new(peers_max),
             child_times: ChildTimes::default(),
             replicas: Replicas::new(peers_max),
             relays_ejected: Ejection::with_probation(peers_max),

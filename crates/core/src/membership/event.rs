@@ -4,7 +4,7 @@ use super::card::CardError;
 use super::wire::CodecError;
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -42,6 +42,13 @@ pub enum MembershipEvent {
         figure: LoadFigure,
         /// When it was measured, except for the time on the wire.
         as_of: Instant,
+    },
+    /// A member has acknowledged a probe of this node.
+    Answered {
+        /// The member.
+        node: NodeId,
+        /// The time since the probe was sent.
+        took: Duration,
     },
 }
 

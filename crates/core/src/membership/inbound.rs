@@ -68,12 +68,19 @@ impl Membership {
         if self.has_left {
             return Ok(());
         }
+        let mut round_trip = None;
         let taken = match swim {
-            Some((swim, header)) => self.take_swim(swim, &header),
+            Some((swim, header)) => {
+                round_trip = self.protocol.round_trip(now, &header);
+                self.take_swim(swim, &header)
+            }
             None => Ok(()),
         };
         self.follow_members(now);
         self.hear(from);
+        if let Some(took) = round_trip.filter(|_| self.view.contains(&from)) {
+            self.events.push_back(MembershipEvent::Answered { node: from, took });
+        }
         for item in items {
             self.take_item(now, from, item);
         }

@@ -142,6 +142,7 @@ impl Membership {
         if self.view.at(to).is_none() && self.carriers.wants_connection(to) {
             self.events.push_back(MembershipEvent::ConnectionWanted(to));
         }
+        self.protocol.sends(now, to, swim);
         let mut draft = Draft::around(swim, self.view.digest());
         self.news.fill(now, &mut draft, self.protocol.transmissions());
         self.push_transmit(to, draft.finish());

@@ -7,16 +7,27 @@ use super::config::{MembershipConfig, transmissions};
 use super::identity::{SwimCodec, SwimId};
 use super::outbox::Outbox;
 use super::sieve::Sieve;
+use super::wire::Reader;
 use crate::id::NodeId;
+use crate::time::{Duration, Instant};
 use core::net::SocketAddr;
-use foca::{Foca, Member, NoCustomBroadcast, State, Timer};
+use foca::{Foca, Header, Member, Message, NoCustomBroadcast, ProbeNumber, State, Timer};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A probe on its way.
+struct Ping {
+    to: SocketAddr,
+    number: ProbeNumber,
+    sent_at: Instant,
+}
 
 /// foca, together with the effects that it has requested.
 pub(super) struct Protocol {
     foca: Foca<SwimId, SwimCodec, Xoshiro256PlusPlus, NoCustomBroadcast>,
     pub(super) outbox: Outbox,
     pub(super) sieve: Sieve,
+    /// The probe that was sent last, until it is acknowledged.
+    ping: Option<Ping>,
     /// Times that a piece of news is passed on, for a cluster of this size.
     transmissions: u8,
 }
@@ -29,6 +40,7 @@ impl Protocol {
             foca: Foca::new(SwimId::first_life(node), config, rng, SwimCodec),
             outbox: Outbox::default(),
             sieve: Sieve::default(),
+            ping: None,
         }
     }
 
@@ -73,6 +85,21 @@ impl Protocol {
     /// Takes foca's part of a datagram.
     pub(super) fn take(&mut self, swim: &[u8]) -> Result<(), foca::Error> {
         self.foca.handle_data(swim, &mut self.outbox)
+    }
+
+    /// Notes that foca's message goes out. A round trip begins with a probe.
+    pub(super) fn sends(&mut self, now: Instant, to: SocketAddr, swim: &[u8]) {
+        let header = SwimCodec::read_header(&mut Reader::new(swim));
+        if let Ok(Header { message: Message::Ping(number), .. }) = header {
+            self.ping = Some(Ping { to, number, sent_at: now });
+        }
+    }
+
+    /// The round trip that this message ends, if it acknowledges the probe that was sent last.
+    pub(super) fn round_trip(&mut self, now: Instant, header: &Header<SwimId>) -> Option<Duration> {
+        let Message::Ack(number) = header.message else { return None };
+        let is_its = |ping: &mut Ping| ping.to == header.src.node.addr && ping.number == number;
+        self.ping.take_if(is_its).map(|ping| ping.sent_at.until(now))
     }
 
     pub(super) fn fire(&mut self, timer: Timer<SwimId>) {

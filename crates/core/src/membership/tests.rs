@@ -8,5 +8,6 @@ mod faults;
 mod garbage;
 mod joins;
 mod net;
+mod round_trips;
 mod totals;
 mod view;

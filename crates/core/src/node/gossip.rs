@@ -17,6 +17,7 @@ use crate::membership::sight::EXCHANGE_EVERY;
 use crate::membership::{MembershipEvent, Transmit};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
+use crate::replica::prequal::probe_sequence;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use alloc::collections::BTreeSet;
@@ -107,7 +108,7 @@ impl Gossip {
         }
     }
 
-    /// An observer asks a random peer for its cards.
+    /// An observer asks a random peer for its cards, and polls it to measure the round trip.
     ///
     /// Without a peer, an observer with streams asks any member, which connects it. Else it would not hear of members that
     /// come back, and its streams would wait for them forever. A member that cannot be reached is forgotten, and the driver
@@ -132,6 +133,8 @@ impl Gossip {
         };
         if let Some(peer) = peer {
             cx.send(peer, Message::WantCards);
+            // An observer probes no members, so it measures its round trips by polls.
+            cx.send_poll(peer, probe_sequence(now));
         }
     }
 }
@@ -294,6 +297,7 @@ impl<P: Payload> Node<P> {
                 self.calls.give_up_polls(&mut desk!(self), now, node);
                 self.cx.settle_loads();
                 self.cx.loads.table.forget(node);
+                self.cx.loads.delays.forget(node);
                 self.cx.loads.replicas.forget(node);
                 self.cx.loads.relays_ejected.forget(node);
                 self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
@@ -320,6 +324,7 @@ impl<P: Payload> Node<P> {
                 let on_its_way = self.cx.config.tuning.membership.load_interval;
                 self.cx.loads.table.learn(node, figure, as_of - on_its_way.into());
             }
+            MembershipEvent::Answered { node, took } => self.cx.loads.delays.learn(node, took),
         }
     }
 }

@@ -11,6 +11,9 @@
 //!    binomial tree. The places are ordered by out-degree descending and depth ascending, the list's nodes by
 //!    `L + s` ascending, and matched in order. (A list of two is a binomial tree already.)
 //!
+//! On links with a known delay, the tree of `delayed` takes its place if that one is done sooner. It folds at
+//! fewer nodes, and also at those that are ready first.
+//!
 //! Cost: O(n log n). Equal figures are decided by position in the given vector, so the same vector gives the
 //! same tree; [`shape::form`](super::shape::form) draws that order at random.
 //!
@@ -26,9 +29,9 @@
 //!   at least 2ᵐ of them, whose lengths differ by one at most. After step 3 they are therefore no higher than
 //!   `log₂(n / 2ᵐ)`.
 
-use super::Tree;
 use super::plant::plant;
 use super::shape::{Candidate, binomial_parents};
+use super::{Tree, delayed};
 use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -52,14 +55,17 @@ impl Ord for Ms {
     }
 }
 
-/// The load-adaptive tree of `candidates`, whose figures must be [sane](Candidate::sane).
+/// The load-adaptive tree of `candidates`, whose figures must be [sane](Candidate::sane), if a round trip between any two of
+/// them takes `delay_ms`.
 ///
 /// # Panics
 /// If there are no candidates: a tree needs a root.
-pub fn form(candidates: Vec<Candidate>) -> Tree {
+pub fn form(candidates: Vec<Candidate>, delay_ms: f64) -> Tree {
     let seated = seat_by_reductions(candidates);
     let parents = replace_lists(&seated);
-    plant(seated.into_iter().map(|(candidate, _)| candidate).collect(), &parents)
+    let row: Vec<Candidate> = seated.into_iter().map(|(candidate, _)| candidate).collect();
+    let parents = delayed::or_sooner(&row, parents, delay_ms);
+    plant(row, &parents)
 }
 
 /// Step 1: the number of reductions (`δ`) that each candidate is dealt.

@@ -13,12 +13,16 @@
 //! Under load, LAT considers *how much* each node is given, and this shape only *when* it is done, so it
 //! favours the answer of one call over the throughput of many. The simulator shows where it pays off.
 //!
+//! On links with a known delay, a round trip is part of the hop. That is the right cost of a level and too much for a further
+//! child of one parent, whose delay passes while the others' partials are folded. So the tree of
+//! `delayed` takes its place if that one is done sooner.
+//!
 //! Equal figures are decided by position, as in [`adaptive`](super::adaptive). Cost: O(n log n).
 
-use super::Tree;
 use super::adaptive::Ms;
 use super::plant::plant;
 use super::shape::Candidate;
+use super::{Tree, delayed};
 use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,23 +33,31 @@ use core::cmp::Reverse;
 /// The kernel's floor for a k-ary tree of processes is 20–29 µs of CPU per node and round trip.
 pub const HOP_MS: f64 = 0.025;
 
-/// The earliest-ready tree of `candidates`, whose figures must be [sane](Candidate::sane).
+/// The earliest-ready tree of `candidates`, whose figures must be [sane](Candidate::sane), if a round trip between any two of
+/// them takes `delay_ms`.
 ///
 /// # Panics
 /// If there are no candidates: a tree needs a root.
-pub fn form(candidates: Vec<Candidate>) -> Tree {
+pub fn form(candidates: Vec<Candidate>, delay_ms: f64) -> Tree {
     assert!(!candidates.is_empty(), "a tree needs at least one candidate");
+    let parents = delayed::or_sooner(&candidates, parents(&candidates, delay_ms), delay_ms);
+    plant(candidates, &parents)
+}
+
+/// Each candidate's parent in the tree in which two partials meet at a time.
+pub(super) fn parents(candidates: &[Candidate], delay_ms: f64) -> Vec<Option<usize>> {
     let mut parents = vec![None; candidates.len()];
     let own = candidates.iter().enumerate().map(|(at, who)| Reverse((Ms(who.own_ready_ms()), at)));
     let mut ready: BinaryHeap<_> = own.collect();
     while let Some(Reverse((Ms(first_ms), first))) = ready.pop() {
         let Some(Reverse((Ms(second_ms), second))) = ready.pop() else { break };
         let (host, guest) =
-            if meets_at(&candidates, first, second) { (first, second) } else { (second, first) };
+            if meets_at(candidates, first, second) { (first, second) } else { (second, first) };
         parents[guest] = Some(host);
-        ready.push(Reverse((Ms(first_ms.max(second_ms) + candidates[host].reduce_ms + HOP_MS), host)));
+        let hop_ms = HOP_MS + delay_ms;
+        ready.push(Reverse((Ms(first_ms.max(second_ms) + candidates[host].reduce_ms + hop_ms), host)));
     }
-    plant(candidates, &parents)
+    parents
 }
 
 /// True if `a` is the better place to fold: less loaded, or equally loaded and faster.
@@ -65,12 +77,12 @@ mod tests {
 
     fn makespan_of(shape: Shape, row: &[Candidate]) -> f64 {
         let trees = shape::form(shape, row.to_vec(), &mut Random::new(1));
-        makespan_ms(&trees[0], row)
+        makespan_ms(&trees[0], row, 0.0)
     }
 
     #[test]
     fn alike_nodes_make_a_binomial_tree() {
-        let sizes: Vec<u32> = form(idle(8)).seats().iter().map(|seat| seat.size).collect();
+        let sizes: Vec<u32> = form(idle(8), 0.0).seats().iter().map(|seat| seat.size).collect();
         assert_eq!(sizes, [8, 4, 2, 1, 1, 2, 1, 1]);
     }
 
@@ -78,15 +90,15 @@ mod tests {
     fn a_late_node_is_a_leaf_directly_below_the_root() {
         let mut row = idle(9);
         row[4].load_ms = 500.0;
-        let tree = form(row);
+        let tree = form(row, 0.0);
         let late = tree.children().find(|child| child.root().node == node(4));
         assert_eq!(late.expect("the late one meets last").seats().len(), 1);
     }
 
     #[test]
     fn one_and_two() {
-        assert_eq!(form(idle(1)).seats().len(), 1);
-        let pair = form(vec![candidate(0, 9.0, 1.0, 1.0), candidate(1, 3.0, 1.0, 1.0)]);
+        assert_eq!(form(idle(1), 0.0).seats().len(), 1);
+        let pair = form(vec![candidate(0, 9.0, 1.0, 1.0), candidate(1, 3.0, 1.0, 1.0)], 0.0);
         assert_eq!(pair.root().node, node(1), "they meet at the less loaded");
     }
 
@@ -111,7 +123,7 @@ mod tests {
             let load = |seat: &crate::tree::Seat| {
                 row.iter().find(|who| who.node == seat.node).expect("seated").load_ms
             };
-            let tree = form(row.clone());
+            let tree = form(row.clone(), 0.0);
             let mut open = vec![tree];
             while let Some(tree) = open.pop() {
                 for child in tree.children() {

@@ -4,11 +4,12 @@
 //! subtree is a slice of the same row, and giving a child its part of the tree copies nothing.
 //!
 //! [`shape`] lists the shapes and forms them; [`adaptive`] and [`earliest_ready`] are the two that look at
-//! load; [`on_path`] has relays fold on the network's path; [`topology`] follows the file from which a network was
+//! load, and at the delay of links (`delayed`); [`on_path`] has relays fold on the network's path; [`topology`] follows the file from which a network was
 //! started; [`makespan`] predicts when a tree would be done;
 //! [`draw`] prints a tree. A row is in memory once (`row`), and a [`KnownTree`] recognises it.
 
 pub mod adaptive;
+mod delayed;
 pub mod draw;
 pub mod earliest_ready;
 pub mod makespan;

@@ -148,7 +148,7 @@ impl<'a> Path<'_, 'a> {
     /// The trees that leave a rack towards the caller.
     fn rack(&self, site: Site<'a>, members: Vec<Candidate>) -> Vec<Tree> {
         if !self.takes_apart(site) {
-            return alloc::vec![adaptive::form(members)];
+            return alloc::vec![adaptive::form(members, 0.0)];
         }
         let leaves = members.into_iter().map(|member| Tree::leaf(member.node, member.partitions)).collect();
         // The relay of the caller's own rack heads all trees, not only those of its members.

@@ -46,14 +46,14 @@ pub(super) fn plant_seats(mut seats: Vec<Seat>, parents: &[Option<usize>]) -> Tr
 }
 
 /// The children of all nodes in two flat vectors, so that a node without children costs no allocation.
-struct Below {
+pub(super) struct Below {
     /// `children[starts[i]..starts[i + 1]]` are the children of `i`.
     starts: Vec<usize>,
     children: Vec<usize>,
 }
 
 impl Below {
-    fn new(parents: &[Option<usize>]) -> Self {
+    pub(super) fn new(parents: &[Option<usize>]) -> Self {
         let mut starts = vec![0; parents.len() + 1];
         parents.iter().flatten().for_each(|&parent| starts[parent + 1] += 1);
         for at in 0..parents.len() {
@@ -70,7 +70,7 @@ impl Below {
         Self { starts, children }
     }
 
-    fn of(&self, at: usize) -> &[usize] {
+    pub(super) fn of(&self, at: usize) -> &[usize] {
         &self.children[self.starts[at]..self.starts[at + 1]]
     }
 
@@ -78,7 +78,8 @@ impl Below {
         &mut self.children[self.starts[at]..self.starts[at + 1]]
     }
 
-    fn breadth_first(&self, parents: &[Option<usize>]) -> Vec<usize> {
+    /// The nodes from the root down, level by level.
+    pub(super) fn breadth_first(&self, parents: &[Option<usize>]) -> Vec<usize> {
         let mut order = Vec::with_capacity(parents.len());
         order.extend(parents.iter().position(Option::is_none));
         let mut next = 0;

@@ -199,6 +199,19 @@ fn number(text: &str, of: &'static str) -> Result<u32, ShapeError> {
 ///
 /// Without candidates there are none. Siblings are ordered by the size of their subtrees, largest first.
 pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Vec<Tree> {
+    form_with_delay(shape, candidates, 0.0, random)
+}
+
+/// As [`form`], if a round trip between any two candidates takes `delay_ms`; 0 if it is not known. The shapes that look at
+/// load look at it too.
+pub fn form_with_delay(
+    shape: Shape,
+    candidates: Vec<Candidate>,
+    delay_ms: f64,
+    random: &mut Random,
+) -> Vec<Tree> {
+    // `f64::max` returns zero for NaN as well.
+    let delay_ms = delay_ms.max(0.0).min(COST_MS_MAX);
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(Candidate::sane).collect();
     candidates.sort_unstable_by_key(|candidate| candidate.node);
     let count = candidates.len();
@@ -223,11 +236,11 @@ pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Ve
         // Only callers know places, relays and parents. Without them there is no path.
         Shape::Auto | Shape::OnPath(_) | Shape::Topology | Shape::Adaptive => {
             random.shuffle(&mut candidates);
-            adaptive::form(candidates)
+            adaptive::form(candidates, delay_ms)
         }
         Shape::EarliestReady => {
             random.shuffle(&mut candidates);
-            earliest_ready::form(candidates)
+            earliest_ready::form(candidates, delay_ms)
         }
     };
     vec![tree]
@@ -403,9 +416,10 @@ mod tests {
         fn every_candidate_sits_exactly_once(
             seed: u64,
             which in 0..SHAPES.len(),
+            delay_ms in prop_oneof![Just(0.0), any::<f64>(), 0.0..100.0],
             candidates in any_candidates(60),
         ) {
-            let trees = form(SHAPES[which], candidates.clone(), &mut Random::new(seed));
+            let trees = form_with_delay(SHAPES[which], candidates.clone(), delay_ms, &mut Random::new(seed));
             let seats = trees.iter().flat_map(|tree| tree.seats().iter());
             let mut seated: Vec<_> = seats.map(|seat| (seat.node, seat.partitions.clone())).collect();
             seated.sort_unstable();
@@ -418,12 +432,16 @@ mod tests {
         fn the_order_of_candidates_does_not_matter(
             seed: u64,
             which in 0..SHAPES.len(),
+            delay_ms in prop_oneof![Just(0.0), 0.0..100.0],
             candidates in candidates(40),
         ) {
-            let formed = form(SHAPES[which], candidates.clone(), &mut Random::new(seed));
+            let form = |candidates| {
+                form_with_delay(SHAPES[which], candidates, delay_ms, &mut Random::new(seed))
+            };
+            let formed = form(candidates.clone());
             let mut shuffled = candidates;
             Random::new(seed ^ 1).shuffle(&mut shuffled);
-            prop_assert_eq!(formed, form(SHAPES[which], shuffled, &mut Random::new(seed)));
+            prop_assert_eq!(formed, form(shuffled));
         }
 
         #[test]

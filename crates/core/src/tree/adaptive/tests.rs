@@ -9,6 +9,11 @@ use alloc::string::String;
 use proptest::prelude::*;
 use std::string::ToString;
 
+/// The tree if no delay is known.
+fn form(row: Vec<Candidate>) -> Tree {
+    super::form(row, 0.0)
+}
+
 pub(crate) fn node(number: usize) -> NodeId {
     NodeId::new(([10, 0, (number >> 8) as u8, number as u8], 7700).into(), 1)
 }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod cluster;
+mod delays;
 mod determinism;
 mod detours;
 mod faults;
