@@ -53,11 +53,14 @@ def measured(backends: str, topology: str, given: argparse.Namespace) -> dict[st
 
 
 def line(runs: list[dict[str, Any]]) -> str:
-    first = runs[0]
+    def all_of(name: str) -> str:
+        """The figures of all runs: one, unless inner processes were lost and their children went to the front-end."""
+        return ", ".join(str(figure) for figure in sorted({run[name] for run in runs}))
+
     medians = [f"{statistics.median(run[name] for run in runs):,.{digits}f}" for name, _, digits in FIGURES]
     incomplete = sum(run["incomplete_waves"] for run in runs)
-    whose = [first["backends"], first["topology"], first["inner_processes"], first["front_children"]]
-    return "| " + " | ".join(map(str, [*whose, *medians, incomplete, len(runs)])) + " |"
+    tree = [all_of(name) for name in ("backends", "topology", "inner_processes", "front_children")]
+    return "| " + " | ".join([*tree, *medians, str(incomplete), str(len(runs))]) + " |"
 
 
 def main() -> None:
