@@ -71,12 +71,23 @@ impl BenchMicro {
     async fn measure_blocking(&self, fleet: &Fleet, nodes: u32, workers: u32) -> Result<Vec<Point>, Failure> {
         fleet.meet().await?;
         let clients = self.connect_fronts(fleet).await?;
-        let (emulation, deadline) = (self.emulation(nodes), self.load.deadline);
-        let calls = BlockingCalls { clients: &clients, partitions: nodes, emulation, deadline };
-        calls.await_exactness().await?;
-        let cells = self.sweep(&[Shape::Binomial], nodes).run(&calls, fleet).await?;
-        let points = cells.iter().flat_map(|cell| self.points_of(cell, nodes));
-        Ok(points.map(|point| point.of_series(format!("blocking:{workers}"))).collect())
+        let mut points = Vec::new();
+        for &trees in &self.blocking_trees {
+            let calls = BlockingCalls {
+                clients: &clients,
+                partitions: nodes,
+                emulation: self.emulation(nodes),
+                slow: &self.slow,
+                trees,
+                deadline: self.load.deadline,
+                min_coverage: self.asks().min_coverage,
+            };
+            calls.await_exactness().await?;
+            let cells = self.sweep(&[Shape::Binomial], nodes).run(&calls, fleet).await?;
+            let of_trees = cells.iter().flat_map(|cell| self.points_of(cell, nodes));
+            points.extend(of_trees.map(|point| point.of_series(trees.series(workers))));
+        }
+        Ok(points)
     }
 
     /// Returns the loads for some shapes.

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use treefold::{PartitionSet, Shape, Stream};
-use treefold_cli::commands::bench::network::{FrontEnd, Started};
+use treefold_cli::commands::bench::network::{FrontEnd, Layout, Started};
 use treefold_cli::commands::failure_of;
 use treefold_cli::exit::{Failure, Verdict};
 use treefold_cli::fleet::NODES_MAX;
@@ -86,7 +86,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 impl BenchStreamStall {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let measure = async |front_end: &FrontEnd, started: &Started| self.measure(front_end, started).await;
-        let figures = FrontEnd::during(self.backends, true, measure).await?;
+        let figures = FrontEnd::during(self.backends, &Layout::Flat, true, measure).await?;
         match format {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),

@@ -1,5 +1,6 @@
 //! Parameters of a run, and which combinations are valid.
 
+use super::blocking::Trees;
 use super::caller::Asks;
 use super::slowing::{Slowing, slowing};
 use super::stopping::{Stopping, stopping};
@@ -34,8 +35,20 @@ pub(crate) struct BenchMicro {
     /// Numbers of workers, separated by commas: measure nodes of so many workers too, each of which waits for its
     /// children and does nothing else meanwhile
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=WORKERS_MAX),
-          conflicts_with_all = ["min_coverage", "waiting", "policy", "slow", "stop", "no_repair"])]
+          conflicts_with_all = ["waiting", "policy", "stop"])]
     pub(super) blocking: Vec<u32>,
+
+    /// Trees of blocking nodes, separated by commas: random (binomial, one deadline for all nodes), pruned (slow nodes are leaves
+    /// below the root, and a child's deadline is before its parent's)
+    #[arg(
+        long,
+        value_name = "TREE",
+        value_delimiter = ',',
+        default_value = "random",
+        requires = "blocking",
+        value_enum
+    )]
+    pub(super) blocking_trees: Vec<Trees>,
 
     /// Minimum coverage of an answer, 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "1.0", value_parser = parse::min_coverage)]
@@ -100,7 +113,9 @@ const WORKERS_MAX: i64 = 256;
 const EXAMPLES: &str = "\
 Calls arrive as a Poisson process, 30 per second unless --rate or --load is given. A local takes one of its node's emulated processors for 25 ms on average, a
 reduction for 5 ms; reductions go first and nothing is interrupted. Shapes get the same arrivals and the same
-costs. Every sum is checked. Blocking nodes have binomial trees, and their series is blocking:N. With -o json, an array of points:
+costs. Every sum is checked. Blocking nodes have binomial trees, and their series is blocking:N, or blocking:N,pruned.
+Pruned trees know at once which nodes are slow. If partial answers count, the caller of blocking nodes waits 200 ms beyond the
+deadline, so that the root's answer can arrive. With -o json, an array of points:
   {series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, quality_per_s, nodes, processors,
    rate_per_s, load, calls, answered, refused, silent, late_us_mean, late_share, sent_late_us_mean, cpu_busy, cpu_own}
 series is the shape. x is the rate; with several --nodes at one rate or load the number of nodes; with --every the
@@ -118,6 +133,8 @@ Examples:
   bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s
   bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --no-repair --shape binomial \\
     --waiting uniform --slow 1:5x@10s-30s,2:5x@20s-40s
+  bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --no-repair --blocking 8 \\
+    --blocking-trees random,pruned --slow 1:5x@10s-30s,2:5x@20s-40s
   bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --stop 1@10s-30s,2@20s-40s";
 
 /// Rate if neither rates nor loads are given.

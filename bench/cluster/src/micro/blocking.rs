@@ -13,15 +13,21 @@
 //! The tree is binomial: a node of the range `from..to` keeps the first half and gives the rest to a child, again and again.
 //! Each call has a root of its own. A child that has not answered by the deadline is missing in the sum.
 //!
+//! [`Trees::Pruned`] adds the paper's eager pruning (§5.5, *EP only*): nodes that are slow at the call's planned instant are leaves
+//! below the root, and the deadlines of children are staged as in §4.4. The caller knows which nodes are slow at once, which is
+//! kinder to the scheme than load figures that must show it first.
+//!
 //! All calls between the nodes are real ones, so waiting workers are really blocked threads, and a node without free workers
 //! leaves its callers waiting, which may wait for each other.
 
 use super::caller::times_of;
+use super::slowing::Slowing;
 use crate::load::pace::Arrival;
 use crate::load::trial::{Calls, Ended, Ending};
 use bytes::Bytes;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,6 +41,13 @@ use treefold_operators::{Body, Codec, Operator, OperatorError, Outcome, Partitio
 const SERVICE: &str = "blocking";
 const KIND: &str = "blocking/micro";
 
+/// Time that staged deadlines keep for one hop.
+const HOP: Duration = Duration::from_millis(1);
+
+/// Time beyond the deadline for which a caller waits if it takes partial answers. A root that has waited for its children until
+/// the deadline answers just after it.
+const PARTIAL_GRACE: Duration = Duration::from_millis(200);
+
 /// The option that makes a node of this program a blocking one.
 const POOL_OPTION: &str = "--blocking-pool";
 
@@ -42,13 +55,35 @@ const POOL_OPTION: &str = "--blocking-pool";
 const EXACT_TIMEOUT: Duration = Duration::from_secs(60);
 const EXACT_INTERVAL: Duration = Duration::from_millis(50);
 
+/// The trees of blocking nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Trees {
+    /// Slow nodes stand anywhere, and all nodes have the call's deadline.
+    Random,
+    /// Slow nodes are leaves below the root, and a child has less time than its parent.
+    Pruned,
+}
+
+impl Trees {
+    /// Name of a series.
+    pub(super) fn series(self, workers: u32) -> String {
+        match self {
+            Self::Random => format!("blocking:{workers}"),
+            Self::Pruned => format!("blocking:{workers},pruned"),
+        }
+    }
+}
+
 /// Parameters: a call's work, and the part of its tree that is below the called node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Span {
     emulation: Emulation,
-    /// The root's partition. Partitions are counted from there, and begin again at 0 after the last.
-    root: u32,
-    partitions: u32,
+    /// The tree's places, by partition: the root's first, the slow nodes' last if the tree is pruned.
+    places: Vec<u32>,
+    /// Number of the last places that are leaves below the root. 0 if the tree is not pruned.
+    pruned: u32,
+    /// True if a child has less time than its parent.
+    is_staged: bool,
     /// The range that the called node, the first of it, answers for.
     from: u32,
     to: u32,
@@ -58,26 +93,53 @@ struct Span {
 
 impl Span {
     /// A whole call of this work.
-    fn of_call(emulation: Emulation, partitions: u32, deadline: Duration) -> Self {
-        let root = (emulation.seed % u64::from(partitions)) as u32;
+    fn of_call(emulation: Emulation, partitions: u32, trees: Trees, deadline: Duration) -> Self {
+        let is_slow = |partition: &u32| emulation.slow.iter().any(|(slow, _)| slow == partition);
+        let (mut places, slow): (Vec<u32>, Vec<u32>) = match trees {
+            Trees::Random => ((0..partitions).collect(), Vec::new()),
+            Trees::Pruned => (0..partitions).partition(|partition| !is_slow(partition)),
+        };
+        // If all nodes are slow, no place is better than another.
+        let pruned = if places.is_empty() { 0 } else { slow.len() as u32 };
+        if places.is_empty() {
+            places.clone_from(&slow);
+        }
+        let root = (emulation.seed % places.len() as u64) as usize;
+        places.rotate_left(root);
+        if pruned > 0 {
+            places.extend(slow);
+        }
         let until_us = since_1970_us().saturating_add(deadline.as_micros() as u64);
-        Self { emulation, root, partitions, from: 0, to: partitions, until_us }
+        let is_staged = trees == Trees::Pruned;
+        Self { emulation, places, pruned, is_staged, from: 0, to: partitions, until_us }
     }
 
     /// The partition of the called node.
     fn partition(&self) -> u32 {
-        ((u64::from(self.root) + u64::from(self.from)) % u64::from(self.partitions)) as u32
+        self.places[self.from as usize]
     }
 
     /// The children's parts, the largest first.
     fn children(&self) -> Vec<Self> {
-        let (mut to, mut children) = (self.to, Vec::new());
+        let is_root = self.from == 0;
+        let leaves = if is_root { self.pruned } else { 0 };
+        let (mut to, mut ranges) = (self.to - leaves, Vec::new());
         while to.saturating_sub(self.from) > 1 {
             let half = self.from + (to - self.from).div_ceil(2);
-            children.push(Self { from: half, to, ..self.clone() });
+            ranges.push(half..to);
             to = half;
         }
-        children
+        ranges.extend((self.to - leaves..self.to).map(|leaf| leaf..leaf + 1));
+        // Staged deadlines rank siblings by their sizes, the smallest first.
+        let ranked = (1..=ranges.len() as u32).rev().zip(ranges);
+        ranked.map(|(rank, range)| self.child(range, rank)).collect()
+    }
+
+    fn child(&self, range: Range<u32>, rank: u32) -> Self {
+        let reduce_us = (self.emulation.reduce_ms * 1e3) as u64;
+        let kept_us = if self.is_staged { reduce_us * u64::from(rank) + HOP.as_micros() as u64 } else { 0 };
+        let until_us = self.until_us.saturating_sub(kept_us);
+        Self { from: range.start, to: range.end, until_us, ..self.clone() }
     }
 
     fn left(&self) -> Duration {
@@ -116,7 +178,7 @@ impl Blocking {
     /// Calls a child. Its answer is `None` if there was none in time.
     fn ask(&self, client: &Client, child: Span) -> JoinHandle<Option<Timed>> {
         let client = client.clone();
-        self.runtime.spawn(async move { asked(&client, &child).await.ok()?.value })
+        self.runtime.spawn(async move { asked(&client, &child, Duration::ZERO).await.ok()?.value })
     }
 
     fn ended(&self, outcome: Outcome) -> Result<Bytes, OperatorError> {
@@ -153,12 +215,16 @@ impl Operator for Blocking {
     }
 }
 
-/// Calls the node that a part of a tree begins with.
-async fn asked(client: &Client, span: &Span) -> Result<treefold::Reply<Timed>, treefold::Error> {
+/// Calls the node that a part of a tree begins with, and waits for so much longer than its deadline.
+async fn asked(
+    client: &Client,
+    span: &Span,
+    grace: Duration,
+) -> Result<treefold::Reply<Timed>, treefold::Error> {
     let partition = span.partition();
     let call =
         client.call::<Timed>(KIND, span).partitions(PartitionSet::from_range(partition..partition + 1));
-    call.shape(Shape::Flat).deadline(span.left()).await
+    call.shape(Shape::Flat).deadline(span.left() + grace).await
 }
 
 /// Arguments of each node of a fleet of blocking nodes, each with this many workers.
@@ -235,7 +301,10 @@ pub(super) struct BlockingCalls<'a> {
     pub(super) clients: &'a [Client],
     pub(super) partitions: u32,
     pub(super) emulation: Emulation,
+    pub(super) slow: &'a [Slowing],
+    pub(super) trees: Trees,
     pub(super) deadline: Duration,
+    pub(super) min_coverage: f64,
 }
 
 impl Calls for BlockingCalls<'_> {
@@ -243,12 +312,15 @@ impl Calls for BlockingCalls<'_> {
         &self,
         arrival: Arrival,
         _: Shape,
-        _: f64,
+        planned_s: f64,
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
         let client = self.clients[arrival.turn(self.clients.len())].clone();
-        let emulation = Emulation { seed: arrival.seed, ..self.emulation.clone() };
-        let span = Span::of_call(emulation, self.partitions, self.deadline);
-        async move { judged(asked(&client, &span).await, span.partitions) }
+        let slow = Slowing::at(self.slow, planned_s);
+        let emulation = Emulation { seed: arrival.seed, slow, ..self.emulation.clone() };
+        let (partitions, min_coverage) = (self.partitions, self.min_coverage);
+        let span = Span::of_call(emulation, partitions, self.trees, self.deadline);
+        let grace = if min_coverage < 1.0 { PARTIAL_GRACE } else { Duration::ZERO };
+        async move { judged(asked(&client, &span, grace).await, partitions, min_coverage) }
     }
 }
 
@@ -259,8 +331,9 @@ impl BlockingCalls<'_> {
         for root in 0..self.partitions {
             let emulation = Emulation { seed: root.into(), ..self.emulation.clone() };
             loop {
-                let span = Span::of_call(emulation.clone(), self.partitions, self.deadline);
-                let ended = judged(asked(&self.clients[0], &span).await, self.partitions)?;
+                let span = Span::of_call(emulation.clone(), self.partitions, Trees::Random, self.deadline);
+                let reply = asked(&self.clients[0], &span, Duration::ZERO).await;
+                let ended = judged(reply, self.partitions, 1.0)?;
                 match ended.ending {
                     Ending::Answered(_) => break,
                     _ if Instant::now() < give_up_at => tokio::time::sleep(EXACT_INTERVAL).await,
@@ -274,10 +347,11 @@ impl BlockingCalls<'_> {
     }
 }
 
-/// Judges a call: only an answer for all partitions counts.
+/// Judges a call: only an answer with this coverage counts.
 fn judged(
     result: Result<treefold::Reply<Timed>, treefold::Error>,
     partitions: u32,
+    min_coverage: f64,
 ) -> Result<Ended, Failure> {
     let has = result.as_ref().ok().and_then(|reply| Some(reply.value.as_ref()?.partitions)).unwrap_or(0);
     let all: i64 = (0..i64::from(partitions)).sum();
@@ -290,7 +364,7 @@ fn judged(
     };
     let mut ended = Ended::of(result, fault, times_of)?;
     ended.coverage = f64::from(has) / f64::from(partitions);
-    if has < partitions && matches!(ended.ending, Ending::Answered(_)) {
+    if ended.coverage < min_coverage && matches!(ended.ending, Ending::Answered(_)) {
         ended.ending = Ending::Insufficient;
     }
     Ok(ended)
@@ -302,7 +376,13 @@ mod tests {
 
     fn whole(partitions: u32, seed: u64) -> Span {
         let emulation = Emulation { seed, ..Emulation::default() };
-        Span::of_call(emulation, partitions, Duration::from_secs(2))
+        Span::of_call(emulation, partitions, Trees::Random, Duration::from_secs(2))
+    }
+
+    fn pruned(partitions: u32, seed: u64, slow: &[u32]) -> Span {
+        let slow = slow.iter().map(|&partition| (partition, 5.0)).collect();
+        let emulation = Emulation { seed, slow, ..Emulation::default() };
+        Span::of_call(emulation, partitions, Trees::Pruned, Duration::from_secs(2))
     }
 
     /// The partitions of a part, each as often as the tree reaches it.
@@ -323,6 +403,37 @@ mod tests {
     }
 
     #[test]
+    fn slow_nodes_are_leaves_below_the_root_of_pruned_trees() {
+        for slow in [&[][..], &[1], &[1, 2], &[0, 1, 2, 3, 4, 5, 6]] {
+            for seed in [0, 1, 2, 5, 23] {
+                let root = pruned(7, seed, slow);
+                let mut all = reached(&root);
+                all.sort_unstable();
+                assert_eq!(all, (0..7).collect::<Vec<_>>(), "{slow:?}, seed {seed}");
+                if slow.len() < 7 {
+                    assert!(!slow.contains(&root.partition()));
+                    let leaves = root.children().into_iter().filter(|child| child.from + 1 == child.to);
+                    let leaves: Vec<u32> = leaves.map(|leaf| leaf.partition()).collect();
+                    assert!(
+                        slow.iter().all(|slow| leaves.contains(slow)),
+                        "{slow:?}, seed {seed}: {leaves:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn deadlines_of_pruned_trees_are_staged_by_rank() {
+        let root = pruned(8, 3, &[1]);
+        let less: Vec<u64> =
+            root.children().iter().map(|child| (root.until_us - child.until_us) / 1000).collect();
+        assert_eq!(less, [21, 16, 11, 6], "5 ms for each reduction that comes later, and 1 ms for the hop");
+        let random = whole(8, 3);
+        assert!(random.children().iter().all(|child| child.until_us == random.until_us));
+    }
+
+    #[test]
     fn trees_are_binomial() {
         let sizes =
             |span: &Span| span.children().iter().map(|child| child.to - child.from).collect::<Vec<_>>();
@@ -331,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_answers_count() {
+    fn only_answers_with_enough_coverage_count() {
         let reply = |partitions: u32, sum: i64| {
             Ok(treefold::Reply {
                 status: treefold::Status::Full,
@@ -344,9 +455,11 @@ mod tests {
                 report: None,
             })
         };
-        assert!(matches!(judged(reply(4, 6), 4).unwrap().ending, Ending::Answered(_)));
-        let part = judged(reply(3, 3), 4).unwrap();
+        assert!(matches!(judged(reply(4, 6), 4, 1.0).unwrap().ending, Ending::Answered(_)));
+        let part = judged(reply(3, 3), 4, 1.0).unwrap();
         assert_eq!((part.ending, part.coverage), (Ending::Insufficient, 0.75));
-        assert!(judged(reply(4, 7), 4).unwrap_err().to_string().contains("the sum of all is 6"));
+        let part = judged(reply(3, 3), 4, 0.5).unwrap();
+        assert!(matches!(part.ending, Ending::Answered(_)) && part.coverage == 0.75, "{part:?}");
+        assert!(judged(reply(4, 7), 4, 1.0).unwrap_err().to_string().contains("the sum of all is 6"));
     }
 }

@@ -63,11 +63,30 @@ fn nodes_whose_workers_block_answer_while_there_are_enough_workers() {
 }
 
 #[test]
+fn blocking_nodes_answer_without_a_node_that_is_too_slow() {
+    let ended = run(
+        "micro --nodes 5 --shape binomial --blocking 8 --blocking-trees random,pruned --rate 10 --seconds 1 \
+                     --warm-up 0.2 --deadline 500ms --local-ms 4 --reduce-ms 1 --distribution fixed --min-coverage 0 \
+                     --slow 2:200x -o json",
+    );
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let points = ended.json();
+    let coverage = |at: usize| points[at]["coverage_mean"].as_f64().unwrap();
+    assert_eq!(
+        (&points[1]["series"], &points[2]["series"]),
+        (&"blocking:8".into(), &"blocking:8,pruned".into())
+    );
+    assert!(coverage(1) < coverage(2), "a slow inner node's whole subtree is missing: {points}");
+    assert!(coverage(2) <= 0.8, "the slow node never answers in time: {points}");
+}
+
+#[test]
 fn invalid_combinations_are_refused_before_the_start() {
     let refused = run("micro --nodes 4 --heterogeneous");
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("can't be heterogeneous"), "{}", refused.stderr);
-    let refused = run("micro --blocking 4 --slow 1:2x");
+    let refused = run("micro --blocking 4 --waiting uniform");
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("cannot be used with '--slow"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cannot be used with '--waiting"), "{}", refused.stderr);
+    assert_eq!(run("micro --blocking-trees pruned").code, 2, "there are no blocking nodes");
 }

@@ -1,8 +1,8 @@
 //! Networks of back-ends, one process and one endpoint each; this process is their front-end.
 //!
 //! A network can start in two ways. A tool's network is started from a topology (`FrontEnd::over_topology`,
-//! as `treefold up` does): the front-end starts the processes, and they attach. The nodes of a cluster
-//! ([`FrontEnd::of_cluster`]) find each other by gossip, can come back after they were killed, and need
+//! as `treefold up` does): the front-end starts its children, each inner process starts its own, and they attach. The nodes of a
+//! cluster ([`FrontEnd::of_cluster`]) find each other by gossip, can come back after they were killed, and need
 //! longer to know each other. The same streams are opened over either kind, in any shape.
 
 use crate::commands::{connect, failure_of, up};
@@ -15,6 +15,10 @@ use treefold::{Client, Error, Node, PartitionSet, Stream, StreamBuilder};
 use treefold_network::Network;
 use treefold_network::launch::command::node_command;
 use treefold_network::launch::{Launcher, UpOptions};
+pub use treefold_network::topology::generate::Layout;
+use treefold_network::topology::generate::{Placement as Places, generate};
+use treefold_network::topology::host::Host;
+use treefold_network::topology::{Bounds, Topology};
 
 /// Limit on the time until a stream includes all back-ends.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,25 +53,30 @@ impl Started {
 }
 
 impl FrontEnd {
-    /// Starts a network from a topology, with a random token or without one, runs `measure` on it, and then ends its processes
+    /// Starts a network in this layout, with a random token or without one, runs `measure` on it, and then ends its processes
     /// even if that failed.
     pub async fn during<T>(
         backends: u32,
+        layout: &Layout,
         has_token: bool,
         measure: impl AsyncFnOnce(&Self, &Started) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (front_end, started) = Self::over_topology(backends, has_token).await?;
+        let (front_end, started) = Self::over_topology(backends, layout, has_token).await?;
         let measured = measure(&front_end, &started).await;
         started.end().await;
         measured
     }
 
-    /// Starts all back-ends as children of this process.
+    /// Starts the processes of a generated topology, all on this machine.
     ///
-    /// Each stream decides which of them fold for others.
-    async fn over_topology(backends: u32, has_token: bool) -> Result<(Self, Started), Failure> {
-        let text = format!("localhost:0 => localhost:[1-{backends}];");
-        let topology = text.parse().expect("invariant: this is a topology");
+    /// In a flat one all back-ends are children of this process, and each stream decides which of them fold for others.
+    async fn over_topology(
+        backends: u32,
+        layout: &Layout,
+        has_token: bool,
+    ) -> Result<(Self, Started), Failure> {
+        let topology = topology_here(layout, backends)?;
+        let others = topology.processes().len() - 1;
         let own = crate::own_program()
             .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
         let node = node_command(&[own.to_string_lossy().into_owned()]);
@@ -83,7 +92,12 @@ impl FrontEnd {
         let network = network.map_err(|error| Failure::failed(error.to_string()))?;
         let up = started_at.elapsed();
         let front_end = Self { client: network.client(), backends };
-        let nodes = Processes::new(network.children().iter().cloned());
+        let nodes = Processes::new(network.children().iter().cloned()).with_descendants()?;
+        if nodes.len() < others {
+            let found = nodes.len();
+            network.down(END_GRACE).await;
+            return Err(Failure::failed(format!("found {found} running processes, expected {others}")));
+        }
         Ok((front_end, Started { network, nodes, up, started_at }))
     }
 
@@ -133,4 +147,17 @@ impl FrontEnd {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
+}
+
+/// The topology of a layout with all processes on this machine.
+fn topology_here(layout: &Layout, backends: u32) -> Result<Topology, Failure> {
+    let localhost = Host::new("localhost").expect("invariant: localhost is a name");
+    let places = Places {
+        front_end: localhost.clone(),
+        hosts: vec![localhost],
+        inner_hosts: Vec::new(),
+        slots: backends,
+        back_ends: Some(backends),
+    };
+    generate(layout, &places, &Bounds::DEFAULT).map_err(|error| Failure::usage(error.to_string()))
 }

@@ -1,7 +1,8 @@
 //! `treefold bench stream`: measures the cost of a stream over one process per back-end.
 //!
-//! The method is MRNet's: one number from each back-end, added up on the way, waiting for all. There are
-//! three phases, each on a separate stream ([`front`]):
+//! The method is MRNet's: one number from each back-end, added up on the way, waiting for all. Either all back-ends are
+//! children of the front-end and a shape makes some of them fold for others (`--shape`), or the network has inner processes
+//! of its own, as MRNet's networks do (`--topology`). There are three phases, each on a separate stream ([`front`]):
 //!
 //! 1. A broadcast of 32 bytes and the sum that answers it, one at a time. This gives the round-trip time.
 //! 2. The same with several in flight. This gives round trips per second.
@@ -24,7 +25,8 @@ use clap::Args;
 use measured::MeasuredStream;
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use treefold::{Shape, StreamBuilder};
+use treefold::{CallError, Shape, StreamBuilder};
+use treefold_network::topology::generate::{LAYOUT_NAMES, Layout};
 
 /// Measure streams over N back-end processes: instantiation, round trips, waves per second, processor time per wave
 #[derive(Debug, Args)]
@@ -37,6 +39,11 @@ pub(crate) struct BenchStream {
     /// Shape of the tree below the front-end: kary:K, flat, or any other shape that calls have
     #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
     shape: Shape,
+
+    /// Layout of a network with inner processes, started level by level, and streams over exactly this tree: flat, kary:K, binomial,
+    /// binomial:N, balanced:SHAPE [default: all back-ends are children of the front-end, and streams have --shape]
+    #[arg(long, value_name = "LAYOUT", conflicts_with = "shape", value_parser = layout)]
+    topology: Option<Layout>,
 
     /// Number of round trips made one after another
     #[arg(long, value_name = "R", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -62,22 +69,27 @@ pub(crate) struct BenchStream {
 const EXAMPLES: &str = "\
 Every sum is checked against its wave's contributors, and waves with missing back-ends are counted
 (incomplete_waves): there are none, unless there are far more processes than processors. With -o json, one line:
-  {backends, shape, instantiate_ms, up_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
-   roundtrips_per_s, cpu_us_per_roundtrip, front_cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave,
+  {backends, inner_processes, topology, shape, front_children, instantiate_ms, up_ms, roundtrip_us_p50,
+   roundtrip_us_p99, in_flight, roundtrips_per_s, cpu_us_per_roundtrip, front_cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave,
    front_cpu_us_per_wave, cpu_us_per_wave_and_backend, incomplete_waves}
+inner_processes counts the stream's nodes without endpoints, front_children the nodes that send to the front-end.
 Times count from the first process's start: until all have attached (up_ms), and until a stream over all of
 them has given an exact sum (instantiate_ms). A round trip is a broadcast of 32 bytes and a sum;
 waves are up only. cpu_us figures count all processes, the front-end's included; front_cpu_us figures are its part.
 
 Examples:
   treefold bench stream --backends 64 --shape kary:8
+  treefold bench stream --backends 64 --topology kary:8
   treefold bench stream --backends 256 --shape flat -o json";
 
 /// The measured figures.
 #[derive(Serialize)]
 struct Figures {
     backends: u32,
+    inner_processes: usize,
+    topology: String,
     shape: String,
+    front_children: usize,
     #[serde(serialize_with = "rounded")]
     instantiate_ms: f64,
     #[serde(serialize_with = "rounded")]
@@ -115,12 +127,20 @@ const WARM_UP_ROUNDS: u32 = 100;
 impl BenchStream {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let measure = async |front_end: &FrontEnd, started: &Started| self.measure(front_end, started).await;
-        let figures = FrontEnd::during(self.backends, !self.plain, measure).await?;
+        let figures = FrontEnd::during(self.backends, &self.layout(), !self.plain, measure).await?;
         match format {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),
         }
         Ok(Verdict::Full)
+    }
+
+    fn layout(&self) -> Layout {
+        self.topology.clone().unwrap_or(Layout::Flat)
+    }
+
+    fn shape(&self) -> Shape {
+        if self.topology.is_some() { Shape::Topology } else { self.shape }
     }
 
     async fn measure(&self, network: &FrontEnd, started: &Started) -> Result<Figures, Failure> {
@@ -137,10 +157,14 @@ impl BenchStream {
         let mut front = self.open(network, Part::Tick).await?;
         let pushed = front.watch(&started.nodes, seconds).await?;
         incomplete_waves += front.incomplete();
+        let (inner_processes, front_children) = front.tree();
         let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
         Ok(Figures {
             backends: self.backends,
-            shape: self.shape.to_string(),
+            inner_processes,
+            topology: self.layout().to_string(),
+            shape: self.shape().to_string(),
+            front_children,
             instantiate_ms: millis(instantiate),
             up_ms: millis(started.up),
             roundtrip_us_p50: quantile_us(&roundtrips, 0.50),
@@ -160,7 +184,7 @@ impl BenchStream {
 
     async fn open(&self, network: &FrontEnd, part: Part) -> Result<MeasuredStream, Failure> {
         let lay_out = |builder: StreamBuilder| {
-            builder.up_filter("sum").shape(self.shape).window_bytes(self.window_bytes)
+            builder.up_filter("sum").shape(self.shape()).window_bytes(self.window_bytes)
         };
         Ok(MeasuredStream::of(network.open(part, lay_out).await?, self.backends))
     }
@@ -179,18 +203,27 @@ impl BenchStream {
     }
 }
 
+fn layout(text: &str) -> Result<Layout, CallError> {
+    text.parse().map_err(|_| CallError::bad_field("topology", text, LAYOUT_NAMES))
+}
+
 fn render(figures: &Figures) -> String {
     let incomplete = match figures.incomplete_waves {
         0 => String::new(),
         waves => format!("\n  incomplete   {waves} waves reported missing back-ends"),
     };
+    let tree = match &figures.shape {
+        shape if *shape == Shape::Topology.to_string() => {
+            format!("topology {}, {} inner processes", figures.topology, figures.inner_processes)
+        }
+        shape => shape.clone(),
+    };
     format!(
-        "{} back-ends, {}\n  ready after  {:.0} ms: all have attached after {:.0} ms\n  \
+        "{} back-ends, {tree}\n  ready after  {:.0} ms: all have attached after {:.0} ms\n  \
          round trip   {:.0} µs median, {:.0} µs at the 99th percentile\n  {} in flight {:.0} round trips/s, {:.1} µs of \
          processor each ({:.1} of it the front-end's)\n  up only      {:.0} waves/s\n  processor    {:.1} µs a wave over \
          all processes ({:.1} of it the front-end's), {:.2} µs a wave and back-end{incomplete}",
         figures.backends,
-        figures.shape,
         figures.instantiate_ms,
         figures.up_ms,
         figures.roundtrip_us_p50,

@@ -44,6 +44,13 @@ impl MeasuredStream {
         self.incomplete
     }
 
+    /// Returns the number of nodes of the stream's tree that have no endpoint, and of those that send to the front-end.
+    pub(super) fn tree(&self) -> (usize, usize) {
+        let trees = self.stream.trees();
+        let seats = trees.iter().flat_map(|tree| tree.seats());
+        (seats.filter(|seat| seat.partitions.is_empty()).count(), trees.len())
+    }
+
     /// Makes a broadcast and waits for the sum that answers it.
     pub(super) async fn round_trip(&mut self) -> Result<(), Failure> {
         let tag = self.broadcast().await?;
