@@ -47,8 +47,9 @@ impl MeasuredStream {
     /// Returns the number of nodes of the stream's tree that have no endpoint, and of those that send to the front-end.
     pub(super) fn tree(&self) -> (usize, usize) {
         let trees = self.stream.trees();
-        let seats = trees.iter().flat_map(|tree| tree.seats());
-        (seats.filter(|seat| seat.partitions.is_empty()).count(), trees.len())
+        let inner =
+            trees.iter().map(|tree| tree.seats().iter().filter(|seat| seat.partitions.is_empty()).count());
+        (inner.sum(), trees.len())
     }
 
     /// Makes a broadcast and waits for the sum that answers it.
