@@ -101,7 +101,7 @@ impl Delays {
         let known_least = KNOWN_LEAST.min(nodes.len().div_ceil(2)).max(1);
         // In a cluster of short round trips, no node is looked up.
         let is_short = self.slow < known_least - middle(known_least);
-        if is_short || !self.result_bytes.get(name).is_some_and(|&bytes| bytes <= FLIGHT_BYTES) {
+        if is_short || self.result_bytes.get(name).is_none_or(|&bytes| bytes > FLIGHT_BYTES) {
             return 0.0;
         }
         let mut known: Vec<Duration> = nodes.filter_map(|node| self.round_trips.get(node).copied()).collect();

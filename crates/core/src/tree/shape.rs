@@ -211,7 +211,7 @@ pub fn form_with_delay(
     random: &mut Random,
 ) -> Vec<Tree> {
     // `f64::max` returns zero for NaN as well.
-    let delay_ms = delay_ms.max(0.0).min(COST_MS_MAX);
+    let delay_ms = if delay_ms > 0.0 { delay_ms.min(COST_MS_MAX) } else { 0.0 };
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(Candidate::sane).collect();
     candidates.sort_unstable_by_key(|candidate| candidate.node);
     let count = candidates.len();

@@ -127,7 +127,7 @@ impl Loop {
                 }
                 Ok(None) => {}
                 Err(problem) => {
-                    tracing::info!(node = %self.identity.node, %from, %problem, "calls pass this node by")
+                    tracing::info!(node = %self.identity.node, %from, %problem, "calls pass this node by");
                 }
             }
         }
