@@ -27,7 +27,7 @@ async fn member(service: Service, partition: u32, seed: Option<&Node>) -> Node {
     Node::builder().join(&join).service(service.partition(partition, ())).start().await.unwrap()
 }
 
-/// The greatest numbers, and the nodes that had children.
+/// The greatest numbers, none without full coverage, and the nodes that had children.
 async fn ask(front: &Node, name: &str) -> (Vec<f64>, Vec<String>) {
     let reply: Reply<Raw> = front.client().call(name, &()).explain(true).await.unwrap();
     let mut inner = Vec::new();
@@ -38,8 +38,9 @@ async fn ask(front: &Node, name: &str) -> (Vec<f64>, Vec<String>) {
         }
         open.extend(&report.children);
     }
-    let value = reply.value.unwrap().0;
-    (Packet::read(&value).unwrap().f64s(0).unwrap().iter().collect(), inner)
+    // There is no value while a partition is on no node.
+    let numbers = |value: Raw| Packet::read(&value.0).unwrap().f64s(0).unwrap().iter().collect();
+    (reply.value.map(numbers).unwrap_or_default(), inner)
 }
 
 async fn folds(relay: &Node, front: &Node, service: &str) {

@@ -62,6 +62,8 @@ impl Wheel {
             let (model, palette) = (&self.model, self.palette);
             self.screen.draw(|frame| view::draw(frame, model, Instant::now(), palette))?;
             tokio::select! {
+                // The look is begun before a key can end it: dropped unbegun, it would leave the source its stream.
+                biased;
                 look = &mut next => {
                     match look {
                         Ok(look) => self.model.observe(look, Instant::now()),
