@@ -24,8 +24,8 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use treefold_operators::ready::Ready;
 use treefold_operators::{
-    Aggregation, AsyncAggregation, Declared, FilterKind, Operator, Partition, Placement, ReduceParams, erase,
-    erase_async,
+    Aggregation, AsyncAggregation, Codec, Declared, FilterKind, Operator, OperatorError, Outcome, Partition,
+    Placement, ReduceParams, erase, erase_async,
 };
 
 /// The data of one partition.
@@ -511,6 +511,17 @@ impl Registry {
         self.kinds.iter().zip(&self.entries).filter_map(declared).take(reduces::REDUCES_MAX).collect()
     }
 
+    /// Refuses further folds for aggregations of these services that were learned, and that a member declares no more.
+    pub(crate) fn unlearn(&self, services: &BTreeSet<String>, declared: &BTreeSet<String>) {
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, operator) in learned.iter_mut() {
+            let is_of_member = name.split_once('/').is_some_and(|(service, _)| services.contains(service));
+            if is_of_member && !declared.contains(name) {
+                *operator = Arc::new(Undeclared);
+            }
+        }
+    }
+
     /// Takes the reduce that a member has declared, in place of what it learned before. Returns the kind if it is new.
     ///
     /// # Errors
@@ -604,6 +615,41 @@ impl Registry {
         let Some(hosted) = self.service(service) else { return };
         let removed = hosted.partitions.write().unwrap_or_else(PoisonError::into_inner).remove(&partition);
         drop_aside(removed);
+    }
+}
+
+/// In place of a reduce that is no longer declared: the service folds in a way that this node does not have.
+struct Undeclared;
+
+impl Undeclared {
+    fn refusal<T>() -> treefold_operators::Result<T> {
+        Err(OperatorError::new("the service has another reduce now, which this node does not have"))
+    }
+}
+
+impl Operator for Undeclared {
+    fn local(&self, _: &Partition, _: &Bytes) -> Outcome {
+        Outcome::Now(Self::refusal())
+    }
+
+    fn reduce(&self, _: Bytes, _: Bytes, _: &Bytes) -> Outcome {
+        Outcome::Now(Self::refusal())
+    }
+
+    fn finish(&self, partial: Bytes, _: &Bytes) -> treefold_operators::Result<Bytes> {
+        Ok(partial)
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
+    fn holds_processor(&self) -> bool {
+        true
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        (Codec::MessagePack, Codec::MessagePack)
     }
 }
 

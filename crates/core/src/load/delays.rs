@@ -1,8 +1,9 @@
 //! How long a message takes to another node and back, for trees over slow links.
 //!
 //! A front measures its own round trips: from a probe of a member to its acknowledgement (SWIM), and from a poll to its
-//! answer, if the poll's number tells when it was sent. A client that forms its own trees polls a peer every second. It knows nothing of the delay between two other nodes, and nodes do not tell each other. The median of its
-//! round trips to the nodes of a call stands for each pair of them (`between_ms`). In one building, and among sites of
+//! answer, if the poll's number tells when it was sent. A client that forms its own trees polls a peer every second. A front
+//! knows nothing of the delay between two other nodes, and nodes do not tell each other. The median of its round trips
+//! to the nodes of a call stands for each pair of them (`between_ms`). In one building, and among sites of
 //! equal distance, that is the truth. If a part of the nodes is near and another far, it is one of the two, and a tree that is
 //! formed by it has a level too many or too few.
 //!

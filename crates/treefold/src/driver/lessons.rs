@@ -115,6 +115,8 @@ impl Loop {
         let Some(lesson) = lesson else {
             return self.complaints.about(from, "it declares reduces that it was not asked for");
         };
+        let names = reduces.iter().map(|declared| declared.name.clone()).collect();
+        self.registry.unlearn(&lesson.services, &names);
         for declared in reduces {
             let service = declared.name.split_once('/').map_or("", |(service, _)| service);
             if !lesson.services.contains(service) {

@@ -2,9 +2,10 @@
 
 use crate::figures::eventually;
 use std::collections::BTreeMap;
+use treefold::operators::merge::Count;
 use treefold::operators::packet::{Packet, Row};
 use treefold::operators::{Raw, ready};
-use treefold::{Node, Partition, Reply, Service};
+use treefold::{Node, Partition, Reason, Reply, Service};
 
 const TOTAL: u32 = 4;
 
@@ -76,4 +77,21 @@ async fn relay_folds_for_a_service_that_it_has_never_heard_of_and_by_its_latest_
         numbers == [399.0, 398.0, 397.0] && inner == [relay.addr().to_string()]
     };
     eventually("the relay keeps three", by_three).await;
+
+    // It is started anew with a reduce of its own, which the relay does not have: no answer of the old one is given.
+    for partition in 0..TOTAL {
+        members.remove(0).leave().await;
+        let own = treefold::operators::merging("greatest", |_: &Partition, (): &()| Ok(Count(1)));
+        let service = Service::new("numbers").aggregation("greatest", own).total(TOTAL);
+        members.push(member(service, partition, members.first()).await);
+    }
+    let refuses = || async {
+        let call = members[0].client().call_raw("numbers/greatest", bytes::Bytes::from_static(&[0xc0]));
+        let reply: Reply<Raw> = call.min_coverage(0.0).await.unwrap();
+        reply
+            .missing
+            .iter()
+            .any(|loss| matches!(&loss.reason, Reason::ReduceFailed(text) if text.contains("another reduce")))
+    };
+    eventually("the relay refuses", refuses).await;
 }
