@@ -41,7 +41,7 @@ pub enum Effect<P> {
         /// The address.
         addr: SocketAddr,
     },
-    /// The peer is gone for good; the driver can close its connection.
+    /// Close the connection to this peer, which may be broken; a new one is opened when it is needed.
     Disconnect {
         /// The peer.
         peer: NodeId,

@@ -315,7 +315,7 @@ impl<P: Payload> Node<P> {
     }
 
     fn handle_lost(&mut self, now: Instant, peer: NodeId) {
-        self.gossip.peers.remove(&peer);
+        self.gossip.part(peer);
         if peer.is_client() {
             self.calls.cancel_calls_of(&mut desk!(self), peer);
             desk!(self).lose_worker(now, peer);

@@ -57,6 +57,8 @@ const NODE_BYTES_MAX: usize = 27;
 pub(super) struct Gossip {
     /// Peers that this node is connected to.
     pub(super) peers: BTreeSet<NodeId>,
+    /// Those among them that are no members any more: they have left, died, or are cut off.
+    departed: BTreeSet<NodeId>,
     /// The load figure that was last announced.
     announced: LoadFigure,
     announce_armed: Option<Instant>,
@@ -78,6 +80,12 @@ impl Gossip {
     fn peer_at(&self, addr: SocketAddr) -> Option<NodeId> {
         let lives = NodeId::new(addr, 0)..=NodeId::new(addr, u64::MAX);
         self.peers.range(lives).next_back().copied()
+    }
+
+    /// The connection to a peer has ended.
+    pub(super) fn part(&mut self, peer: NodeId) {
+        self.peers.remove(&peer);
+        self.departed.remove(&peer);
     }
 
     fn arm<P: Payload>(&mut self, cx: &mut Context<P>, wake: Wake, at: Instant) {
@@ -283,6 +291,11 @@ impl<P: Payload> Node<P> {
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
             MembershipEvent::Joined(node) | MembershipEvent::Proven(node) => {
+                // It was cut off and is back. What was sent meanwhile is not worth waiting for until TCP tries again.
+                if self.gossip.departed.contains(&node) && !self.waves.works_with(node) {
+                    self.gossip.part(node);
+                    self.cx.effects.push_back(Effect::Disconnect { peer: node });
+                }
                 self.streams.look_for_endpoints(&mut self.cx, now, node);
             }
             MembershipEvent::Card(node) => {
@@ -301,10 +314,13 @@ impl<P: Payload> Node<P> {
                 self.cx.loads.replicas.forget(node);
                 self.cx.loads.relays_ejected.forget(node);
                 self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
-                // A node that leaves in good order still answers its open waves and closes the connection
-                // itself. A dead node stops sending signs of life.
-                if !(self.gossip.peers.contains(&node) && self.waves.works_with(node)) {
-                    self.cx.effects.push_back(Effect::Disconnect { peer: node });
+                // A node that leaves in good order finishes its work, for which its calls may still be on their way here,
+                // and then closes its connections. Those of a dead process break.
+                let is_connected = self.gossip.peers.contains(&node);
+                if is_connected {
+                    self.gossip.departed.insert(node);
+                }
+                if !is_connected || !self.waves.works_with(node) {
                     self.streams.handle_stream_peer_gone(&mut self.cx, now, node);
                     desk!(self).handle_peer_gone(now, node);
                 }

@@ -47,8 +47,10 @@ pub struct Plan {
     pub relays: u32,
     /// Nodes accept the workers of the application.
     pub accepts: bool,
-    /// How long messages and datagrams take.
+    /// How long messages take.
     pub hop: Duration,
+    /// How long datagrams take, if not as long as messages.
+    pub datagram_hop: Option<Duration>,
     /// The share of datagrams lost.
     pub loss: f64,
     pub local: Duration,
@@ -70,6 +72,7 @@ impl Default for Plan {
             relays: 0,
             accepts: false,
             hop: Duration::from_micros(100),
+            datagram_hop: None,
             loss: 0.0,
             local: Duration::from_millis(5),
             reduce: Duration::from_micros(500),
@@ -92,7 +95,7 @@ impl Plan {
         let pushed = self.accepts.then(|| Operators { name: format!("{APPLICATION}/sum"), ..sum.clone() });
         let links = Links {
             stream_delay: self.hop,
-            datagram_delay: self.hop,
+            datagram_delay: self.datagram_hop.unwrap_or(self.hop),
             connect_timeout: Duration::from_secs(1),
             loss: self.loss,
             ..Links::DAC
@@ -297,6 +300,11 @@ impl Cluster {
     /// kill -9.
     pub fn kill(&mut self, i: u32) {
         self.world.kill(i as usize);
+    }
+
+    /// SIGTERM: the node tells others that it leaves, and finishes its work.
+    pub fn leave(&mut self, i: u32) {
+        self.world.leave(i as usize, &mut self.journal);
     }
 
     /// kill -STOP: the node sends nothing, and its inputs wait.

@@ -76,6 +76,29 @@ fn a_node_killed_in_a_call_costs_at_most_its_own_partitions() {
     }
 }
 
+/// Its leave overtakes its calls: a child hears of it first, and then gets a call from a node that is no member.
+#[test]
+fn with_a_replica_a_node_that_leaves_in_a_call_costs_nothing() {
+    for shape in TREES {
+        for victim in 0..8 {
+            for after_us in [0, 500, 1_000, 1_100, 1_500, 2_100, 3_500, 6_000, 8_000, 11_000] {
+                let (hop, datagram_hop) = (Duration::from_millis(1), Some(Duration::from_micros(50)));
+                let seed = after_us + 1;
+                let mut cluster =
+                    Cluster::new(&Plan { replicas: 2, hop, datagram_hop, seed, ..Plan::default() });
+                let front = (victim + 5) % 8;
+                let request = cluster.call(front, half(shape));
+                cluster.run_for(Duration::from_micros(after_us));
+                cluster.leave(victim);
+                cluster.run_for(Duration::from_millis(300));
+                let outcome = cluster.outcome(front, request).expect("the deadline has passed");
+                assert_honest(&outcome);
+                assert_eq!(counted(&outcome), whole(16), "{shape} {victim} {after_us}: {outcome:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_slow_node_that_still_answers_is_not_lost() {
     let mut cluster = Cluster::new(&Plan::default());
