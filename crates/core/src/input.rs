@@ -10,7 +10,7 @@ use crate::partitions::PartitionSet;
 use crate::placement::PlacementAsk;
 use crate::schedule::share::ShareSetting;
 use crate::stream::operator::OperatorNews;
-use crate::stream::spec::Filtered;
+use crate::stream::spec::{Filtered, NoFilter};
 use crate::stream::{StreamId, StreamOptions, StreamSpec};
 use crate::time::Duration;
 use alloc::boxed::Box;
@@ -78,7 +78,7 @@ pub enum Input<P> {
         /// The stream.
         stream: StreamId,
         /// The placement of its runs, or the problem.
-        result: Result<Placement, Arc<str>>,
+        result: Result<Placement, NoFilter>,
     },
     /// One run of a stream's filter has ended.
     Filtered {

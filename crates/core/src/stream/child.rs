@@ -3,6 +3,7 @@
 use super::descent::ToTake;
 use super::lane::ByKey;
 use super::places::Places;
+use super::spec::Source;
 use crate::error::Missing;
 use crate::partitions::PartitionSet;
 use crate::seat::{self, Standing};
@@ -24,7 +25,7 @@ impl<P> Default for Half<P> {
 
 /// The state that a stream keeps for a child.
 ///
-/// Eleven fields, because both directions need some: packets that come up in parts, and packets down that it must take.
+/// Twelve fields, because both directions need some: packets that come up in parts, and packets down that it must take.
 #[derive(Debug)]
 pub(crate) struct Flow<P> {
     pub(crate) source: u32,
@@ -47,7 +48,19 @@ pub(crate) struct Flow<P> {
     pub(crate) told_ahead: u64,
     /// True if packets may pass over the child: it knows the message that says so.
     pub(crate) hears_missed: bool,
+    /// The endpoints of a child without a filter, which are sources of the filter here in its place.
+    pub(crate) unfiltered: Option<PartitionSet>,
     pub(crate) place: Placed,
+}
+
+impl<P> Flow<P> {
+    /// The sources of the filter here that are this child's.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        match &self.unfiltered {
+            None => alloc::vec![Source::Child(self.source)],
+            Some(endpoints) => endpoints.iter().map(Source::Endpoint).collect(),
+        }
+    }
 }
 
 /// A child's place in the layout.

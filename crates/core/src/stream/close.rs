@@ -2,9 +2,10 @@
 
 use super::error::StreamError;
 use super::message::StreamMessage;
-use super::spec::StreamEvent;
+use super::spec::{NoFilter, StreamEvent};
 use super::state::{Filter, StreamState};
 use super::table::{StreamDesk, Streams};
+use crate::config::Placement;
 use crate::effect::{Effect, FilterEffect};
 use crate::error::Reason;
 use crate::id::NodeId;
@@ -13,6 +14,7 @@ use crate::node::context::Context;
 use crate::seat::Parent;
 use crate::time::Instant;
 use crate::timer::Wake;
+use alloc::sync::Arc;
 
 impl<P: Payload> StreamState<P> {
     /// Handles a `Close`: the parent ends the stream or leaves it, or a child can't take part.
@@ -90,6 +92,18 @@ impl<P: Payload> StreamState<P> {
     }
 }
 
+impl<P: Payload> StreamState<P> {
+    /// Refuses to do without the stream's filter where something must be folded, or if the parent does not fold it.
+    pub(crate) fn check_filter(&self) -> Result<(), StreamError> {
+        match &self.filtering.unknown {
+            Some(problem) if !self.filtering.may_lack || !self.seat.children.is_empty() => {
+                Err(StreamError::Filter { problem: Arc::clone(problem) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl<P: Payload> Context<P> {
     /// Answers a message about a stream that this node has no state for.
     ///
@@ -126,7 +140,7 @@ impl<P: Payload> Streams<P> {
         cx: &mut Context<P>,
         now: Instant,
         stream: super::StreamId,
-        result: Result<crate::config::Placement, alloc::sync::Arc<str>>,
+        result: Result<Placement, NoFilter>,
     ) {
         self.with_state(cx, now, stream, |state, _| match result {
             Ok(placement) => {
@@ -136,7 +150,12 @@ impl<P: Payload> Streams<P> {
                 }
                 Ok(())
             }
-            Err(problem) => Err(StreamError::Filter { problem }),
+            Err(NoFilter::Unknown(problem)) => {
+                state.filtering.unknown = Some(problem);
+                state.filtering.state = Filter::None;
+                state.check_filter()
+            }
+            Err(NoFilter::Refused(problem)) => Err(StreamError::Filter { problem }),
         });
     }
 }

@@ -35,7 +35,10 @@ impl<P: Payload> StreamState<P> {
                 Filter::Opening | Filter::Busy(_) => return,
                 Filter::None | Filter::Idle => {}
             }
-            if let Some(descent) = self.down.waiting.pop_front() {
+            if let Some(mut descent) = self.down.waiting.pop_front() {
+                if self.filtering.unknown.is_some() {
+                    descent.made.extend(descent.left.drain(..).rev());
+                }
                 match descent.left.last().cloned() {
                     None => self.forward(cx, descent),
                     Some(payload) => {
@@ -53,10 +56,13 @@ impl<P: Payload> StreamState<P> {
             let Some((lane, key)) = self.row.ready.pop() else { return };
             let Some(slot) = take_slot(self, lane, key) else { continue };
             let is_idle = slot.parts.resting().is_empty() && self.row.carried.is_empty();
-            if self.terms.spec.up_filter.is_empty() || is_idle {
-                let packets =
-                    slot.parts.resting().iter().flat_map(|part| part.payload.packets.iter().cloned());
-                let packets = packets.collect();
+            let is_plain = self.terms.spec.up_filter.is_empty() || self.filtering.unknown.is_some();
+            if is_plain || is_idle {
+                let mut parts: SmallVec<[_; 1]> = slot.parts.resting().iter().collect();
+                if self.filtering.unknown.is_some() {
+                    parts.sort_by_key(|part| part.contributors.iter().next());
+                }
+                let packets = parts.iter().flat_map(|part| part.payload.packets.iter().cloned()).collect();
                 self.emit(cx, lane, &slot, packets, None);
             } else {
                 let (tag, work) = (slot.tag, FilterWork::Up(pieces_of(self, &slot)));
@@ -267,10 +273,11 @@ fn pieces_of<P: Payload>(state: &mut StreamState<P>, slot: &Slot<P>) -> Vec<(Sou
     let mut pieces = Vec::with_capacity(carried.len() + slot.parts.resting().len());
     for piece in carried {
         state.release(piece.source, piece.len());
-        pieces.extend(piece.packets.into_iter().map(|packet| (piece.source, packet)));
+        let source = piece.filtered_as();
+        pieces.extend(piece.packets.into_iter().map(|packet| (source, packet)));
     }
     for part in slot.parts.resting() {
-        let source = part.payload.source;
+        let source = part.payload.filtered_as();
         pieces.extend(part.payload.packets.iter().map(|packet| (source, packet.clone())));
     }
     pieces

@@ -106,7 +106,7 @@ impl<P: Payload> StreamState<P> {
             return cx.note_bad_message(from, problem);
         }
         let address = Address { lane: up.lane, key: up.key(), tag: up.tag };
-        let StreamUp { contributors, mut missing, urgent, .. } = up;
+        let StreamUp { mut contributors, mut missing, urgent, .. } = up;
         if contributors.is_empty() && missing.is_empty() {
             self.tell_ahead(cx, Some(source), address.key);
             return self.take_piece(cx, now, address, None, missing, urgent);
@@ -128,8 +128,28 @@ impl<P: Payload> StreamState<P> {
         if !is_its {
             cx.note_bad_message(from, "up.contributors: endpoints that are not below");
         }
+        if is_its && !contributors.is_empty() && child.more.unfiltered.is_some() {
+            if contributors.len() != packets.len() {
+                cx.note_bad_message(from, "up.payload: not one for each endpoint of a node without a filter");
+                let problem = "not one packet for each endpoint".into();
+                missing.push(Missing {
+                    partitions: core::mem::take(&mut contributors),
+                    node: Some(from),
+                    reason: Reason::FilterFailed(problem),
+                });
+            }
+            for (endpoint, packet) in contributors.iter().zip(packets) {
+                let piece = Piece { source, endpoint: Some(endpoint), packets: SmallVec::from_iter([packet]) };
+                let part = Part { payload: piece, contributors: PartitionSet::alone(endpoint) };
+                self.take_piece(cx, now, address, Some(part), core::mem::take(&mut missing), urgent);
+            }
+            if !missing.is_empty() {
+                self.take_piece(cx, now, address, None, missing, urgent);
+            }
+            return;
+        }
         let part = (is_its && !contributors.is_empty())
-            .then(|| Part { payload: Piece { source, packets }, contributors });
+            .then(|| Part { payload: Piece { source, endpoint: None, packets }, contributors });
         if part.is_some() || !missing.is_empty() {
             self.take_piece(cx, now, address, part, missing, urgent);
         }

@@ -22,7 +22,16 @@ pub(crate) const GATHERED: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct Piece<P> {
     pub(crate) source: Source,
+    /// The endpoint of a child without a filter.
+    pub(crate) endpoint: Option<u32>,
     pub(crate) packets: SmallVec<[P; 1]>,
+}
+
+impl<P> Piece<P> {
+    /// The source of the packets as the filter sees it.
+    pub(crate) fn filtered_as(&self) -> Source {
+        self.endpoint.map_or(self.source, Source::Endpoint)
+    }
 }
 
 impl<P: Payload> Payload for Piece<P> {

@@ -43,6 +43,9 @@ pub struct StreamOpen<P> {
     /// A child that does not know the stream receives only the packets after it: its endpoints may have taken
     /// the earlier ones in a former life.
     pub packets_before: u64,
+    /// True if the sender knows [`StreamNews::unfiltered`].
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub takes_unfiltered: bool,
 }
 
 /// Child to parent: the contribution of the child's subtree to one wave.
@@ -172,6 +175,10 @@ pub struct StreamNews {
     /// child that does not.
     #[cfg_attr(feature = "serde", serde(default))]
     pub hears_missed: bool,
+    /// True if the sender has no filter. Packets of its endpoints come up as they are, one of each endpoint in a part, in
+    /// the order of the endpoints.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub unfiltered: bool,
 }
 
 /// Child to parent, forwarded to the front-end: a child is lost, or may be called back.

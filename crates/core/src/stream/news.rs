@@ -4,7 +4,7 @@ use super::child::Child;
 use super::error::StreamError;
 use super::given;
 use super::message::{StreamMessage, StreamNews, StreamSettled};
-use super::spec::StreamEvent;
+use super::spec::{Source, StreamEvent};
 use super::state::{Filter, StreamState};
 use super::tags::TagRuns;
 use crate::error::{Missing, Reason};
@@ -58,7 +58,11 @@ impl<P: Payload> StreamState<P> {
             child.more.place.first_tag = self.down.tag_max.saturating_add(1);
         }
         child.more.hears_missed = news.hears_missed && self.terms.spec.lag_bytes_max.is_some();
+        let is_unfiltered = child.more.unfiltered.is_some() || is_first && news.unfiltered;
         self.seat.children.set_standing(at, Standing::There);
+        if is_unfiltered {
+            self.fit_sources(cx, at);
+        }
         // Absent endpoints stay absent until the child reports on its latest subtree, which it will.
         if has_heard_all || is_first {
             self.take_roll(at, news, has_heard_all);
@@ -103,6 +107,24 @@ impl<P: Payload> StreamState<P> {
             self.bring_back(&endpoints, &before, first_tag);
         }
         self.roll.news_due = true;
+    }
+
+    /// Makes the endpoints of a child without a filter sources of the filter here, in the child's place.
+    fn fit_sources(&mut self, cx: &mut Context<P>, at: usize) {
+        let child = &mut self.seat.children[at];
+        if !child.more.place.is_in_filter {
+            return;
+        }
+        let (source, now) = (Source::Child(child.more.source), child.answers_for.clone());
+        let was = child.more.unfiltered.replace(now.clone());
+        let before = was.clone().unwrap_or_default();
+        now.difference(&before).iter().for_each(|it| self.tell_filter_joined(cx, Source::Endpoint(it)));
+        if was.is_none() {
+            self.tell_filter_replaced(cx, source, now.iter().map(Source::Endpoint).collect());
+        }
+        for endpoint in before.difference(&now).iter() {
+            self.tell_filter_replaced(cx, Source::Endpoint(endpoint), Vec::new());
+        }
     }
 
     /// Tells a child that has just joined what is settled. Its former parent may have been lost before it
@@ -154,6 +176,7 @@ impl<P: Payload> StreamState<P> {
                     joined: core::mem::take(&mut self.roll.joined),
                     away,
                     hears_missed: self.terms.spec.lag_bytes_max.is_some(),
+                    unfiltered: self.filtering.unknown.is_some(),
                 };
                 cx.send_stream(parent, StreamMessage::News(news));
                 // The parent does not know that packets before this node joined concern no endpoint here.

@@ -7,7 +7,7 @@
 use super::child::{Child, Flow, Half, Own, Placed};
 use super::descent::ToTake;
 use super::error::StreamError;
-use super::lane::ByKey;
+use super::lane::{ByKey, Piece};
 use super::message::{StreamMessage, StreamOpen};
 use super::places::Places;
 use super::spec::{EndpointEvent, Source};
@@ -75,6 +75,7 @@ impl<P: Payload> Streams<P> {
         let mut state = Box::new(StreamState::begin(now, terms, Parent::Node(from), cost_weight, None));
         state.order.number = open.places.number();
         state.order.epoch = open.epoch;
+        state.filtering.may_lack = open.takes_unfiltered;
         state.roll.first_tag = open.first_tag.max(1);
         state.row.tag_max = state.roll.first_tag - 1;
         state.down.packets_before = open.packets_before;
@@ -173,15 +174,20 @@ impl<P: Payload> StreamState<P> {
         }
     }
 
+    /// True if the stream has a filter, and this node too.
+    fn has_filter(&self) -> bool {
+        self.terms.spec.has_filter() && self.filtering.unknown.is_none()
+    }
+
     pub(crate) fn tell_filter_joined(&self, cx: &mut Context<P>, source: Source) {
-        if self.terms.spec.has_filter() {
+        if self.has_filter() {
             let stream = self.terms.id;
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
         }
     }
 
     pub(crate) fn tell_filter_replaced(&self, cx: &mut Context<P>, lost: Source, heirs: Vec<Source>) {
-        if self.terms.spec.has_filter() {
+        if self.has_filter() {
             let stream = self.terms.id;
             cx.effects.push_back(Effect::Filter(FilterEffect::Replaced { stream, lost, heirs }));
         }
@@ -189,7 +195,7 @@ impl<P: Payload> StreamState<P> {
 
     /// Has the driver create the filter again, and gives the new filter its sources.
     pub(crate) fn reopen_filter(&mut self, cx: &mut Context<P>) {
-        if !self.terms.spec.has_filter() {
+        if !self.has_filter() {
             return;
         }
         if let Filter::Busy(mut busy) = core::mem::replace(&mut self.filtering.state, Filter::Opening) {
@@ -205,7 +211,7 @@ impl<P: Payload> StreamState<P> {
             child.more.place.is_in_filter = child.is_open();
         }
         let own = self.own.iter().map(|own| Source::Endpoint(own.endpoint));
-        let children = self.live().map(|child| Source::Child(child.more.source));
+        let children = self.live().flat_map(|child| child.more.sources());
         let known: BTreeSet<Source> = own.chain(children).collect();
         for &source in &known {
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
@@ -213,7 +219,7 @@ impl<P: Payload> StreamState<P> {
         // Pieces of sources that are gone may still wait here.
         let slots = self.row.lanes.values().flat_map(|lane| &lane.slots);
         let waiting = slots.flat_map(|slot| slot.parts.resting()).map(|part| &part.payload);
-        let gone: BTreeSet<Source> = waiting.chain(&self.row.carried).map(|piece| piece.source).collect();
+        let gone: BTreeSet<Source> = waiting.chain(&self.row.carried).map(Piece::filtered_as).collect();
         for &source in gone.difference(&known) {
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
             self.tell_filter_replaced(cx, source, Vec::new());
@@ -247,6 +253,7 @@ impl<P: Payload> StreamState<P> {
             carries: None,
             told_ahead: 0,
             hears_missed: false,
+            unfiltered: None,
             place: Placed {
                 places,
                 epoch: self.order.epoch,
@@ -275,6 +282,7 @@ impl<P: Payload> StreamState<P> {
             window_bytes: window_bytes as u64,
             first_tag: self.first_tag_for_others(),
             packets_before: self.packets_before_others(begins),
+            takes_unfiltered: true,
         };
         cx.send_stream(node, StreamMessage::Open(open));
     }

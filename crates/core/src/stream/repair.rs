@@ -167,7 +167,7 @@ impl<P: Payload> StreamState<P> {
         flow.half = Half::default();
         flow.to_take.clear();
         flow.told_ahead = 0;
-        let (source, held_from) = (Source::Child(flow.source), flow.holds_from);
+        let (sources, held_from) = (flow.sources(), flow.holds_from);
         let leaves_filter = orphans == 0 && core::mem::take(&mut flow.place.is_in_filter);
         self.seat.children.set_standing(at, Standing::Gone);
         cx.counters.stream_repairs += 1;
@@ -178,7 +178,7 @@ impl<P: Payload> StreamState<P> {
             self.put_away(Missing { partitions: own, node: Some(node), reason: reason.clone() });
         }
         if leaves_filter {
-            self.tell_filter_replaced(cx, source, Vec::new());
+            sources.into_iter().for_each(|source| self.tell_filter_replaced(cx, source, Vec::new()));
         }
         if let Some(from) = held_from.filter(|_| self.gathers() && !self.terms.spec.up_filter.is_empty()) {
             self.withhold(from);

@@ -79,6 +79,8 @@ impl<P: Payload> StreamState<P> {
             let opened = fresh.intersection(&self.roll.own_set);
             self.begin_with(&opened, first_tag);
         }
+        self.filtering.may_lack = open.takes_unfiltered;
+        self.check_filter()?;
         self.begin_after_missed(desk.cx, first_tag);
         self.roll.news_due = true;
         // The parent may hold some of these endpoints for away. It learns from which tag on to expect them.
@@ -182,7 +184,9 @@ impl<P: Payload> StreamState<P> {
             heirs.push(Source::Child(flow.source));
         }
         if bereft.is_in_filter {
-            self.tell_filter_replaced(cx, Source::Child(bereft.source), heirs);
+            for source in bereft.sources {
+                self.tell_filter_replaced(cx, source, heirs.clone());
+            }
         }
         // Its reports of absent endpoints below hold until its heirs report.
         for loss in bereft.away {
@@ -232,7 +236,9 @@ impl<P: Payload> StreamState<P> {
         let mut former = Vec::new();
         self.seat.children.remove_if(|_| true, |child| former.push(child));
         for child in former.iter().filter(|child| child.more.place.is_in_filter) {
-            self.tell_filter_replaced(desk.cx, Source::Child(child.more.source), Vec::new());
+            for source in child.more.sources() {
+                self.tell_filter_replaced(desk.cx, source, Vec::new());
+            }
         }
         self.forget_endpoints(desk, &gone);
         if !self.gathers() {
@@ -288,7 +294,8 @@ impl<P: Payload> StreamState<P> {
 
 /// The state that remains of a child that was lost, or that moved.
 struct Bereft {
-    source: u32,
+    /// Its sources of the filter.
+    sources: Vec<Source>,
     is_in_filter: bool,
     /// Its children, as far as known.
     orphans: Vec<NodeId>,
@@ -307,7 +314,7 @@ impl Bereft {
         let orphans = child.tree().children().map(|tree| tree.root().node).collect();
         let flow = &mut child.more;
         Self {
-            source: flow.source,
+            sources: flow.sources(),
             is_in_filter: core::mem::take(&mut flow.place.is_in_filter),
             orphans,
             held_from: flow.holds_from.take(),

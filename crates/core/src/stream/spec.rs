@@ -225,6 +225,26 @@ pub enum FilterWork<P> {
     Down(P),
 }
 
+/// Why a node has no filter for a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum NoFilter {
+    /// The node knows no filter of that name. Its parent filters what its endpoints send, if it has no other node
+    /// below it.
+    Unknown(Arc<str>),
+    /// The filter refused its parameters, or could not be made.
+    Refused(Arc<str>),
+}
+
+impl NoFilter {
+    /// The problem, for users.
+    pub fn into_text(self) -> Arc<str> {
+        match self {
+            Self::Unknown(problem) | Self::Refused(problem) => problem,
+        }
+    }
+}
+
 /// The result of a filter.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -194,6 +194,10 @@ pub(crate) struct Window {
 pub(crate) struct Filtering<P> {
     pub(crate) state: Filter<P>,
     pub(crate) placement: Placement,
+    /// Why this node lacks the stream's filter. Its parent filters what its endpoints send.
+    pub(crate) unknown: Option<Arc<str>>,
+    /// True if the parent can do so.
+    pub(crate) may_lack: bool,
     pub(crate) cost: Ewma,
     /// True if its last run was on the driver's loop.
     pub(crate) is_inline: bool,
@@ -262,6 +266,8 @@ impl<P: Payload> StreamState<P> {
             filtering: Filtering {
                 state,
                 placement: Placement::Inline,
+                unknown: None,
+                may_lack: false,
                 cost: Ewma::new(cost_weight),
                 is_inline: false,
             },

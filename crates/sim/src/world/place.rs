@@ -71,6 +71,8 @@ pub struct Spec {
     pub rack: String,
     /// Whether it is a relay, which holds no partitions.
     pub is_relay: bool,
+    /// Whether it knows no filters of streams.
+    pub lacks_filters: bool,
     /// Applications whose workers may attach to it.
     pub accepts: BTreeSet<String>,
     /// Whether it takes part in the placement of the service's partitions.
@@ -107,6 +109,7 @@ impl Spec {
             placing: None,
             name: String::new(),
             zone: String::new(),
+            lacks_filters: false,
         }
     }
 

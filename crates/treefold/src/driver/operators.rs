@@ -21,6 +21,7 @@ use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::message::{Message, OperatorStatus};
 use treefold_core::stream::operator::OperatorNews;
+use treefold_core::stream::spec::NoFilter;
 use treefold_core::stream::{OperatorId, StreamId, StreamSpec};
 
 /// The most operators that wait to be made of their bytes. They are made one after another, so that a sender
@@ -128,7 +129,7 @@ impl Loop {
             }
             Ok(kinds) => {
                 drop(operators);
-                self.install_filters(stream, kinds.open());
+                self.install_filters(stream, kinds.open().map_err(NoFilter::Refused));
             }
             Err(Unresolved::Lacking(id)) => {
                 drop(operators);
@@ -138,7 +139,7 @@ impl Loop {
             }
             Err(Unresolved::Unknown(problem)) => {
                 drop(operators);
-                self.install_filters(stream, Err(problem));
+                self.install_filters(stream, Err(NoFilter::Unknown(problem)));
             }
         }
     }
@@ -152,7 +153,7 @@ impl Loop {
     ) {
         if self.operators.borrow().opening.get(&stream) == Some(&ticket) {
             self.forget_opening(stream);
-            self.install_filters(stream, opened);
+            self.install_filters(stream, opened.map_err(NoFilter::Refused));
         }
     }
 
@@ -161,7 +162,7 @@ impl Loop {
         self.operators.borrow_mut().opening.remove(&stream);
     }
 
-    fn install_filters(self: &Rc<Self>, stream: StreamId, opened: Result<(Filters, Placement), Arc<str>>) {
+    fn install_filters(self: &Rc<Self>, stream: StreamId, opened: Result<(Filters, Placement), NoFilter>) {
         let result = opened.map(|(filters, placement)| {
             self.streams.borrow_mut().put_home(stream, filters);
             placement

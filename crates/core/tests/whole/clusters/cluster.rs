@@ -47,6 +47,8 @@ pub struct Plan {
     pub relays: u32,
     /// Nodes accept the workers of the application.
     pub accepts: bool,
+    /// Nodes know no filters of streams.
+    pub lacks_filters: bool,
     /// How long messages take.
     pub hop: Duration,
     /// How long datagrams take, if not as long as messages.
@@ -71,6 +73,7 @@ impl Default for Plan {
             racks: 0,
             relays: 0,
             accepts: false,
+            lacks_filters: false,
             hop: Duration::from_micros(100),
             datagram_hop: None,
             loss: 0.0,
@@ -113,6 +116,7 @@ impl Plan {
             limits: self.limits.clone(),
             rack,
             is_relay: i >= self.nodes,
+            lacks_filters: self.lacks_filters,
             accepts: accepts.into_iter().collect(),
             ..Spec::holding(partitions)
         }

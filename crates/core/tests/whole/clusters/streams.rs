@@ -400,14 +400,16 @@ fn a_child_speaks_for_its_own_endpoints_only() {
     assert!(waves.iter().all(|wave| others.is_subset(&wave.contributors)), "no other endpoint is affected");
 }
 
-/// Seven nodes: 0 (the front-end), 1 and 2 hold nothing, 3 to 6 hold an endpoint each; and the trees of a
-/// stream in which 1 and 2 have two of these below them each.
-fn laid_out_by_hand() -> (Cluster, Vec<Tree>) {
+/// Seven nodes: 0 (the front-end), 1 and 2 hold nothing, 3 to 6 hold an endpoint each and may lack all filters; and the
+/// trees of a stream in which 1 and 2 have two of these below them each.
+fn laid_out_by_hand(leaves_lack_filters: bool) -> (Cluster, Vec<Tree>) {
     let plan = Plan { nodes: 0, partitions: 4, ..Plan::default() };
     let mut cluster = Cluster::empty(&plan);
     for i in 0..7_u32 {
         let endpoint = i.checked_sub(3).map(|endpoint| PartitionSet::from_range(endpoint..endpoint + 1));
-        cluster.join(&Plan { nodes: 7, ..Plan::default() }, i, endpoint.unwrap_or_default());
+        let lacks_filters = leaves_lack_filters && endpoint.is_some();
+        let plan = Plan { nodes: 7, lacks_filters, ..Plan::default() };
+        cluster.join(&plan, i, endpoint.unwrap_or_default());
     }
     let leaf = |endpoint: u32| {
         Tree::leaf(cluster.id(3 + endpoint), PartitionSet::from_range(endpoint..endpoint + 1))
@@ -423,8 +425,17 @@ fn laid_out_by_hand() -> (Cluster, Vec<Tree>) {
 /// waves have gone there.
 #[test]
 fn packets_held_by_a_lost_filter_come_with_a_later_wave() {
+    play_a_lost_filter(false);
+}
+
+#[test]
+fn packets_of_nodes_without_filters_that_a_lost_filter_held_come_too() {
+    play_a_lost_filter(true);
+}
+
+fn play_a_lost_filter(leaves_lack_filters: bool) {
     const PACKETS: u64 = 200;
-    let (mut cluster, trees) = laid_out_by_hand();
+    let (mut cluster, trees) = laid_out_by_hand(leaves_lack_filters);
     let mut stream = pushing(WAIT_FOR_ALL, Duration::from_millis(1), PACKETS);
     (stream.up_filter, stream.options.trees) = ("lag".into(), Some(trees));
     let (request, id) = cluster.open_wholly(0, &stream);
@@ -436,9 +447,10 @@ fn packets_held_by_a_lost_filter_come_with_a_later_wave() {
     let packets = |endpoint: u32, filters: u64| {
         (1..=PACKETS - filters).map(move |tag| Ink::packet(id, endpoint, Some(tag), tag, 100))
     };
-    let expected = [(0, 2), (1, 2), (2, 3), (3, 3)]
+    let leaves = u64::from(!leaves_lack_filters);
+    let expected = [(0, 1), (1, 1), (2, 2), (3, 2)]
         .into_iter()
-        .flat_map(|(endpoint, filters)| packets(endpoint, filters));
+        .flat_map(|(endpoint, above)| packets(endpoint, above + leaves));
     let sum_of = |packets: &mut dyn Iterator<Item = Ink>| {
         packets
             .map(|packet| (packet.marks, packet.count))
@@ -453,7 +465,16 @@ fn packets_held_by_a_lost_filter_come_with_a_later_wave() {
 /// are adopted, and every later wave is whole. An invalid layout is refused before any node is asked.
 #[test]
 fn a_stream_uses_a_tree_given_by_hand_and_survives_losses() {
-    let (mut cluster, trees) = laid_out_by_hand();
+    play_losses_by_hand(false);
+}
+
+#[test]
+fn nodes_without_filters_are_folded_by_their_parents_in_turn() {
+    play_losses_by_hand(true);
+}
+
+fn play_losses_by_hand(leaves_lack_filters: bool) {
+    let (mut cluster, trees) = laid_out_by_hand(leaves_lack_filters);
     let given = |trees: Vec<Tree>| {
         let mut stream = pushing(WAIT_FOR_ALL, Duration::from_millis(5), 1_000);
         stream.options.trees = Some(trees);
@@ -473,6 +494,42 @@ fn a_stream_uses_a_tree_given_by_hand_and_survives_losses() {
     assert!(waves.len() > before + 300, "{before}, then {}", waves.len());
     assert_eq!(waves[0].contributors, PartitionSet::first(4));
     assert_eq!(waves[waves.len() - 1].contributors, PartitionSet::first(4), "all are adopted");
+    for (i, silence) in [(2, 400), (4, 2_500)] {
+        cluster.stop(i);
+        cluster.run_for(Duration::from_millis(silence));
+        cluster.resume(i);
+        cluster.run_for(Duration::from_secs(3));
+        cluster.assert_honest_waves(request);
+        assert_eq!(cluster.last_wave(request).contributors, PartitionSet::first(4), "{i} is back");
+    }
+}
+
+/// What a filter sees of a node without filters are its endpoints. Elsewhere than in a leaf the stream needs its filter.
+#[test]
+fn a_node_without_filters_is_seen_as_its_endpoints() {
+    for synchronisation in [WAIT_FOR_ALL, Synchronisation::TimeOut(core::time::Duration::from_millis(50)), DO_NOT_WAIT] {
+        let plan = Plan { nodes: 4, partitions: 8, ..Plan::default() };
+        let mut cluster = Cluster::empty(&plan);
+        for i in 0..4 {
+            cluster.join(&Plan { lacks_filters: i > 0, ..plan.clone() }, i, held(i, 4, 8, 1));
+        }
+        let mut stream = pushing(synchronisation, Duration::from_millis(5), 100);
+        stream.up_filter = "sum".into();
+        stream.options.shape = Shape::KAry(1);
+        let refused = cluster.open(0, &stream);
+        stream.options.shape = Shape::Flat;
+        let request = cluster.open(0, &stream);
+        cluster.write_effects();
+        cluster.run_for(Duration::from_secs(2));
+        cluster.assert_honest_stream(request);
+        let (last, runs) = (cluster.heard(refused).last(), cluster.effects().iter().filter(|it| it.contains("work: Up")));
+        assert!(matches!(last, Some(StreamEvent::Closed(StreamError::Filter { .. }))), "{last:?}");
+        let sources: Vec<&String> = runs.collect();
+        assert!(!sources.is_empty() && sources.iter().all(|run| !run.contains("Child(")), "{}", sources[0]);
+        let waves = cluster.waves(request);
+        let count = waves.iter().filter(|wave| synchronisation == DO_NOT_WAIT || wave.contributors.len() == 8).count();
+        assert_eq!(count, if synchronisation == DO_NOT_WAIT { 800 } else { 100 });
+    }
 }
 
 #[test]

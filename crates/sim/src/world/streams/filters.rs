@@ -10,7 +10,7 @@ use treefold_core::error::JobError;
 use treefold_core::input::Input;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::operator::{OperatorId, OperatorNews};
-use treefold_core::stream::spec::{FilterRun, FilterWork, Filtered, Source, StreamSpec};
+use treefold_core::stream::spec::{FilterRun, FilterWork, Filtered, NoFilter, Source, StreamSpec};
 use treefold_core::time::Duration;
 
 /// Time in which a node checks an operator that it has got.
@@ -103,13 +103,17 @@ impl World {
         let play = self.streams.play_of(&spec.filter_params);
         let (lags, votes) = (&*spec.up_filter == "lag", &*spec.up_filter == "votes");
         self.streams.filters.insert((at, stream), Keeper { play, lags, votes, ..Keeper::default() });
+        if self.places[at].spec.lacks_filters {
+            let result = Err(NoFilter::Unknown("this place knows no filters".into()));
+            return Input::FilterOpened { stream, result };
+        }
         for name in [&*spec.up_filter, &*spec.down_filter] {
             match (name, name.strip_prefix(OPERATOR).and_then(OperatorId::parse)) {
                 ("" | "sum" | "lag" | "votes", _) => {}
                 (_, Some(id)) if self.streams.operators.contains_key(&(at, id)) => {}
                 (_, Some(id)) => return Input::Operator(OperatorNews::Lacking { stream, id }),
                 (name, None) => {
-                    let result = Err(format!("no filter is called {name:?}").into());
+                    let result = Err(NoFilter::Unknown(format!("no filter is called {name:?}").into()));
                     return Input::FilterOpened { stream, result };
                 }
             }

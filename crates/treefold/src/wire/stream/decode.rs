@@ -209,6 +209,7 @@ fn open_of(
         window_bytes: header.window_bytes,
         first_tag: header.first_tag,
         packets_before: header.packets_before,
+        takes_unfiltered: header.takes_unfiltered,
     })
 }
 
@@ -231,6 +232,7 @@ fn news_of(stream: StreamId, mut header: NewsHeader, limits: &Limits) -> Result<
         joined,
         away: missing_of(&mut header.missing, limits)?,
         hears_missed: header.hears_missed,
+        unfiltered: header.unfiltered,
     })
 }
 

@@ -187,6 +187,7 @@ fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, 
         window_bytes: open.window_bytes,
         first_tag: open.first_tag,
         packets_before: open.packets_before,
+        takes_unfiltered: open.takes_unfiltered,
         epoch: open.epoch,
         lag_bytes_max: spec.lag_bytes_max,
         opener_lacks: (!spec.opener.bits()).into(),
@@ -206,6 +207,7 @@ fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireErr
         place: news.place,
         epoch: news.epoch,
         hears_missed: news.hears_missed,
+        unfiltered: news.unfiltered,
         ..NewsHeader::default()
     };
     for (endpoints, first_tag) in &news.joined {

@@ -48,6 +48,8 @@ pub(in crate::wire) struct OpenHeader {
     pub(in crate::wire) lag_bytes_max: Option<u64>,
     #[prost(uint32, tag = "24")]
     pub(in crate::wire) opener_lacks: u32,
+    #[prost(bool, tag = "25")]
+    pub(in crate::wire) takes_unfiltered: bool,
 }
 
 /// `StreamUp`.
@@ -186,6 +188,8 @@ pub(in crate::wire) struct NewsHeader {
     pub(in crate::wire) epoch: u64,
     #[prost(bool, tag = "16")]
     pub(in crate::wire) hears_missed: bool,
+    #[prost(bool, tag = "17")]
+    pub(in crate::wire) unfiltered: bool,
 }
 
 /// `StreamReport`.
