@@ -10,9 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use treefold::operators::packet::{Packet, Row};
 use treefold::{Stream, StreamEvent};
-use treefold_network::Network;
 use treefold_network::launch::{Failed, Launcher, NetworkEvent, Token, UpError, UpOptions};
 use treefold_network::topology::Topology;
+use treefold_network::{Attachment, Network, attach};
+
+const TOKEN: &str = "a secret of this test's";
 
 /// Replaces HOST in a topology's text by names specific to this test, so that its processes can be
 /// recognised.
@@ -53,7 +55,7 @@ fn options() -> UpOptions {
     back_end.extend(["--serve".to_owned(), "echo:partitions={number}/{total}".to_owned()]);
     let mut options = UpOptions::new(inner, back_end);
     options.launcher = Launcher::Local;
-    options.token = Token::new("a secret of this test's");
+    options.token = Token::new(TOKEN);
     options
 }
 
@@ -189,6 +191,52 @@ fn operators_that_are_pushed_to_the_front_end_fold_in_inner_processes() {
     }
 }
 
+/// Programs that attach, in C or Rust, have no WebAssembly. The processes above them fold what they send.
+#[tokio::test]
+async fn operators_fold_in_inner_processes_over_attached_programs() {
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let mut options = UpOptions { launcher: Launcher::Wait, ..options() };
+    options.node = options.node.foreign(treefold_cli::foreign::guests());
+    options.on_ready = Some(Box::new(|addr| ready.send(addr).expect("the test waits")));
+    let topology = "a:0 => a:1 b:0; a:1 => a:2 a:3;".parse().expect("a topology");
+    let network = tokio::spawn(async { Network::up(topology, options).await.expect("all come") });
+    let front = is_ready.await.expect("it listens");
+    let words = ["node", "--attach", &front.to_string(), "--as", "a:1"];
+    let mut inner = treefold().args(words).env("TREEFOLD_TOKEN", TOKEN).spawn().expect("it can be started");
+    let programs: Vec<_> = (0..3).map(|endpoint| std::thread::spawn(move || answer_rows(front, endpoint))).collect();
+    let network = network.await.expect("no panic");
+
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm/fixtures/top_k.wasm");
+    let client = network.client();
+    let pushed = client.operator_push(std::fs::read(guest).expect("a module")).await.expect("it is kept");
+    let filter = treefold::foreign::filter_name(pushed.id);
+    let opening = client.stream("tool").up_filter(filter).filter_params(&2_u32.to_le_bytes()[..]);
+    let mut stream = opening.open().await.expect("it opens");
+    assert_eq!(stream.trees().iter().map(|tree| tree.seats().len()).collect::<Vec<_>>(), [3, 1]);
+    for _ in 0..100 {
+        stream.send("x").await.expect("it is open");
+        let wave = stream.wave().await.expect("it is open");
+        assert_eq!((wave.contributors, wave.missing), (treefold::PartitionSet::first(3), Vec::new()));
+        assert_eq!(wave.packets, ["row-2-16-bytes..row-1-16-bytes.."]);
+    }
+    network.down(Duration::from_secs(10)).await;
+    assert!(inner.wait().expect("it was started").success());
+    programs.into_iter().for_each(|program| program.join().expect("it has ended on its own"));
+}
+
+/// A back-end that answers each packet with a row of its own.
+fn answer_rows(front: std::net::SocketAddr, endpoint: u32) {
+    let cluster = treefold::ClusterOptions::default().token(Token::new(TOKEN));
+    let attachment = Attachment::new("tool").at([front]).endpoint(endpoint).total(3).cluster(cluster);
+    let attached = attach(attachment).expect("it attaches");
+    let long = Duration::from_secs(60);
+    let mut stream = attached.accept_timeout(long).expect("a stream is opened");
+    while let Ok(packet) = stream.recv_timeout(long) {
+        let row = format!("row-{endpoint}-16-bytes..");
+        stream.send_timeout(Some(packet.tag), row, long).expect("it is open");
+    }
+}
+
 #[test]
 fn calls_follow_the_topology_and_inner_processes_fold_for_their_service() {
     let text = hosts("calls", "HOST:0 => HOST:[1-2]; HOST:1 => HOST:[3-5]; HOST:2 => HOST:[6-8];");
@@ -227,7 +275,7 @@ async fn inner_processes_fold_and_each_of_them_may_be_stopped_or_killed() {
     let inner = network.addrs()[1].expect("it is there");
     let status = tokio::task::spawn_blocking(move || {
         let words = ["status", "-o", "json", "--at", &inner.to_string()];
-        treefold().args(words).env("TREEFOLD_TOKEN", "a secret of this test's").output()
+        treefold().args(words).env("TREEFOLD_TOKEN", TOKEN).output()
     });
     let status = status.await.expect("no panic").expect("the program can be started").stdout;
     let status: Value = serde_json::from_slice(&status).expect("JSON");
@@ -272,7 +320,7 @@ async fn calls_reach_all_back_ends_and_name_the_one_that_was_killed() {
         tokio::task::spawn_blocking(move || {
             let words = ["call", "micro/sum", "-o", "json", "--at", &at];
             let called =
-                treefold().args(words).args(more).env("TREEFOLD_TOKEN", "a secret of this test's").output();
+                treefold().args(words).args(more).env("TREEFOLD_TOKEN", TOKEN).output();
             let answer = called.expect("the program can be started").stdout;
             serde_json::from_slice::<Value>(&answer).expect("JSON")
         })

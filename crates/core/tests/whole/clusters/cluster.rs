@@ -33,6 +33,7 @@ pub const SUM: &str = "s/sum";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How to build a cluster.
+#[derive(Clone)]
 pub struct Plan {
     pub nodes: u32,
     pub partitions: u32,
