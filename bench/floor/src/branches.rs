@@ -37,7 +37,11 @@ impl Branches {
     ///
     /// # Errors
     /// An error of the system, or a time-out; the processes already started are ended.
-    pub(crate) fn grow(kind: Kind, children: impl IntoIterator<Item = Place>) -> io::Result<(Self, u64)> {
+    pub(crate) fn grow(
+        kind: Kind,
+        root_port: u16,
+        children: impl IntoIterator<Item = Place>,
+    ) -> io::Result<(Self, u64)> {
         let mut branches =
             Self { sockets: Vec::new(), processes: Vec::new(), all_connected: false, arrived: Vec::new() };
         let mut children = children.into_iter().peekable();
@@ -48,7 +52,7 @@ impl Branches {
         let program = std::env::current_exe()?;
         let parent_port = listener.local_addr()?.port();
         for place in children {
-            let seat = Seat { place, kind, parent_port, parent_process: std::process::id() };
+            let seat = Seat { place, kind, parent_port, root_port, parent_process: std::process::id() };
             let child = Command::new(&program).args(seat.to_args()).stdin(Stdio::null()).spawn()?;
             branches.processes.push(child);
             // Accept waiting connections now, because the listener's queue is short.
@@ -181,7 +185,7 @@ pub(crate) fn join(seat: &Seat) -> io::Result<(TcpStream, Branches)> {
     die_with_parent(seat.parent_process)?;
     let mut parent = TcpStream::connect((Ipv4Addr::LOCALHOST, seat.parent_port))?;
     parent.set_nodelay(true)?;
-    let (branches, below) = Branches::grow(seat.kind, seat.place.child_places())?;
+    let (branches, below) = Branches::grow(seat.kind, seat.root_port, seat.place.child_places())?;
     parent.write_all(&(below + 1).to_le_bytes())?;
     Ok((parent, branches))
 }

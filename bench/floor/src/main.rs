@@ -1,10 +1,11 @@
-//! `treefold-floor`: measures the cost of a wave with the kernel alone, in two kinds of trees.
+//! `treefold-floor`: measures the cost of a wave with the kernel alone, in three kinds of trees.
 //!
-//! Both have one process per node, loopback sockets without Nagle's delay, no deadline and no membership: 32 bytes
+//! All have one process per node, loopback sockets without Nagle's delay, no deadline and no membership: 32 bytes
 //! go down a k-ary tree, and the 8 bytes of a sum come up. Every sum is checked.
 //!
 //! - The blocking tree is the least that any middleware over TCP could cost on the same machine for this shape:
 //!   blocking reads, no framing, the launcher as the root.
+//! - The told tree is the blocking one, but the root sends the 32 bytes to every node itself, as a multicast would.
 //! - The event-driven tree is the least for a server that must handle many peers at once: a readiness loop (epoll,
 //!   so Linux only), waves by number, and a client that is a process of its own.
 //!
@@ -14,7 +15,7 @@
 //! - [`options`]: the command line, of the launcher and of the processes it starts.
 //! - [`tree`]: parents and children by number, and the two messages.
 //! - [`branches`]: starts, connects and ends children.
-//! - [`root`] and [`node`]: the blocking tree, the launcher's part and that of every other process.
+//! - [`root`] and [`node`]: the blocking and the told tree, the launcher's part and that of every other process.
 //! - [`event`]: the event-driven tree.
 //! - [`measure`]: start-up, round trips, waves in flight, CPU.
 //! - [`report`]: the figures as text or JSON.
@@ -49,7 +50,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         Part::Seat(seat) => {
-            let serve = if seat.kind == Kind::Blocking { node::serve } else { event::serve };
+            let blocks = matches!(seat.kind, Kind::Blocking | Kind::Told);
+            let serve = if blocks { node::serve } else { event::serve };
             serve(&seat).or_else(silent_when_cut_off)
         }
         Part::Launcher(options) => launch(&options),

@@ -88,7 +88,7 @@ pub(crate) fn measure(nodes: u32, fanout: Fanout, kind: Kind, options: &Options)
     let begun = Instant::now();
     let place = Place::root(nodes, fanout);
     let mut tree: Box<dyn Tree> = match kind {
-        Kind::Blocking => Box::new(Root::start(place)?),
+        Kind::Blocking | Kind::Told => Box::new(Root::start(place, kind)?),
         Kind::Events | Kind::EventsRoot => Box::new(Client::start(place, kind)?),
     };
     let startup = begun.elapsed();

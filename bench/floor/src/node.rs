@@ -1,6 +1,6 @@
 //! The loop of every process of a blocking tree except the root.
 //!
-//! It receives orders, forwards them, receives sums, and sends the sum.
+//! It receives orders, forwards them unless the root has sent them to every node, receives sums, and sends the sum.
 //!
 //! All calls block; a node sleeps in the kernel and is woken by it, which is the least that a wave can cost.
 //! Orders that have already arrived are taken together, so waves in flight share their system calls.
@@ -9,6 +9,7 @@ use crate::branches::join;
 use crate::options::{DEPTH_MAX, Seat};
 use crate::tree::{ORDER_BYTES, Order, SUM_BYTES};
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 
 /// Takes its seat and serves until the parent closes the connection.
 ///
@@ -16,6 +17,10 @@ use std::io::{self, Read, Write};
 /// An error of the system, a lost child, or invalid bytes. The parent then sees this node's connection close,
 /// and the whole tree ends.
 pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
+    let mut root = match seat.root_port {
+        0 => None,
+        port => Some(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?),
+    };
     let (mut parent, mut branches) = join(seat)?;
 
     let mut orders = vec![0; DEPTH_MAX as usize * ORDER_BYTES];
@@ -23,7 +28,7 @@ pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
     let mut sums = Vec::new();
     let mut answer = Vec::new();
     loop {
-        let read = parent.read(&mut orders[filled_bytes..])?;
+        let read = root.as_mut().unwrap_or(&mut parent).read(&mut orders[filled_bytes..])?;
         if read == 0 {
             return Ok(());
         }
@@ -33,7 +38,9 @@ pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
             continue;
         }
         let batch = &orders[..whole_bytes];
-        branches.send(batch)?;
+        if root.is_none() {
+            branches.send(batch)?;
+        }
         own_shares(batch, seat.place.number, &mut sums)?;
         branches.fold(&mut sums)?;
         answer.clear();

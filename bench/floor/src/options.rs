@@ -16,6 +16,7 @@ usage: treefold-floor [--nodes 16,64,256] [--fanout 8,flat] [--kind blocking,eve
   --fanout  children per inner node: a number, or `flat` for all under the root
   --kind    how the processes wait for each other:
               blocking     in blocking reads, without framing; the launcher is the root (default)
+              told         as blocking, but the launcher sends its orders to every node itself; sums climb the tree
               events       in epoll, on non-blocking sockets; the launcher is a client of the root
               events-root  as events, with the launcher as the root
   --rounds  timed waves, one at a time
@@ -39,6 +40,8 @@ pub(crate) const ROUNDS_MAX: u32 = 1_000_000;
 pub(crate) enum Kind {
     /// Blocking reads; the launcher is the root.
     Blocking,
+    /// As `Blocking`, but the root sends its orders to every node. Only the sums use the tree.
+    Told,
     /// A readiness loop in every process; the launcher is a client of the root, which is a process of its own.
     Events,
     /// As `Events`, with the launcher as the root.
@@ -46,7 +49,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Blocking, Self::Events, Self::EventsRoot];
+    const ALL: [Self; 4] = [Self::Blocking, Self::Told, Self::Events, Self::EventsRoot];
 
     /// Returns the number of processes of a tree of `nodes` nodes besides the launcher.
     pub(crate) fn processes(self, nodes: u32) -> u32 {
@@ -58,6 +61,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Blocking => "blocking",
+            Self::Told => "told",
             Self::Events => "events",
             Self::EventsRoot => "events-root",
         })
@@ -71,7 +75,7 @@ impl FromStr for Kind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.to_string() == text)
-            .ok_or_else(|| format!("--kind: expected blocking, events or events-root, found {text}"))
+            .ok_or_else(|| format!("--kind: expected blocking, told, events or events-root, found {text}"))
     }
 }
 
@@ -117,6 +121,8 @@ pub(crate) struct Seat {
     pub(crate) kind: Kind,
     /// The loopback port on which its parent listens.
     pub(crate) parent_port: u16,
+    /// The loopback port at which the root sends orders itself; 0 if they come from the parent.
+    pub(crate) root_port: u16,
     /// Its parent's process id. The process must end when its parent ends.
     pub(crate) parent_process: u32,
 }
@@ -127,8 +133,8 @@ impl Seat {
     /// Returns the arguments that [`parse`] reads back.
     pub(crate) fn to_args(&self) -> [String; 2] {
         let Place { number, nodes, fanout } = self.place;
-        let Self { kind, parent_port, parent_process, .. } = self;
-        let fields = format!("{number}/{nodes}/{fanout}/{kind}/{parent_port}/{parent_process}");
+        let Self { kind, parent_port, root_port, parent_process, .. } = self;
+        let fields = format!("{number}/{nodes}/{fanout}/{kind}/{parent_port}/{root_port}/{parent_process}");
         [Self::FLAG.to_owned(), fields]
     }
 
@@ -140,8 +146,9 @@ impl Seat {
             nodes: number(Self::FLAG, next()?)?,
             fanout: number(Self::FLAG, next()?)?,
         };
-        let (kind, parent_port) = (next()?.parse()?, number(Self::FLAG, next()?)?);
-        Ok(Self { place, kind, parent_port, parent_process: number(Self::FLAG, next()?)? })
+        let kind = next()?.parse()?;
+        let (parent_port, root_port) = (number(Self::FLAG, next()?)?, number(Self::FLAG, next()?)?);
+        Ok(Self { place, kind, parent_port, root_port, parent_process: number(Self::FLAG, next()?)? })
     }
 }
 
@@ -241,7 +248,7 @@ mod tests {
     fn a_seat_is_read_back_from_its_own_arguments() {
         for kind in Kind::ALL {
             let place = Place { number: 3, nodes: 64, fanout: 8 };
-            let seat = Seat { place, kind, parent_port: 40_000, parent_process: 77 };
+            let seat = Seat { place, kind, parent_port: 40_000, root_port: 40_001, parent_process: 77 };
             assert_eq!(parse(seat.to_args().into_iter()), Ok(Part::Seat(seat)));
         }
     }
@@ -251,7 +258,7 @@ mod tests {
         assert_eq!(parsed("--nodes 1"), Err("--nodes: 1 is not within 2 to 1024".to_owned()));
         assert_eq!(parsed("--depth 0"), Err("--depth: 0 is not within 1 to 1024".to_owned()));
         assert_eq!(parsed("--fanout wide"), Err("--fanout: wide is not a number in range".to_owned()));
-        let kinds = "--kind: expected blocking, events or events-root, found polling";
+        let kinds = "--kind: expected blocking, told, events or events-root, found polling";
         assert_eq!(parsed("--kind polling"), Err(kinds.to_owned()));
         assert_eq!(parsed("--speed 3"), Err("--speed: unknown option".to_owned()));
         assert!(parsed("--rounds").is_err());

@@ -4,13 +4,16 @@ use crate::branches::Branches;
 use crate::measure::{Spent, Tree};
 use crate::options::Kind;
 use crate::tree::{ORDER_BYTES, Order, Place, cpu_ns};
-use std::io;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The launcher as the root node of its tree.
 pub(crate) struct Root {
     place: Place,
     branches: Branches,
+    /// Every other node, if the root sends orders itself.
+    told: Vec<TcpStream>,
 }
 
 impl Root {
@@ -18,16 +21,37 @@ impl Root {
     ///
     /// # Errors
     /// An error of the system, or a tree without some of its nodes.
-    pub(crate) fn start(place: Place) -> io::Result<Self> {
-        let (branches, below) = Branches::grow(Kind::Blocking, place.child_places())?;
+    pub(crate) fn start(place: Place, kind: Kind) -> io::Result<Self> {
+        if kind != Kind::Told {
+            let (branches, below) = Branches::grow(kind, 0, place.child_places())?;
+            place.check_started(below + 1)?;
+            return Ok(Self { place, branches, told: Vec::new() });
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let others = place.nodes - 1;
+        // The listener's queue is shorter than large trees.
+        let accepting = std::thread::spawn(move || {
+            (0..others).map(|_| listener.accept().map(|(socket, _)| socket)).collect::<io::Result<Vec<_>>>()
+        });
+        let (branches, below) = Branches::grow(kind, port, place.child_places())?;
         place.check_started(below + 1)?;
-        Ok(Self { place, branches })
+        let told = accepting.join().expect("it only accepts")?;
+        told.iter().try_for_each(|socket| socket.set_nodelay(true))?;
+        Ok(Self { place, branches, told })
+    }
+
+    fn send(&mut self, orders: &[u8]) -> io::Result<()> {
+        if self.told.is_empty() {
+            return self.branches.send(orders);
+        }
+        self.told.iter_mut().try_for_each(|socket| socket.write_all(orders))
     }
 
     /// Runs one wave. Returns its sum, and the time from the first byte down to the last byte up.
     fn wave(&mut self, order: Order) -> io::Result<(u64, Duration)> {
         let begun = Instant::now();
-        self.branches.send(&order.to_bytes())?;
+        self.send(&order.to_bytes())?;
         let mut sum = [order.share(self.place.number)];
         self.branches.fold(&mut sum)?;
         let took = begun.elapsed();
@@ -53,7 +77,7 @@ impl Tree for Root {
                 orders.extend_from_slice(&Order::Sum(u64::from(sent)).to_bytes());
                 sent += 1;
             }
-            self.branches.send(&orders)?;
+            self.send(&orders)?;
             sums.clear();
             sums.extend((answered..sent).map(|wave| Order::Sum(u64::from(wave)).share(self.place.number)));
             let ready = self.branches.fold_ready(&mut sums)?;
