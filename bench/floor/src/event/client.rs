@@ -38,8 +38,11 @@ impl Client {
     /// An error of the system, or a tree without some of its nodes.
     pub(crate) fn start(root: Place, kind: Kind) -> io::Result<Self> {
         let is_root = kind == Kind::EventsRoot;
-        let (mut branches, below) =
-            if is_root { Branches::grow(kind, 0, root.child_places())? } else { Branches::grow(kind, 0, [root])? };
+        let (mut branches, below) = if is_root {
+            Branches::grow(kind, 0, root.child_places())?
+        } else {
+            Branches::grow(kind, 0, [root])?
+        };
         root.check_started(below + u64::from(is_root))?;
         let poll = Poll::new()?;
         let below = Below::new(branches.take_sockets(), root.tree_number(), &poll)?;

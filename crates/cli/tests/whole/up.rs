@@ -203,7 +203,8 @@ async fn operators_fold_in_inner_processes_over_attached_programs() {
     let front = is_ready.await.expect("it listens");
     let words = ["node", "--attach", &front.to_string(), "--as", "a:1"];
     let mut inner = treefold().args(words).env("TREEFOLD_TOKEN", TOKEN).spawn().expect("it can be started");
-    let programs: Vec<_> = (0..3).map(|endpoint| std::thread::spawn(move || answer_rows(front, endpoint))).collect();
+    let programs: Vec<_> =
+        (0..3).map(|endpoint| std::thread::spawn(move || answer_rows(front, endpoint))).collect();
     let network = network.await.expect("no panic");
 
     let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm/fixtures/top_k.wasm");
@@ -319,8 +320,7 @@ async fn calls_reach_all_back_ends_and_name_the_one_that_was_killed() {
         let at = at.clone();
         tokio::task::spawn_blocking(move || {
             let words = ["call", "micro/sum", "-o", "json", "--at", &at];
-            let called =
-                treefold().args(words).args(more).env("TREEFOLD_TOKEN", TOKEN).output();
+            let called = treefold().args(words).args(more).env("TREEFOLD_TOKEN", TOKEN).output();
             let answer = called.expect("the program can be started").stdout;
             serde_json::from_slice::<Value>(&answer).expect("JSON")
         })

@@ -57,7 +57,7 @@ const NODE_BYTES_MAX: usize = 27;
 pub(super) struct Gossip {
     /// Peers that this node is connected to.
     pub(super) peers: BTreeSet<NodeId>,
-    /// Those among them that are no members any more: they have left, died, or are cut off.
+    /// The peers that are no members any more: they have left, died, or are cut off.
     departed: BTreeSet<NodeId>,
     /// The load figure that was last announced.
     announced: LoadFigure,
@@ -315,7 +315,7 @@ impl<P: Payload> Node<P> {
                 self.cx.loads.relays_ejected.forget(node);
                 self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
                 // A node that leaves in good order finishes its work, for which its calls may still be on their way here,
-                // and then closes its connections. Those of a dead process break.
+                // and then closes its connections. A dead process loses them.
                 let is_connected = self.gossip.peers.contains(&node);
                 if is_connected {
                     self.gossip.departed.insert(node);

@@ -55,7 +55,8 @@ impl<P: Payload> Streams<P> {
             own.in_flight.insert(address.key, bytes);
             own.in_flight_bytes += bytes;
             let urgent = marks_quarter(&mut own.unmarked_bytes, bytes, state.terms.window_bytes);
-            let piece = Piece { source: Source::Endpoint(endpoint), endpoint: None, packets: smallvec![payload] };
+            let piece =
+                Piece { source: Source::Endpoint(endpoint), endpoint: None, packets: smallvec![payload] };
             let part = Some(Part { payload: piece, contributors });
             state.take_piece(desk.cx, now, address, part, Vec::new(), urgent);
             Ok(())

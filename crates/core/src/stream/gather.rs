@@ -139,7 +139,8 @@ impl<P: Payload> StreamState<P> {
                 });
             }
             for (endpoint, packet) in contributors.iter().zip(packets) {
-                let piece = Piece { source, endpoint: Some(endpoint), packets: SmallVec::from_iter([packet]) };
+                let piece =
+                    Piece { source, endpoint: Some(endpoint), packets: SmallVec::from_iter([packet]) };
                 let part = Part { payload: piece, contributors: PartitionSet::alone(endpoint) };
                 self.take_piece(cx, now, address, Some(part), core::mem::take(&mut missing), urgent);
             }

@@ -18,7 +18,6 @@ use super::child::{Child, Half};
 use super::gather::next_slot_due;
 use super::lane::GATHERED;
 use super::message::StreamMessage;
-use super::spec::Source;
 use super::state::StreamState;
 use super::table::{StreamDesk, Streams};
 use crate::config::Tuning;

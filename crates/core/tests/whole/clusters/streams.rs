@@ -458,7 +458,10 @@ fn play_a_lost_filter(leaves_lack_filters: bool) {
     };
     let waves = cluster.waves(request);
     let mut came = waves.iter().flat_map(|wave| wave.packets.iter().cloned());
-    assert_eq!(sum_of(&mut came), sum_of(&mut expected.into_iter()));
+    let (came, expected) = (sum_of(&mut came), sum_of(&mut expected.into_iter()));
+    // The world's filters add the tag to an endpoint's packet, and here that of the later wave.
+    let compared = |(marks, count)| if leaves_lack_filters { (0, count) } else { (marks, count) };
+    assert_eq!(compared(came), compared(expected));
 }
 
 /// A tree laid out by hand has inner nodes without endpoints. If one dies, no wave misses it, its children
@@ -507,7 +510,9 @@ fn play_losses_by_hand(leaves_lack_filters: bool) {
 /// What a filter sees of a node without filters are its endpoints. Elsewhere than in a leaf the stream needs its filter.
 #[test]
 fn a_node_without_filters_is_seen_as_its_endpoints() {
-    for synchronisation in [WAIT_FOR_ALL, Synchronisation::TimeOut(core::time::Duration::from_millis(50)), DO_NOT_WAIT] {
+    for synchronisation in
+        [WAIT_FOR_ALL, Synchronisation::TimeOut(core::time::Duration::from_millis(50)), DO_NOT_WAIT]
+    {
         let plan = Plan { nodes: 4, partitions: 8, ..Plan::default() };
         let mut cluster = Cluster::empty(&plan);
         for i in 0..4 {
@@ -522,12 +527,16 @@ fn a_node_without_filters_is_seen_as_its_endpoints() {
         cluster.write_effects();
         cluster.run_for(Duration::from_secs(2));
         cluster.assert_honest_stream(request);
-        let (last, runs) = (cluster.heard(refused).last(), cluster.effects().iter().filter(|it| it.contains("work: Up")));
+        let (last, runs) =
+            (cluster.heard(refused).last(), cluster.effects().iter().filter(|it| it.contains("work: Up")));
         assert!(matches!(last, Some(StreamEvent::Closed(StreamError::Filter { .. }))), "{last:?}");
         let sources: Vec<&String> = runs.collect();
         assert!(!sources.is_empty() && sources.iter().all(|run| !run.contains("Child(")), "{}", sources[0]);
         let waves = cluster.waves(request);
-        let count = waves.iter().filter(|wave| synchronisation == DO_NOT_WAIT || wave.contributors.len() == 8).count();
+        let count = waves
+            .iter()
+            .filter(|wave| synchronisation == DO_NOT_WAIT || wave.contributors.len() == 8)
+            .count();
         assert_eq!(count, if synchronisation == DO_NOT_WAIT { 800 } else { 100 });
     }
 }

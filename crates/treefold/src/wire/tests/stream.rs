@@ -58,6 +58,7 @@ pub(super) fn open() -> StreamOpen<Bytes> {
         window_bytes: 1 << 20,
         first_tag: 1,
         packets_before: 0,
+        takes_unfiltered: false,
     }
 }
 
@@ -94,6 +95,7 @@ pub(super) fn news() -> StreamNews {
         joined: vec![(set([0, 1, 2]), 1), (set([3]), 300)],
         away: Vec::new(),
         hears_missed: false,
+        unfiltered: false,
     }
 }
 
@@ -202,9 +204,14 @@ fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
 }
 
 fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
-    let numbers = (any::<u32>(), any::<[u64; 4]>());
+    let numbers = (any::<u32>(), any::<[u64; 4]>(), any::<bool>());
     (any_id(), any_spec(), any_places(), numbers).prop_map(
-        |(stream, spec, places, (levels, [window_bytes, first_tag, packets_before, epoch]))| {
+        |(
+            stream,
+            spec,
+            places,
+            (levels, [window_bytes, first_tag, packets_before, epoch], takes_unfiltered),
+        )| {
             let spec = Arc::new(spec);
             StreamMessage::Open(StreamOpen {
                 stream,
@@ -215,6 +222,7 @@ fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
                 window_bytes,
                 first_tag,
                 packets_before,
+                takes_unfiltered,
             })
         },
     )
@@ -278,9 +286,18 @@ fn any_run() -> impl Strategy<Value = StreamMessage<Bytes>> {
 
 fn any_news() -> impl Strategy<Value = StreamMessage<Bytes>> {
     let joined = vec((strategies::set(), any::<u64>()), 0..5);
-    (any_id(), any::<[u64; 3]>(), joined, strategies::missing(), any::<bool>()).prop_map(
-        |(stream, [place, epoch, received], joined, away, hears_missed)| {
-            StreamMessage::News(StreamNews { stream, place, epoch, received, joined, away, hears_missed })
+    (any_id(), any::<[u64; 3]>(), joined, strategies::missing(), any::<[bool; 2]>()).prop_map(
+        |(stream, [place, epoch, received], joined, away, [hears_missed, unfiltered])| {
+            StreamMessage::News(StreamNews {
+                stream,
+                place,
+                epoch,
+                received,
+                joined,
+                away,
+                hears_missed,
+                unfiltered,
+            })
         },
     )
 }

@@ -163,6 +163,7 @@ impl Lone {
             window_bytes: 1 << 20,
             first_tag: 1,
             packets_before: 0,
+            takes_unfiltered: false,
         }
     }
 
@@ -312,7 +313,16 @@ impl Lone {
 /// The news of a child from this place.
 pub fn news(place: u64, epoch: u64) -> StreamNews {
     let (joined, away) = (Vec::new(), Vec::new());
-    StreamNews { stream: STREAM, place, epoch, received: 0, joined, away, hears_missed: false }
+    StreamNews {
+        stream: STREAM,
+        place,
+        epoch,
+        received: 0,
+        joined,
+        away,
+        hears_missed: false,
+        unfiltered: false,
+    }
 }
 
 pub fn up(tag: u64, contributors: &[u32]) -> StreamUp<Ink> {
