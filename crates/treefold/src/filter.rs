@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use treefold_core::config::Placement as KindPlacement;
 use treefold_core::error::JobError;
-use treefold_core::stream::spec::{FilterWork, Filtered, Source};
+use treefold_core::stream::spec::{FilterWork, Filtered, NoFilter, Source};
 use treefold_core::stream::{OperatorId, StreamSpec};
 use treefold_operators::filter::{ByNode, Descent, Piece, Wave, by_node};
 use treefold_operators::{Filter, FilterKind, OperatorError, Placement};
@@ -50,8 +50,8 @@ struct Kind {
 pub(crate) enum Unresolved {
     /// It is made of an operator that this node lacks.
     Lacking(OperatorId),
-    /// No filter has that name, or the name is malformed.
-    Unknown(Arc<str>),
+    /// This node can't have it.
+    Without(NoFilter),
 }
 
 /// The node at which a stream's filters are wanted.
@@ -74,7 +74,9 @@ impl Kinds {
             if name.is_empty() {
                 return Ok(None);
             }
-            let (name, params) = chosen(name, &spec.filter_params, here).map_err(Unresolved::Unknown)?;
+            let chosen = chosen(name, &spec.filter_params, here);
+            let Choice { name, params, is_of_node } =
+                chosen.map_err(|problem| Unresolved::Without(NoFilter::Refused(problem)))?;
             if let Some(sent) = sent(&name).transpose()? {
                 let kind = Arc::clone(&sent.loaded.filter);
                 return Ok(Some(Kind { name, kind, params, sent: Some(sent) }));
@@ -82,7 +84,12 @@ impl Kinds {
             let kind = registry.filter(&name).or_else(|| treefold_operators::filter::builtin(&name));
             match kind {
                 Some(kind) => Ok(Some(Kind { name, kind, params, sent: None })),
-                None => Err(Unresolved::Unknown(format!("no filter is called {name:?}").into())),
+                None => {
+                    let problem = format!("no filter is called {name:?}").into();
+                    // Its parent does not know what this node alone was to do.
+                    let without = if is_of_node { NoFilter::Refused } else { NoFilter::Unknown };
+                    Err(Unresolved::Without(without(problem)))
+                }
             }
         };
         let up = find(&spec.up_filter)?;
@@ -107,14 +114,23 @@ impl Kinds {
     }
 }
 
-/// The filter that a stream's filter is at a node, with its parameters: another one only for `by-node`.
-fn chosen(name: &Arc<str>, params: &Bytes, here: Here) -> Result<(Arc<str>, Bytes), Arc<str>> {
+/// The filter of a stream at a node.
+struct Choice {
+    name: Arc<str>,
+    params: Bytes,
+    /// True if `by-node` gives this node or the front-end a filter of its own.
+    is_of_node: bool,
+}
+
+/// The filter that a stream's filter is at a node: another one only for `by-node`.
+fn chosen(name: &Arc<str>, params: &Bytes, here: Here) -> Result<Choice, Arc<str>> {
     if **name != *by_node::NAME {
-        return Ok((Arc::clone(name), params.clone()));
+        return Ok(Choice { name: Arc::clone(name), params: params.clone(), is_of_node: false });
     }
     let by_node = ByNode::read(params).map_err(|error| format!("{name}: {error}"))?;
     let chosen = by_node.at(here.node, here.is_front_end);
-    Ok((chosen.filter.as_str().into(), chosen.params.0.clone()))
+    let is_of_node = !std::ptr::eq(chosen, &by_node.others);
+    Ok(Choice { name: chosen.filter.as_str().into(), params: chosen.params.0.clone(), is_of_node })
 }
 
 /// The names of all filters that a stream has somewhere. Parameters that can't be read name none, and open none.

@@ -211,11 +211,14 @@ async fn operators_fold_in_inner_processes_over_attached_programs() {
     let client = network.client();
     let pushed = client.operator_push(std::fs::read(guest).expect("a module")).await.expect("it is kept");
     let filter = treefold::foreign::filter_name(pushed.id);
-    let opening = client.stream("tool").up_filter(filter).filter_params(&2_u32.to_le_bytes()[..]);
+    let opening = client
+        .stream("tool")
+        .up_filter(filter)
+        .filter_params(&treefold::operators::Raw(2_u32.to_le_bytes().to_vec().into()));
     let mut stream = opening.open().await.expect("it opens");
     assert_eq!(stream.trees().iter().map(|tree| tree.seats().len()).collect::<Vec<_>>(), [3, 1]);
     for _ in 0..100 {
-        stream.send("x").await.expect("it is open");
+        stream.send("x".into()).await.expect("it is open");
         let wave = stream.wave().await.expect("it is open");
         assert_eq!((wave.contributors, wave.missing), (treefold::PartitionSet::first(3), Vec::new()));
         assert_eq!(wave.packets, ["row-2-16-bytes..row-1-16-bytes.."]);
@@ -234,7 +237,7 @@ fn answer_rows(front: std::net::SocketAddr, endpoint: u32) {
     let mut stream = attached.accept_timeout(long).expect("a stream is opened");
     while let Ok(packet) = stream.recv_timeout(long) {
         let row = format!("row-{endpoint}-16-bytes..");
-        stream.send_timeout(Some(packet.tag), row, long).expect("it is open");
+        stream.send_timeout(Some(packet.tag), row.into(), long).expect("it is open");
     }
 }
 

@@ -236,15 +236,6 @@ pub enum NoFilter {
     Refused(Arc<str>),
 }
 
-impl NoFilter {
-    /// The problem, for users.
-    pub fn into_text(self) -> Arc<str> {
-        match self {
-            Self::Unknown(problem) | Self::Refused(problem) => problem,
-        }
-    }
-}
-
 /// The result of a filter.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

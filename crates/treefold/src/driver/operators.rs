@@ -97,8 +97,8 @@ impl Operators {
     /// The operator that a filter's name refers to; `None` if the name is not that of a sent operator.
     fn of_name(&mut self, filter: &str) -> Option<Result<Arc<Sent>, Unresolved>> {
         Some(match named(filter)? {
-            Err(problem) => Err(Unresolved::Unknown(problem)),
-            Ok(_) if self.foreign.is_none() => Err(Unresolved::Unknown(NO_FOREIGN.into())),
+            Err(problem) => Err(Unresolved::Without(NoFilter::Refused(problem))),
+            Ok(_) if self.foreign.is_none() => Err(Unresolved::Without(NoFilter::Unknown(NO_FOREIGN.into()))),
             Ok(id) => self.shelf.find_for_use(id).ok_or(Unresolved::Lacking(id)),
         })
     }
@@ -137,9 +137,9 @@ impl Loop {
                     self.feed(Input::Operator(OperatorNews::Lacking { stream, id }));
                 }
             }
-            Err(Unresolved::Unknown(problem)) => {
+            Err(Unresolved::Without(problem)) => {
                 drop(operators);
-                self.install_filters(stream, Err(NoFilter::Unknown(problem)));
+                self.install_filters(stream, Err(problem));
             }
         }
     }
