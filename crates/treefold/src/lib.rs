@@ -125,6 +125,6 @@ pub use treefold_core::tree::shape::Shape;
 pub use treefold_core::wave::wait::Waiting;
 pub use treefold_operators::{
     Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
-    cancelled,
+    SeparateAggregation, cancelled,
 };
 pub use wire::Token;

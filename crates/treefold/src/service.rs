@@ -24,8 +24,8 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use treefold_operators::ready::Ready;
 use treefold_operators::{
-    Aggregation, AsyncAggregation, Codec, Declared, FilterKind, Operator, OperatorError, Outcome, Partition,
-    Placement, ReduceParams, erase, erase_async,
+    AsyncAggregation, Codec, Declared, FilterKind, Operator, OperatorError, Outcome, Partition, Placement,
+    ReduceParams, SeparateAggregation, erase, erase_async,
 };
 
 /// The data of one partition.
@@ -120,9 +120,10 @@ impl Service {
         self
     }
 
-    /// Adds an aggregation; callers name it `service/name`.
+    /// Adds an aggregation; callers name it `service/name`. It is an [`Aggregation`](crate::Aggregation), or a
+    /// [`SeparateAggregation`] if its reduce has parameters of another type.
     #[must_use]
-    pub fn aggregation(self, name: impl Into<String>, aggregation: impl Aggregation) -> Self {
+    pub fn aggregation(self, name: impl Into<String>, aggregation: impl SeparateAggregation) -> Self {
         self.operator(name, erase(aggregation))
     }
 

@@ -22,6 +22,7 @@ mod placement;
 mod pushes;
 mod quotas;
 mod recording;
+mod reduce_params;
 mod restarts;
 mod seeds;
 mod sent_reduces;
