@@ -135,9 +135,9 @@ fn relays_fold_for_tools_that_they_learn_of() {
 fn command_as_reduce_gets_its_own_parameters() {
     let tool = "kept:command=printf '%s\\n' {query} x{partition}:reduce-command=sh -c 'sort | head -n \"$1\"' -- {query}";
     let nodes = cluster(2, &[tool.to_owned()]);
-    let at = &nodes[1].addr;
+    let at = nodes[1].addr.as_str();
     for (more, value) in
-        [(&["--reduce-params", "3"][..], "a\na\na\n"), (&["--reduce-params", "5"], "a\na\na\na\nx0\n")]
+        [(&["--reduce-params", "3"][..], "a\na\na\n"), (&["--reduce-params", "5"][..], "a\na\na\na\nx0\n")]
     {
         let args = ["call", "kept/run", "--at", at, "--params", "\"a\"", "--shape", "chain", "-o", "json"];
         let answer = run_args(&[&args[..], more].concat()).json();

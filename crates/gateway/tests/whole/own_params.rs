@@ -40,8 +40,9 @@ async fn partitions_get_their_own_parameters_over_http() {
 #[tokio::test]
 async fn the_reduce_gets_its_own_parameters_over_http() {
     let world = World::usual().await;
+    let addr = world.addr();
     let ask = |document: Value| async move {
-        post(world.addr(), "/v1/call/sums/joined", &[CALL_JSON], document.to_string().as_bytes()).await
+        post(addr, "/v1/call/sums/joined", &[CALL_JSON], document.to_string().as_bytes()).await
     };
     let document =
         json!({"params": "p", "params_for": [{"partitions": "2", "params": "q"}], "reduce_params": "-"});

@@ -112,7 +112,7 @@ impl Outbox {
     ///
     /// # Errors
     /// If the peer would misread a message that was queued before.
-    pub(crate) fn heed(&mut self, greeted: &Inbox) -> Result<(), WireError> {
+    pub fn heed(&mut self, greeted: &Inbox) -> Result<(), WireError> {
         self.keep_trees(greeted.peer_trees());
         self.encoder.reduce_params.heed(greeted.peer_takes_reduce_params())
     }

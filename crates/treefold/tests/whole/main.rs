@@ -12,6 +12,7 @@ mod examples;
 mod failures;
 mod figures;
 mod folds;
+mod isolated;
 mod kept_trees;
 mod killed_in_mid_stream;
 mod learning;
