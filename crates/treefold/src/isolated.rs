@@ -12,10 +12,10 @@
 //! - **The same program is started again**, with the same arguments, and `TREEFOLD_ISOLATED` in its environment. Where it would start
 //!   its node, it serves the locals of one service instead, until its end. So it has the partitions' data, and no protocol but these
 //!   two messages.
-//! - **A process runs one local at a time.** If nobody waits for it any longer, the process is killed. A process that ends, for
-//!   whatever reason, is reaped at once by the thread that reads from it, and the next local starts another.
+//! - **A process runs one local at a time.** If nobody waits for it any longer, the process is killed. A process that ends
+//!   is reaped at once by the thread that reads from it, and the next local starts another.
 //! - **It ends with the node.** A thread of the process reads from the socket, and ends the process when the node's end is closed, however
-//!   the node ended and whatever the local does. (A signal at the death of the parent would come when the *thread* ends that started
+//!   the node ended, and even if the local loops. (A signal at the death of the parent would come when the *thread* ends that started
 //!   the process.)
 //! - **It inherits nothing**: sockets and files of the node are closed at the start of another program. Its standard input is the
 //!   socket, and its standard output is the node's standard error.

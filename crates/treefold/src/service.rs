@@ -6,6 +6,8 @@
 //! its index in [`NodeConfig::kinds`](treefold_core::config::NodeConfig), so the registry must keep that
 //! order.
 
+mod undeclared;
+
 use crate::endpoint::EndpointKind;
 use crate::error::StartError;
 use crate::foreign::NAME_PREFIX;
@@ -25,9 +27,10 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use treefold_operators::ready::Ready;
 use treefold_operators::{
-    AsyncAggregation, Codec, Declared, FilterKind, Operator, OperatorError, Outcome, Partition, Placement,
-    ReduceParams, SeparateAggregation, erase, erase_async,
+    AsyncAggregation, Declared, FilterKind, Operator, Partition, Placement, ReduceParams,
+    SeparateAggregation, erase, erase_async,
 };
+use undeclared::Undeclared;
 
 /// The data of one partition.
 pub type PartitionData = Arc<dyn Any + Send + Sync>;
@@ -655,41 +658,6 @@ impl Registry {
         let Some(hosted) = self.service(service) else { return };
         let removed = hosted.partitions.write().unwrap_or_else(PoisonError::into_inner).remove(&partition);
         drop_aside(removed);
-    }
-}
-
-/// In place of a reduce that is no longer declared: the service folds in a way that this node does not have.
-struct Undeclared;
-
-impl Undeclared {
-    fn refusal<T>() -> treefold_operators::Result<T> {
-        Err(OperatorError::new("the service has another reduce now, which this node does not have"))
-    }
-}
-
-impl Operator for Undeclared {
-    fn local(&self, _: &Partition, _: &Bytes) -> Outcome {
-        Outcome::Now(Self::refusal())
-    }
-
-    fn reduce(&self, _: Bytes, _: Bytes, _: &Bytes) -> Outcome {
-        Outcome::Now(Self::refusal())
-    }
-
-    fn finish(&self, partial: Bytes, _: &Bytes) -> treefold_operators::Result<Bytes> {
-        Ok(partial)
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Inline
-    }
-
-    fn holds_processor(&self) -> bool {
-        true
-    }
-
-    fn codecs(&self) -> (Codec, Codec) {
-        (Codec::MessagePack, Codec::MessagePack)
     }
 }
 
