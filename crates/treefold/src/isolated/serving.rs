@@ -8,8 +8,9 @@ use crate::service::{Registry, Service};
 use crate::workers::thread_cpu_time;
 use bytes::Bytes;
 use std::convert::Infallible;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
@@ -29,8 +30,7 @@ pub(crate) fn serve(services: Vec<Service>, of: &str, limits: &Limits) -> Result
     let mut services = services.into_iter().filter(|service| service.name() == of);
     let service = services.next().ok_or_else(|| other_service(of))?;
     let registry = Registry::new(vec![service.in_process()], limits)?;
-    let socket = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
-    let mut socket = socket.map_err(StartError::Loop)?;
+    let mut socket = take_socket().map_err(StartError::Loop)?;
     let mut reading = socket.try_clone().map_err(StartError::Loop)?;
     let (sender, asks) = channel();
     let read_asks = move || {
@@ -56,6 +56,17 @@ pub(crate) fn serve(services: Vec<Service>, of: &str, limits: &Limits) -> Result
         say(&answer(&registry, &ask, limits));
     }
     std::process::exit(0);
+}
+
+/// Takes the socket from standard input, which programs that a local starts would inherit. They would keep it open at its end.
+fn take_socket() -> io::Result<UnixStream> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let nothing = File::open("/dev/null")?;
+    // SAFETY: both descriptors are open, and nothing reads from standard input.
+    match unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(UnixStream::from(socket)),
+    }
 }
 
 fn answer(registry: &Registry, ask: &Ask, limits: &Limits) -> Answer {
