@@ -42,7 +42,7 @@ use treefold_operators::{Codec, Declared, Operator, OperatorError, Outcome, Part
 const VARIABLE: &str = "TREEFOLD_ISOLATED";
 
 /// The most processes of one service.
-pub const PROCESSES_MAX: usize = 256;
+const PROCESSES_MAX: usize = 256;
 
 thread_local! {
     /// Time that processes have used for the job that runs on this thread.
