@@ -88,12 +88,12 @@ fn an_announced_call_has_only_those_of_the_reduce() {
 fn calls_with_them_keep_and_name_their_trees() {
     let mut outbox = greeted_outbox(&LIMITS, &samples::hello_of_this_build());
     let mut inbox = greeted_inbox(&LIMITS);
-    let mut bytes = Vec::new();
+    let (again, mut bytes) = (message("local"), Vec::new());
     for _ in 0..3 {
-        outbox.push(&message("local")).unwrap();
+        outbox.push(&again).unwrap();
         let frame = written(&mut outbox, usize::MAX);
         bytes.push(frame.len());
-        assert_eq!(shown_all(&feed(&mut inbox, &frame)), [shown(&message("local"))]);
+        assert_eq!(shown_all(&feed(&mut inbox, &frame)), [shown(&again)]);
     }
     assert!(bytes[2] < bytes[0], "{bytes:?}: the third call names its tree");
 }
