@@ -61,17 +61,22 @@ pub(crate) fn connect(addrs: Vec<String>, direct: bool, secrets: Secrets) -> PyR
 
 #[pymethods]
 impl Client {
-    /// Starts a call. `params_for` has the parameters of single partitions. Its result is a tuple.
+    /// Starts a call. `params_for` has the parameters of single partitions, `reduce_params` those of the reduce, if it has any of
+    /// its own. Its result is a tuple.
     fn call(
         &self,
         kind: &str,
         params: &Bound<'_, PyAny>,
         params_for: Vec<(u32, Bound<'_, PyAny>)>,
+        reduce_params: Option<&Bound<'_, PyAny>>,
         options: CallOptions,
     ) -> PyResult<Pending> {
         let mut call = self.client.call_raw(kind, payload::value(params)?);
         for (partition, params) in params_for {
             call = call.params_for(partition, &Raw(payload::value(&params)?));
+        }
+        if let Some(params) = reduce_params {
+            call = call.reduce_params(&Raw(payload::value(params)?));
         }
         outcome(call, options)
     }

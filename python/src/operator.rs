@@ -108,8 +108,12 @@ struct Sampling {
 
 impl Operator for Sampling {
     fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
+        self.local_beside(partition, params, params)
+    }
+
+    fn local_beside(&self, partition: &treefold::Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
         let sample = self.functions.sample(partition, params, |value| self.samples.sample(value));
-        Outcome::Now(sample.and_then(|sample| self.samples.partial(partition.id, sample, params)))
+        Outcome::Now(sample.and_then(|sample| self.samples.partial(partition.id, sample, reduce)))
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {

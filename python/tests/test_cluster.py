@@ -122,6 +122,19 @@ def test_partitions_get_their_own_parameters(cluster: treefold.Cluster) -> None:
         assert words.call("words/told", "all", params_for={1: "one"}).value == "all: all-one"
 
 
+def test_reduce_gets_its_own_parameters(cluster: treefold.Cluster) -> None:
+    service = treefold.Service("words", total=4)
+    service.aggregation("told", local=lambda partition, word: f"{word}{partition.id}", reduce=lambda a, b, between: between.join(sorted(a.split(between) + b.split(between))))
+    service.aggregation("best", local=lambda partition, top: (list(range(5)), ["a"] * 5), reduce="top-k", reduce_params_field="top")
+    with treefold.Cluster.embedded(2, service) as words:
+        for shape in ("flat", "chain"):
+            assert words.call("words/told", "w", reduce_params="-", shape=shape).value == "w0-w1-w2-w3"
+            best = words.call("words/best", None, reduce_params={"top": {"k": 3}}, shape=shape).value
+            assert best == ([4.0, 4.0, 4.0], ["a"] * 3)
+        with pytest.raises(treefold.InvalidCall, match=r"reduce_params is \d+ bytes.*own_params_bytes_max"):
+            words.call("words/told", "w", reduce_params="x" * 2**20)
+
+
 class Tags(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()

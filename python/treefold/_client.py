@@ -45,6 +45,7 @@ class Client(ClientBase):
         params: Any = None,
         *,
         params_for: Optional[Mapping[int, Any]] = None,
+        reduce_params: Any = None,
         deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
         partitions: Optional[Iterable[int]] = None,
@@ -60,7 +61,7 @@ class Client(ClientBase):
 
         `params` is passed to every local and reduce. Dicts, lists, texts and numbers travel as MessagePack,
         bytes as they are, tables of pyarrow as Arrow. `params_for` is a dict from partitions to parameters that these
-        partitions get instead; the reduce gets `params`.
+        partitions get instead. `reduce_params` is passed to the reduce instead of `params`, unless it is None.
 
         `deadline` is in seconds, or a `timedelta` (2 s by default). `min_coverage` is the least share of partitions
         that makes a reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
@@ -73,7 +74,7 @@ class Client(ClientBase):
         numbers as numpy's.
         """
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
-        pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), options)
+        pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), reduce_params, options)
         return reply_of(aggregation, pending.wait(), decode)
 
     def announce(

@@ -13,7 +13,12 @@ class Pending:
 
 class Client:
     def call(
-        self, kind: str, params: Any, params_for: list[tuple[int, Any]], options: dict[str, Any]
+        self,
+        kind: str,
+        params: Any,
+        params_for: list[tuple[int, Any]],
+        reduce_params: Any,
+        options: dict[str, Any],
     ) -> Pending: ...
     def announce(
         self,

@@ -39,6 +39,7 @@ class Client(ClientBase):
         params: Any = None,
         *,
         params_for: Optional[Mapping[int, Any]] = None,
+        reduce_params: Any = None,
         deadline: Optional[Time] = None,
         min_coverage: Optional[float] = None,
         partitions: Optional[Iterable[int]] = None,
@@ -52,7 +53,7 @@ class Client(ClientBase):
     ) -> Reply[Any]:
         """Calls `service/aggregation`, with the parameters of `treefold.Client.call`."""
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
-        pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), options)
+        pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), reduce_params, options)
         return reply_of(aggregation, await settled(pending), decode)
 
     async def announce(

@@ -179,6 +179,8 @@ pub enum Work<P> {
         partition: PartitionId,
         /// The aggregation's parameters.
         params: P,
+        /// Those of the reduce, if it has others. A local needs them if it must bring a sample into the form of the reduce.
+        reduce: Option<P>,
     },
     /// Computes one partition's partial, cut into slices; answered with [`crate::input::Input::SlicesDone`].
     Slices {

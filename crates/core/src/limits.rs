@@ -31,8 +31,8 @@ bounded! {
         pub header_bytes_max: usize => Bytes(4 << 10, 1 << 30),
         /// Bytes of one payload: the parameters of a call, one partial.
         pub payload_bytes_max: usize => Bytes(1 << 10, 4 << 30),
-        /// Bytes of the parameters that a call has for single partitions, over all partitions; each entry counts
-        /// [`OWN_ENTRY_BYTES`](crate::params::OWN_ENTRY_BYTES) more.
+        /// Bytes of the parameters that a call has for single partitions, over all partitions, and for its reduce alone; each
+        /// partition counts [`OWN_ENTRY_BYTES`](crate::params::OWN_ENTRY_BYTES) more.
         pub own_params_bytes_max: usize => Bytes(0, 4 << 30),
         /// A longer payload is sent in chunks of this size, or of up to four times this size if it is long.
         /// Control frames therefore never wait long.

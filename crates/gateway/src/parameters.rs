@@ -1,7 +1,7 @@
-//! The parameters of a call: common ones, and those of single partitions (`params_for`).
+//! The parameters of a call: common ones, those of single partitions (`params_for`), and those of the reduce (`reduce_params`).
 //!
-//! Over HTTP, a body is the common parameters, unless its content type says that it is a *call document*, which has both:
-//! `{"params": …, "params_for": [{"partitions": "3,7", "params": …}]}`. In JSON, parameters are JSON. In MessagePack they are byte
+//! Over HTTP, a body is the common parameters, unless its content type says that it is a *call document*, which has all of them:
+//! `{"params": …, "params_for": [{"partitions": "3,7", "params": …}], "reduce_params": …}`. In JSON, parameters are JSON. In MessagePack they are byte
 //! strings with the bytes that travel, so that aggregations of any codec can be called.
 //!
 //! A short text names a million partitions. Entries are therefore counted (`params_for_bytes_max`) before memory is taken for
@@ -33,6 +33,8 @@ pub(crate) const PARAMS_FOR: &str = "params_for";
 #[derive(Debug, Default)]
 pub(crate) struct Params {
     pub(crate) common: Bytes,
+    /// Those of the reduce, if it has any of its own.
+    pub(crate) reduce: Option<Bytes>,
     own: BTreeMap<PartitionId, Bytes>,
     /// The bytes that the entries count, with [`OWN_ENTRY_BYTES`] for each partition.
     own_bytes: usize,
@@ -87,8 +89,11 @@ impl Params {
         self.own_bytes
     }
 
-    /// Gives the parameters of single partitions to a call, which has the common ones.
-    pub(crate) fn apply(self, call: CallBuilder<'static, Raw>) -> CallBuilder<'static, Raw> {
+    /// Gives the parameters of single partitions and of the reduce to a call, which has the common ones.
+    pub(crate) fn apply(self, mut call: CallBuilder<'static, Raw>) -> CallBuilder<'static, Raw> {
+        if let Some(reduce) = self.reduce {
+            call = call.reduce_params(&Raw(reduce));
+        }
         self.own.into_iter().fold(call, |call, (partition, params)| call.params_for(partition, &Raw(params)))
     }
 }
@@ -145,6 +150,8 @@ struct Document<P> {
     params: Option<P>,
     #[serde(default)]
     params_for: Vec<Named<ParamsFor<P>>>,
+    #[serde(default)]
+    reduce_params: Option<P>,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +171,7 @@ fn params_of<P>(
         let ParamsFor { partitions, params: own } = entry;
         params.add(at, &partitions, &encode(own)?, limits)?;
     }
+    params.reduce = document.reduce_params.map(&encode).transpose()?;
     Ok(params)
 }
 
@@ -237,8 +245,11 @@ mod tests {
         assert_eq!(params.common, &[7][..]);
         assert_eq!(own_of(&params), [(0, &[0xc0][..]), (1, &[0xc0]), (5, &[0x91, 0xc3])]);
         assert_eq!(params.own_bytes(), 2 + 2 + 3 * OWN_ENTRY_BYTES);
+        assert_eq!(params.reduce, None);
         let nothing = json(&json!({})).unwrap();
         assert!(nothing.common.is_empty() && nothing.own.is_empty());
+        let apart = json(&json!({"params": 7, "reduce_params": [true]})).unwrap();
+        assert_eq!((&apart.common[..], apart.reduce.as_deref()), (&[7][..], Some(&[0x91, 0xc3][..])));
     }
 
     /// Bytes that serde writes as a byte string.

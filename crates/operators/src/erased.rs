@@ -7,10 +7,11 @@
 //!
 //! Nothing here catches a panic. The driver decides where an operator runs and how it handles a panic.
 
-use crate::aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
+use crate::aggregation::{AsyncAggregation, Partition, Placement};
 use crate::codec::{Body, Codec};
 use crate::declared::Declared;
 use crate::error::{OperatorError, Result};
+use crate::separate::SeparateAggregation;
 use bytes::Bytes;
 use std::any::{TypeId, type_name};
 use std::fmt;
@@ -52,6 +53,14 @@ impl fmt::Debug for Outcome {
 pub trait Operator: Send + Sync {
     /// Computes one partition's partial.
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome;
+
+    /// As [`local`](Self::local), in a call that gives its reduce other parameters, `reduce`.
+    ///
+    /// An operator that brings a sample into the form of its reduce needs them too. The default implementation ignores them.
+    fn local_beside(&self, partition: &Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
+        let _ = reduce;
+        self.local(partition, params)
+    }
 
     /// Merges two partials into one.
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome;
@@ -133,7 +142,7 @@ fn types_of<P: 'static, T: 'static>() -> Option<[(TypeId, &'static str); 2]> {
     Some([(TypeId::of::<P>(), type_name::<P>()), (TypeId::of::<T>(), type_name::<T>())])
 }
 
-/// An [`Aggregation`] as an [`Operator`].
+/// An [`Aggregation`](crate::Aggregation) as an [`Operator`].
 #[derive(Clone, Copy, Debug)]
 pub struct Erased<A>(pub A);
 
@@ -143,7 +152,7 @@ pub struct Erased<A>(pub A);
 pub struct ErasedAsync<A>(pub Arc<A>);
 
 /// Erases the types of `aggregation`.
-pub fn erase(aggregation: impl Aggregation) -> Arc<dyn Operator> {
+pub fn erase(aggregation: impl SeparateAggregation) -> Arc<dyn Operator> {
     Arc::new(Erased(aggregation))
 }
 
@@ -175,7 +184,7 @@ fn partial_of<P: Body>(partial: &Bytes) -> Result<P> {
     P::decode(partial).map_err(|error| OperatorError::caused_by("partial", error))
 }
 
-impl<A: Aggregation> Operator for Erased<A> {
+impl<A: SeparateAggregation> Operator for Erased<A> {
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
         let run = || Ok(self.0.local(partition, &params_of(params)?)?.encode()?);
         Outcome::Now(run())
@@ -293,6 +302,7 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregation::Aggregation;
     use crate::codec::Raw;
     use std::task::{Context, Poll, Waker};
 
@@ -329,6 +339,39 @@ mod tests {
         assert_eq!(i64::decode(&operator.finish(sum, &params).unwrap()), Ok(90));
         assert_eq!(operator.codecs(), (Codec::MessagePack, Codec::MessagePack));
         assert!(operator.holds_processor());
+    }
+
+    /// Sums texts of figures, up to a limit.
+    struct Limited;
+
+    impl SeparateAggregation for Limited {
+        type Params = String;
+        type ReduceParams = i64;
+        type Partial = i64;
+
+        fn local(&self, partition: &Partition, text: &String) -> Result<i64> {
+            Ok(partition.data_as::<i64>()? + text.len() as i64)
+        }
+
+        fn reduce(&self, a: i64, b: i64, limit: &i64) -> Result<i64> {
+            Ok((a + b).min(*limit))
+        }
+    }
+
+    #[test]
+    fn a_reduce_may_have_parameters_of_another_type() {
+        let (operator, limit) = (erase(Limited), 25i64.encode().unwrap());
+        let text = "five.".to_string().encode().unwrap();
+        let local = |id| operator.local_beside(&partition(id), &text, &limit).now().unwrap().unwrap();
+        let sum = operator.reduce(local(1), local(2), &limit).now().unwrap().unwrap();
+        assert_eq!(i64::decode(&sum), Ok(25));
+        assert_eq!(
+            operator.reduce_all(vec![local(0), local(0)], &limit).now().unwrap().unwrap(),
+            10i64.encode().unwrap()
+        );
+        assert_eq!(operator.join(vec![local(1), local(2)], &limit).unwrap(), limit);
+        let refused = operator.reduce(local(1), local(2), &text).now().unwrap().unwrap_err();
+        assert!(refused.is_of_params(), "{refused}");
     }
 
     #[test]

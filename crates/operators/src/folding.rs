@@ -177,7 +177,8 @@ impl<F> fmt::Debug for Folding<F> {
 
 /// Combines two operators into one aggregation: `reduce` merges partials, and `locals` does everything else.
 ///
-/// The reduce of `locals` is not used. Both operators receive the call's parameters. A call can thus use an
+/// The reduce of `locals` is not used. Both operators receive the call's parameters, unless the call has other
+/// parameters for its reduce. A call can thus use an
 /// [operator that every node has](crate::ready), or a guest, on the partials of a service's own locals. If
 /// the locals give samples, [`sampled`](crate::ready::sampled) is shorter.
 pub fn over(reduce: Arc<dyn Operator>, locals: Arc<dyn Operator>) -> Arc<dyn Operator> {
@@ -192,6 +193,10 @@ struct Over {
 impl Operator for Over {
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
         self.locals.local(partition, params)
+    }
+
+    fn local_beside(&self, partition: &Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
+        self.locals.local_beside(partition, params, reduce)
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {

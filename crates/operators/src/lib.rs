@@ -41,6 +41,7 @@ pub mod merging;
 pub mod number;
 pub mod packet;
 pub mod ready;
+pub mod separate;
 pub mod text;
 
 pub use aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
@@ -54,6 +55,7 @@ pub use fold::{Fold, Merge, MergeError};
 pub use folding::{Folding, folding, over};
 pub use merging::{Mergeable, merging};
 pub use packet::Packet;
+pub use separate::SeparateAggregation;
 
 /// Typed partials: the [folds](fold) that are Rust types.
 pub mod merge {

@@ -29,7 +29,8 @@ pub(crate) const FRONT_PATIENCE: Duration = Duration::from_secs(1);
 /// Default time that an announced call waits for a worker that is attached to no node.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
 
-type Finish<'a, T> = Box<dyn FnOnce(T) -> Result<T, OperatorError> + Send + 'a>;
+/// Gets the parameters of the reduce, too.
+type Finish<'a, T> = Box<dyn FnOnce(T, &Bytes) -> Result<T, OperatorError> + Send + 'a>;
 
 /// A call under construction; `.await` makes it.
 ///
@@ -60,6 +61,7 @@ pub struct CallBuilder<'a, T> {
     kind: Arc<str>,
     params: Result<Bytes, BodyError>,
     own: Vec<(PartitionId, Result<Bytes, BodyError>)>,
+    reduce: Option<Result<Bytes, BodyError>>,
     options: CallOptions,
     finish: Option<Finish<'a, T>>,
     value: PhantomData<fn() -> T>,
@@ -68,7 +70,8 @@ pub struct CallBuilder<'a, T> {
 impl<'a, T: Body> CallBuilder<'a, T> {
     pub(crate) fn new(client: Client, kind: &str, params: Result<Bytes, BodyError>) -> Self {
         let options = CallOptions::default();
-        Self { client, kind: kind.into(), params, own: Vec::new(), options, finish: None, value: PhantomData }
+        let (own, kind) = (Vec::new(), kind.into());
+        Self { client, kind, params, own, reduce: None, options, finish: None, value: PhantomData }
     }
 
     pub(crate) fn announced(mut self, request: u64, workers: PartitionSet) -> Self {
@@ -79,7 +82,7 @@ impl<'a, T: Body> CallBuilder<'a, T> {
 
     pub(crate) fn finish_with(
         mut self,
-        finish: impl FnOnce(T) -> Result<T, OperatorError> + Send + 'a,
+        finish: impl FnOnce(T, &Bytes) -> Result<T, OperatorError> + Send + 'a,
     ) -> Self {
         self.finish = Some(Box::new(finish));
         self
@@ -133,7 +136,8 @@ impl<'a, T: Body> CallBuilder<'a, T> {
     /// Gives one partition parameters of its own, instead of those of the call.
     ///
     /// They travel only to the nodes on the way to that partition, so a call can hand each partition another part of a large task:
-    /// the ids of the documents that it must return, for example. The reduce gets the parameters of the call. The partitions
+    /// the ids of the documents that it must return, for example. The reduce gets the parameters of the call, or
+    /// [its own](Self::reduce_params). The partitions
     /// that are asked stay the same; set [`partitions`](Self::partitions) to ask only some.
     ///
     /// All parameters of single partitions together are at most `own_params_bytes_max` (1 MiB) long.
@@ -154,6 +158,19 @@ impl<'a, T: Body> CallBuilder<'a, T> {
     /// ```
     pub fn params_for<P: Body>(mut self, partition: PartitionId, params: &P) -> Self {
         self.own.push((partition, params.encode()));
+        self
+    }
+
+    /// Gives the reduce parameters apart from those of the call, which then only the locals get.
+    ///
+    /// So a call can give each partition a query, and the nodes above only the number of entries to keep. The reduce gets them at every
+    /// node, and so do `join` and `finish`. Their type is that of the aggregation's reduce:
+    /// [`SeparateAggregation::ReduceParams`](treefold_operators::SeparateAggregation::ReduceParams), or, of an
+    /// [`Aggregation`](treefold_operators::Aggregation), the type of all its parameters.
+    ///
+    /// They are at most `own_params_bytes_max` (1 MiB) long, those of single partitions included.
+    pub fn reduce_params<P: Body>(mut self, params: &P) -> Self {
+        self.reduce = Some(params.encode());
         self
     }
 
@@ -192,13 +209,16 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         }
         let own = self.own.into_iter().map(|(partition, own)| Ok((partition, own?)));
         let own = own.collect::<Result<Vec<_>, BodyError>>()?;
+        let reduce = self.reduce.transpose()?;
         let params = Params::new(self.params?, own).map_err(|partition| {
             CallError::bad_field("params_for", partition, "one entry for each partition")
         })?;
+        let params = params.with_reduce(reduce);
+        let of_reduce = self.finish.is_some().then(|| params.of_reduce().clone()).unwrap_or_default();
         let outcome = self.client.outcome(Arc::clone(&self.kind), params, self.options).await?;
         match mistake(&self.kind, &outcome) {
             Some(mistake) => Err(mistake),
-            None => Reply::of(outcome, self.finish),
+            None => Reply::of(outcome, self.finish.map(|finish| move |value| finish(value, &of_reduce))),
         }
     }
 }
@@ -292,7 +312,10 @@ impl<T> Reply<T> {
 }
 
 impl<T: Body> Reply<T> {
-    fn of(outcome: Outcome<Bytes>, finish: Option<Finish<'_, T>>) -> Result<Self, Error> {
+    fn of(
+        outcome: Outcome<Bytes>,
+        finish: Option<impl FnOnce(T) -> Result<T, OperatorError>>,
+    ) -> Result<Self, Error> {
         if let Status::Rejected(error) = outcome.status {
             return Err(Error::Rejected(error));
         }

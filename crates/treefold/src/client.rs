@@ -39,7 +39,7 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PlacementAsk, PlacementReport};
 use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
-use treefold_operators::{Aggregation, Body, Raw};
+use treefold_operators::{Body, OperatorError, Raw, SeparateAggregation};
 
 /// How long a direct client waits until it sees a first member before it gives up.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
@@ -258,14 +258,16 @@ impl Client {
 
     /// Starts building a call of an aggregation that this program knows too: its `finish` is applied to the
     /// answer.
-    pub fn aggregate<'a, A: Aggregation>(
+    pub fn aggregate<'a, A: SeparateAggregation>(
         &self,
         kind: &str,
         aggregation: &'a A,
-        params: &'a A::Params,
+        params: &A::Params,
     ) -> CallBuilder<'a, A::Partial> {
-        CallBuilder::new(self.clone(), kind, params.encode())
-            .finish_with(move |partial| aggregation.finish(partial, params))
+        CallBuilder::new(self.clone(), kind, params.encode()).finish_with(move |partial, params| {
+            let params = A::ReduceParams::decode(params).map_err(OperatorError::invalid_params)?;
+            aggregation.finish(partial, &params)
+        })
     }
 
     /// Starts building a stream to the endpoints of a service, with this client as the front-end.

@@ -94,9 +94,12 @@ const NOT_HERE: &str = "this node does not have the partition";
 fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str> {
     let operator = registry.operator(job.kind).ok_or(UNKNOWN)?;
     match job.work {
-        Work::Local { partition, params } => {
+        Work::Local { partition, params, reduce } => {
             let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
-            Ok(operator.local(&partition, &params))
+            Ok(match reduce {
+                Some(reduce) => operator.local_beside(&partition, &params, &reduce),
+                None => operator.local(&partition, &params),
+            })
         }
         Work::Reduce { parts, params } => Ok(match parts.into_inner() {
             Ok([a, b]) => operator.reduce(a, b, &params),

@@ -74,6 +74,7 @@ mod filter;
 pub mod foreign;
 mod group_keys;
 mod handle;
+mod isolated;
 mod job;
 pub mod memory;
 mod node;
@@ -106,6 +107,7 @@ pub use cluster::{Cluster, ClusterBuilder};
 pub use credentials::{Credentials, CredentialsError};
 pub use error::{Error, StartError};
 pub use handle::{CallHandle, HandleError};
+pub use isolated::is_isolated;
 pub use node::{CLUSTER_DEFAULT, Node, NodeBuilder};
 pub use options::ClusterOptions;
 pub use service::{LoadPartition, MakeReduce, PartitionData, Service};
@@ -125,6 +127,6 @@ pub use treefold_core::tree::shape::Shape;
 pub use treefold_core::wave::wait::Waiting;
 pub use treefold_operators::{
     Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
-    cancelled,
+    SeparateAggregation, cancelled,
 };
 pub use wire::Token;

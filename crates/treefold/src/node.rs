@@ -6,6 +6,7 @@ use crate::driver::thread::{Setup, Thread, Welcome};
 use crate::entropy;
 use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
+use crate::isolated;
 use crate::options::ClusterOptions;
 use crate::seeds::ask_seeds;
 use crate::service::{MakeReduce, Registry, Service};
@@ -248,6 +249,9 @@ impl NodeBuilder {
         self.cluster.limits.check()?;
         self.tuning.check()?;
         self.join.iter().try_for_each(|seed| sockets::check_seed(seed))?;
+        if let Some(service) = isolated::requested() {
+            match isolated::serve(std::mem::take(&mut self.services), &service, &self.cluster.limits)? {}
+        }
         let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
         let of_library: Option<MakeReduce> = self.relay.then_some(|_| None);
         let registry = registry.learning(self.make_reduce.or(of_library));

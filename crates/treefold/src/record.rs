@@ -21,7 +21,7 @@ use treefold_core::input::Input;
 use treefold_core::time::Instant;
 
 /// First bytes of a recording; the last one is the format's version.
-pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x05";
+pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x06";
 
 /// The first record.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,9 +6,12 @@
 //! its index in [`NodeConfig::kinds`](treefold_core::config::NodeConfig), so the registry must keep that
 //! order.
 
+mod undeclared;
+
 use crate::endpoint::EndpointKind;
 use crate::error::StartError;
 use crate::foreign::NAME_PREFIX;
+use crate::isolated::{self, Isolation};
 use crate::wire::reduces;
 use bytes::Bytes;
 use std::any::Any;
@@ -24,9 +27,10 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{PLACED_PARTITIONS_MAX, REPLICAS_MAX};
 use treefold_operators::ready::Ready;
 use treefold_operators::{
-    Aggregation, AsyncAggregation, Codec, Declared, FilterKind, Operator, OperatorError, Outcome, Partition,
-    Placement, ReduceParams, erase, erase_async,
+    AsyncAggregation, Declared, FilterKind, Operator, Partition, Placement, ReduceParams,
+    SeparateAggregation, erase, erase_async,
 };
+use undeclared::Undeclared;
 
 /// The data of one partition.
 pub type PartitionData = Arc<dyn Any + Send + Sync>;
@@ -87,6 +91,8 @@ pub struct Service {
     placing: Option<Placing>,
     /// The name under which other nodes have its aggregations.
     kind: Option<&'static str>,
+    /// The most processes for its locals, if these do not run in the node's process.
+    isolated: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -109,6 +115,7 @@ impl Service {
             pushed: false,
             placing: None,
             kind: None,
+            isolated: None,
         }
     }
 
@@ -120,9 +127,10 @@ impl Service {
         self
     }
 
-    /// Adds an aggregation; callers name it `service/name`.
+    /// Adds an aggregation; callers name it `service/name`. It is an [`Aggregation`](crate::Aggregation), or a
+    /// [`SeparateAggregation`] if its reduce has parameters of another type.
     #[must_use]
-    pub fn aggregation(self, name: impl Into<String>, aggregation: impl Aggregation) -> Self {
+    pub fn aggregation(self, name: impl Into<String>, aggregation: impl SeparateAggregation) -> Self {
         self.operator(name, erase(aggregation))
     }
 
@@ -219,6 +227,29 @@ impl Service {
         self
     }
 
+    /// Runs the locals in up to `processes` processes of their own, so that a crash (a segmentation fault, an abort, a kill for
+    /// want of memory) or an endless loop costs one partition, and not the node.
+    ///
+    /// A process is this program, started again with the same arguments: where it would start its node, it serves locals. So
+    /// everything before [`start`](crate::NodeBuilder::start) runs in each process too, and loads the partitions' data again; what
+    /// must not run twice asks [`is_isolated`](crate::is_isolated). Its standard input belongs to the library. A process is
+    /// started when a local needs one, and killed when nobody waits for its local any longer. The first locals wait until it has
+    /// loaded its data. Filters, endpoints and reduces run in the node.
+    ///
+    /// Aggregations of such a service must not wait (be asynchronous), and its partitions are those that it declares: they can't be
+    /// placed automatically.
+    #[must_use]
+    pub fn isolated(mut self, processes: usize) -> Self {
+        self.isolated = Some(processes);
+        self
+    }
+
+    /// The same service, with its locals in this process.
+    pub(crate) fn in_process(mut self) -> Self {
+        self.isolated = None;
+        self
+    }
+
     /// Makes the service an application whose workers attach to this node and push ([`crate::push`]).
     ///
     /// Each worker is a partition, and there are no other partitions. The aggregations' locals never run.
@@ -281,6 +312,13 @@ impl Service {
             );
         }
         if let Some(problem) = self.placing.as_ref().and_then(|placing| self.misplaced(placing)) {
+            return refuse(problem);
+        }
+        let waits = self.operators.iter().any(|named| matches!(named.placement, KindPlacement::Async { .. }));
+        let isolated = self
+            .isolated
+            .and_then(|processes| isolated::refusal(processes, waits, self.placing.is_some(), self.pushed));
+        if let Some(problem) = isolated {
             return refuse(problem);
         }
         let total = self.total_or_default();
@@ -401,22 +439,27 @@ impl Registry {
                 let problem = "the service is declared twice".to_string();
                 return Err(StartError::Service { service: service.name.to_string(), problem });
             }
-            registry.add(service);
+            registry.add(service, limits);
         }
         Ok(registry)
     }
 
-    fn add(&mut self, service: Service) {
+    fn add(&mut self, service: Service, limits: &Limits) {
         let (name, total) = (Arc::clone(&service.name), service.total_or_default());
         let declared = service.total.is_some() && !service.pushed;
         let at = self.services.len();
         if service.pushed {
             self.pushed.insert(name.to_string());
         }
-        for named in service.operators {
-            let name = format!("{name}/{}", named.name);
-            self.kinds.push(kind_of(name, named.placement, &*named.operator));
-            self.entries.push(Entry { operator: Some(named.operator), service: at });
+        let isolation =
+            service.isolated.map(|processes| Isolation::new(&name, processes, limits.payload_bytes_max));
+        for NamedOperator { name: aggregation, mut operator, mut placement } in service.operators {
+            if let Some(isolation) = &isolation {
+                operator = isolation.wrap(&aggregation, operator);
+                placement = placement_of(&*operator);
+            }
+            self.kinds.push(kind_of(format!("{name}/{aggregation}"), placement, &*operator));
+            self.entries.push(Entry { operator: Some(operator), service: at });
         }
         if service.pushed {
             let name = format!("{name}/{NAME_PREFIX}");
@@ -615,41 +658,6 @@ impl Registry {
         let Some(hosted) = self.service(service) else { return };
         let removed = hosted.partitions.write().unwrap_or_else(PoisonError::into_inner).remove(&partition);
         drop_aside(removed);
-    }
-}
-
-/// In place of a reduce that is no longer declared: the service folds in a way that this node does not have.
-struct Undeclared;
-
-impl Undeclared {
-    fn refusal<T>() -> treefold_operators::Result<T> {
-        Err(OperatorError::new("the service has another reduce now, which this node does not have"))
-    }
-}
-
-impl Operator for Undeclared {
-    fn local(&self, _: &Partition, _: &Bytes) -> Outcome {
-        Outcome::Now(Self::refusal())
-    }
-
-    fn reduce(&self, _: Bytes, _: Bytes, _: &Bytes) -> Outcome {
-        Outcome::Now(Self::refusal())
-    }
-
-    fn finish(&self, partial: Bytes, _: &Bytes) -> treefold_operators::Result<Bytes> {
-        Ok(partial)
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Inline
-    }
-
-    fn holds_processor(&self) -> bool {
-        true
-    }
-
-    fn codecs(&self) -> (Codec, Codec) {
-        (Codec::MessagePack, Codec::MessagePack)
     }
 }
 

@@ -12,6 +12,7 @@
 
 use crate::filter::{Filters, Kinds};
 use crate::foreign::{Loading, Sent};
+use crate::isolated;
 use crate::job::{Done, Filtering, Yielded, execute, execute_sent};
 use crate::sent_reduce::SentJob;
 use crate::service::Registry;
@@ -250,8 +251,9 @@ impl Workers {
     pub(crate) fn abandon(&self, id: TaskId, replace: bool) -> bool {
         let mut state = self.shared.lock();
         match state.running.get_mut(&id) {
-            Some(Running { tally, .. }) if replace && *tally == Tally::Counted => {
+            Some(Running { tally, cancellation }) if replace && *tally == Tally::Counted => {
                 *tally = Tally::WrittenOff;
+                cancellation.cancel();
                 state.threads -= 1;
                 if state.queue.len() > state.idle {
                     self.start_thread(&mut state);
@@ -330,7 +332,7 @@ impl Shared {
             let id = task.id();
             let (started, cpu_before) = (Instant::now(), thread_cpu_time());
             let finished = cancellation.during(|| task.execute(&self.registry, self.message_bytes_max));
-            let mut cost = thread_cpu_time().saturating_sub(cpu_before);
+            let mut cost = thread_cpu_time().saturating_sub(cpu_before) + isolated::take_spent();
             if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
                 thread::sleep(delay);
                 cost = cost.mul_f64(self.slowness.factor());

@@ -42,6 +42,10 @@ pub struct Call {
     #[arg(long, value_name = "IDS=JSON")]
     params_for: Vec<String>,
 
+    /// Parameters of the reduce, which otherwise gets --params: JSON or @FILE
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    reduce_params: Option<String>,
+
     /// Deadline of the answer, with its unit: 200ms, 1.5s, 2m
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
@@ -112,6 +116,7 @@ impl Call {
         for given in &self.params_for {
             own.extend(read_params_for(given)?);
         }
+        let reduce = self.reduce_params.as_deref().map(read_reduce_params).transpose()?;
         let client = connect(&self.at, self.direct, &self.cluster).await?;
         let mut tracing = self.tracing.start(&client)?;
         let mut call = client
@@ -124,6 +129,9 @@ impl Call {
             .slices(self.slices);
         for (partition, params) in own {
             call = call.params_for(partition, &params);
+        }
+        if let Some(reduce) = reduce {
+            call = call.reduce_params(&reduce);
         }
         if let Some(policy) = self.policy {
             call = call.policy(policy);
@@ -146,6 +154,14 @@ impl Call {
 /// Reads the parameters given on the command line and encodes them.
 pub fn read_params(given: &str) -> Result<Bytes, Failure> {
     read_json("--params", given)
+}
+
+/// Reads the parameters of the reduce given on the command line and encodes them.
+fn read_reduce_params(given: &str) -> Result<Raw, Failure> {
+    if given == "-" {
+        return Err(Failure::usage("--reduce-params -: standard input is for --params; give JSON or @FILE"));
+    }
+    Ok(Raw(read_json("--reduce-params", given)?))
 }
 
 /// Reads the parameters of some partitions, given as in `0-3,7=JSON`.
@@ -271,6 +287,16 @@ mod tests {
             [("7", "there is no ="), ("x=1", "--params-for x=1: "), ("7=-", "standard input"), ("7={", "EOF")]
         {
             let refused = read_params_for(given).unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+
+    #[test]
+    fn parameters_of_the_reduce_are_json() {
+        let Raw(bytes) = read_reduce_params(r#"{"k": 3}"#).unwrap();
+        assert_eq!(serde_json::Value::decode(&bytes).unwrap(), serde_json::json!({"k": 3}));
+        for (given, says) in [("-", "standard input is for --params"), ("{", "--reduce-params {: ")] {
+            let refused = read_reduce_params(given).unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");
         }
     }

@@ -132,6 +132,33 @@ fn relays_fold_for_tools_that_they_learn_of() {
 }
 
 #[test]
+fn command_as_reduce_gets_its_own_parameters() {
+    let tool = "kept:command=printf '%s\\n' {query} x{partition}:reduce-command=sh -c 'sort | head -n \"$1\"' -- {query}";
+    let nodes = cluster(2, &[tool.to_owned()]);
+    let at = nodes[1].addr.as_str();
+    for (more, value) in
+        [(&["--reduce-params", "3"][..], "a\na\na\n"), (&["--reduce-params", "5"][..], "a\na\na\na\nx0\n")]
+    {
+        let args = ["call", "kept/run", "--at", at, "--params", "\"a\"", "--shape", "chain", "-o", "json"];
+        let answer = run_args(&[&args[..], more].concat()).json();
+        assert_eq!((&answer["status"], &answer["value"]), (&json!("full"), &json!(value)), "{answer}");
+    }
+    let refused = run_args(&["call", "kept/run", "--at", at, "--params", "\"a\"", "--min-coverage", "0.5"]);
+    assert_eq!(refused.code, 4, "without them, head gets the locals': {}", refused.stdout);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("long.json");
+    std::fs::write(&file, format!("\"{}\"", "x".repeat(1 << 20))).unwrap();
+    let long = format!("@{}", file.display());
+    let refused = run_args(&["call", "kept/run", "--at", at, "--params", "1", "--reduce-params", &long]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("reduce_params is 1048581 bytes; allowed: at most 1048576"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn outputs_are_kept_by_partition_and_shown_as_text() {
     let nodes =
         cluster(2, &["echo:command=printf '%s\\n' {partition} {query}:reduce=concatenate".to_owned()]);

@@ -25,7 +25,7 @@ use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload, Report};
 use crate::node::context::Context;
 use crate::node::path::Key;
-use crate::params::{OWN_ENTRY_BYTES, Params};
+use crate::params::{OWN_ENTRY_BYTES, Params, REDUCE_PARAMS};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
 use crate::replica::choice::Choice;
@@ -238,6 +238,11 @@ impl<P: Payload> Calls<P> {
                 "at most {max} bytes (own_params_bytes_max), each partition with {OWN_ENTRY_BYTES} bytes more"
             );
             return Err(CallError::bad_field("params_for", format_args!("{bytes} bytes"), limit));
+        }
+        if params.beside_bytes() > limits.own_params_bytes_max {
+            let (bytes, max) = (params.beside_bytes(), limits.own_params_bytes_max);
+            let limit = format_args!("at most {max} bytes (own_params_bytes_max), params_for included");
+            return Err(CallError::bad_field(REDUCE_PARAMS, format_args!("{bytes} bytes"), limit));
         }
         let Some((service, aggregation)) = name.split_once('/') else {
             return Err(CallError::bad_field("name", name, "service/aggregation"));

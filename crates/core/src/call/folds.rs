@@ -69,7 +69,7 @@ impl<P: Payload> Wave<P> {
 
     fn fold_of(&self, kind: u32, lot: LotNumber, parts: SmallVec<[P; 2]>) -> Pending<P> {
         let what = What::Fold { lot, folds: parts.len() as u32 - 1 };
-        let work = Work::Reduce { parts, params: self.ask.params.common.clone() };
+        let work = Work::Reduce { parts, params: self.ask.params.of_reduce().clone() };
         Pending { tag: self.tag, kind, work, what, epoch: self.locals.epoch }
     }
 

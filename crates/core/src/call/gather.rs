@@ -123,7 +123,7 @@ impl<P: Payload> Calls<P> {
         }
         match gathered.take_values().zip(wave.ask.kind) {
             Some((parts, kind)) => {
-                let work = Work::Join { parts, params: wave.ask.params.common.clone() };
+                let work = Work::Join { parts, params: wave.ask.params.of_reduce().clone() };
                 self.join_slices(desk.cx, now, first, call, kind, work);
             }
             None => self.end_sliced(desk.cx, now, call, None),

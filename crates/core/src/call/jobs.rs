@@ -136,7 +136,11 @@ impl<P: Payload> Wave<P> {
         let job = Pending {
             tag: self.tag,
             kind,
-            work: Work::Local { partition, params: self.ask.params.of(partition).clone() },
+            work: Work::Local {
+                partition,
+                params: self.ask.params.of(partition).clone(),
+                reduce: self.ask.params.reduce().cloned(),
+            },
             what: What::Local(partition),
             epoch: self.locals.epoch,
         };

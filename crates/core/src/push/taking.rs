@@ -231,7 +231,7 @@ impl<P: Payload> Wave<P> {
             self.tell_pushes_taken(desk, worker, upto);
         }
         if let Some((a, b)) = pair {
-            let work = Work::Reduce { parts: [a, b].into(), params: self.ask.params.common.clone() };
+            let work = Work::Reduce { parts: [a, b].into(), params: self.ask.params.of_reduce().clone() };
             let (tag, what, epoch) = (self.tag, What::Chain(worker), self.locals.epoch);
             self.queue_fold(desk.cx, now, Pending { tag, kind, work, what, epoch });
         }

@@ -270,7 +270,8 @@ mod tests {
     fn a_flooding_application_fills_only_its_own_lane() {
         // Kinds 0 and 1 belong to one application, kind 2 to another with an equal share.
         let mut queue = queue(8, &["a", "a", "b"]);
-        let of = |kind, partition| Pending { kind, ..job(Work::Local { partition, params: 0 }) };
+        let of =
+            |kind, partition| Pending { kind, ..job(Work::Local { partition, params: 0, reduce: None }) };
         let taken = (0..10).filter(|&at| queue.push_local(of(at % 2, at)).is_ok()).count();
         assert_eq!(taken, 4, "half of the room");
         (0..3).for_each(|at| queue.push_local(of(2, at)).expect("the other half"));
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn folds_go_first_and_locals_are_bounded() {
         let mut queue = queue(2, &["a"]);
-        let local = |partition| job(Work::Local { partition, params: 0 });
+        let local = |partition| job(Work::Local { partition, params: 0, reduce: None });
         queue.push_local(local(0)).expect("room for two");
         queue.push_local(local(1)).expect("room for two");
         assert!(queue.push_local(local(2)).is_err());
@@ -310,7 +311,7 @@ mod tests {
     fn a_filter_waits_for_its_turn_like_a_fold() {
         let mut queue = queue(8, &["a"]);
         let stream = |sequence| StreamId { origin: 1, sequence };
-        queue.push_local(job(Work::Local { partition: 0, params: 0 })).expect("room");
+        queue.push_local(job(Work::Local { partition: 0, params: 0, reduce: None })).expect("room");
         queue.push_filter(0, stream(1), 7);
         queue.push_fold(fold(0));
         queue.push_filter(1, stream(2), 8);

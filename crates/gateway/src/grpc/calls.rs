@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use pb::call_reply::Value;
 use pb::call_request::Params;
+use pb::call_request::ReduceParams;
 use pb::params_for::Params as Own;
 use std::future::pending;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ impl Calls {
         // The request keeps its permits for the bytes of its message until the call is over.
         let (_metadata, _extensions, message) = request.into_parts();
         let form = message.form();
-        let pb::CallRequest { service, aggregation, params, options, params_for, .. } = message;
+        let pb::CallRequest { service, aggregation, params, options, params_for, reduce_params, .. } =
+            message;
         check_service(&service)?;
         tenant.may_call(&service)?;
         let latest = until.map(deadline::latest);
@@ -84,7 +86,13 @@ impl Calls {
             Some(Params::Raw(bytes)) => bytes,
             Some(Params::Json(text)) => json("json", &text)?,
         };
-        let params = with_own(common.into(), params_for, &self.0.limits)?;
+        let reduce = match reduce_params {
+            None => None,
+            Some(ReduceParams::ReduceRaw(bytes)) => Some(bytes),
+            Some(ReduceParams::ReduceJson(text)) => Some(json("reduce_json", &text)?),
+        };
+        let mut params = with_own(common.into(), params_for, &self.0.limits)?;
+        params.reduce = reduce;
         room.reserve_more(&self.0, params.own_bytes())?;
         let named = (service.as_str(), aggregation.as_str());
         let Made { reply, headers } = make(&self.0, named, params, &wishes, parent).await?;

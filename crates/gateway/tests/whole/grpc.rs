@@ -57,6 +57,7 @@ async fn raw_values_travel_as_they_are() {
             options: Some(pb::CallOptions { partitions: Some("1".to_owned()), ..pb::CallOptions::default() }),
             form: pb::Form::Unspecified.into(),
             params_for: Vec::new(),
+            reduce_params: None,
         };
         let reply = channel.ask::<_, pb::CallReply>("Call", Request::new(request)).await.unwrap();
         match reply.into_inner().value {

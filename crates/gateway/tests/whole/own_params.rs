@@ -1,4 +1,4 @@
-//! Calls whose partitions have parameters of their own, over HTTP and gRPC.
+//! Calls whose partitions, or whose reduce, have parameters of their own, over HTTP and gRPC.
 
 use crate::document::check;
 use crate::world::{Answer, BYTES, CALL_JSON, CALL_MESSAGE_PACK, JSON, World, post};
@@ -35,6 +35,24 @@ async fn partitions_get_their_own_parameters_over_http() {
     // The same in a body of plain parameters is no call document.
     let plain = post(world.addr(), SUM, &[JSON], two_fail().to_string().as_bytes()).await;
     assert_eq!((plain.status, plain.header("treefold-coverage")), (200, Some("4/4")), "{plain:?}");
+}
+
+#[tokio::test]
+async fn the_reduce_gets_its_own_parameters_over_http() {
+    let world = World::usual().await;
+    let addr = world.addr();
+    let ask = |document: Value| async move {
+        post(addr, "/v1/call/sums/joined", &[CALL_JSON], document.to_string().as_bytes()).await
+    };
+    let document =
+        json!({"params": "p", "params_for": [{"partitions": "2", "params": "q"}], "reduce_params": "-"});
+    let answer = ask(document.clone()).await;
+    assert_eq!((answer.status, answer.json()["value"].as_str()), (200, Some("p0-p1-p3-q2")), "{answer:?}");
+    let described = world.get("/v1/openapi.json").await.json();
+    let body = &described["paths"]["/v1/call/{service}/{aggregation}"]["post"]["requestBody"]["content"];
+    check(&described, &body[CALL_JSON.1]["schema"], &document, "body");
+    let long = ask(json!({"params": "p", "reduce_params": "x".repeat(1 << 20)})).await;
+    assert_eq!((long.status, long.json()["field"].as_str()), (400, Some("reduce_params")), "{long:?}");
 }
 
 #[tokio::test]
@@ -144,6 +162,29 @@ mod over_grpc {
         assert_eq!(reply.value, Some(call_reply::Value::Json("2".to_owned())), "{:?}", reply.account);
         let missing = reply.account.unwrap().missing;
         assert_eq!(missing.iter().map(|missing| missing.partition).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[tokio::test]
+    async fn the_reduce_gets_its_own_parameters_over_grpc() {
+        use pb::call_request::ReduceParams;
+        let world = World::usual().await;
+        let mut channel = world.channel().await;
+        let raw = ReduceParams::ReduceRaw(rmp_serde::to_vec("+").unwrap().into());
+        for (between, joined) in
+            [(ReduceParams::ReduceJson(r#""-""#.to_owned()), "\"p0-p1-p2-p3\""), (raw, "\"p0+p1+p2+p3\"")]
+        {
+            let request = pb::CallRequest {
+                aggregation: "joined".to_owned(),
+                reduce_params: Some(between),
+                ..sum(r#""p""#, pb::CallOptions::default())
+            };
+            let reply = channel.ask::<_, pb::CallReply>("Call", Request::new(request)).await.unwrap();
+            assert_eq!(reply.into_inner().value, Some(call_reply::Value::Json(joined.to_owned())));
+        }
+        let reduce_params = Some(ReduceParams::ReduceJson("{".to_owned()));
+        let request = pb::CallRequest { reduce_params, ..sum("null", pb::CallOptions::default()) };
+        let refused = channel.ask::<_, pb::CallReply>("Call", Request::new(request)).await.unwrap_err();
+        assert_eq!(problem(&refused).field.as_deref(), Some("reduce_json"), "{refused:?}");
     }
 
     #[tokio::test]

@@ -82,6 +82,7 @@ pub fn sum(json: &str, options: pb::CallOptions) -> pb::CallRequest {
         options: Some(options),
         form: pb::Form::Json.into(),
         params_for: Vec::new(),
+        reduce_params: None,
     }
 }
 

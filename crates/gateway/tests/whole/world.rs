@@ -69,6 +69,24 @@ impl AsyncAggregation for Echo {
     }
 }
 
+/// Joins the names of the partitions: the local's parameters are their prefix, those of the reduce stand between them.
+struct Joined;
+
+impl AsyncAggregation for Joined {
+    type Params = String;
+    type Partial = String;
+
+    async fn local(&self, partition: Partition, prefix: Arc<String>) -> Result<String, OperatorError> {
+        Ok(format!("{prefix}{}", partition.id))
+    }
+
+    async fn reduce(&self, a: String, b: String, between: Arc<String>) -> Result<String, OperatorError> {
+        let mut names: Vec<&str> = a.split(&**between).chain(b.split(&**between)).collect();
+        names.sort_unstable();
+        Ok(names.join(&between))
+    }
+}
+
 /// Returns the number of each partition as a batch, and the rows of the parameters if they are a batch.
 struct Rows;
 
@@ -130,6 +148,7 @@ impl World {
         let service = Service::new("sums")
             .async_aggregation("sum", Sum)
             .async_aggregation("echo", Echo)
+            .async_aggregation("joined", Joined)
             .async_aggregation("rows", Rows);
         let (accepting, acceptor) = accept();
         tokio::spawn(async move {

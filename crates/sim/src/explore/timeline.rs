@@ -136,7 +136,7 @@ impl Timeline {
             }
             Effect::Run(job) => {
                 let (call, text) = match &job.work {
-                    Work::Local { partition, params } => (params.call, format!("local of {partition}")),
+                    Work::Local { partition, params, .. } => (params.call, format!("local of {partition}")),
                     Work::Slices { partition, of, params } => {
                         (params.call, format!("local of {partition}, in {of} slices"))
                     }

@@ -357,7 +357,7 @@ impl World {
             _ => None,
         };
         let (call, is_fold, ms, result) = match &job.work {
-            Work::Local { partition, params } | Work::Slices { partition, params, .. } => {
+            Work::Local { partition, params, .. } | Work::Slices { partition, params, .. } => {
                 // A local that hangs on the loop would stop the whole node. That is another fault, a stall.
                 if job.place != Where::Inline && self.places[at].hanging.contains(*partition) {
                     self.places[at].hung += 1;

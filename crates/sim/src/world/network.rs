@@ -209,7 +209,7 @@ pub fn message_bytes(message: &Message<Ink>) -> usize {
 }
 
 fn params_bytes(params: &Params<Ink>) -> usize {
-    params.common.len() + params.own_bytes()
+    params.common.len() + params.beside_bytes()
 }
 
 fn stream_bytes(message: &StreamMessage<Ink>) -> usize {

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::message::{Message, Request};
-use treefold_core::params::Params;
+use treefold_core::params::{Params, REDUCE_PARAMS};
 use treefold_core::placement::PlacementAsk;
 use treefold_core::schedule::share::ShareSetting;
 use treefold_core::status::NodeStatus;
@@ -267,8 +267,9 @@ struct Connection {
 impl Connection {
     fn new(greeted: Greeted, identity: &Identity) -> Self {
         let Greeted { session, read, write, inbox, .. } = greeted;
-        let (outbox, outbox_bytes_max) =
+        let (mut outbox, outbox_bytes_max) =
             (Outbox::new(identity.limits.clone()), identity.limits.outbox_bytes_max);
+        outbox.heed(&inbox).expect("invariant: nothing was queued before the greeting");
         let renewing = Renewing::new(identity.credentials().cloned(), session);
         Self { read, write, inbox, outbox, outbox_bytes_max, waiting: HashMap::new(), renewing }
     }
@@ -421,6 +422,17 @@ fn unsayable(error: &WireError) -> Error {
             let (given, limit) =
                 (format_args!("{got} bytes"), format_args!("at most {limit} bytes (own_params_bytes_max)"));
             CallError::bad_field("params_for", given, limit)
+        }
+        WireError::TooLarge { field: "params.reduce", limit, got } => {
+            let (given, limit) = (
+                format_args!("{got} bytes"),
+                format_args!("at most {limit} bytes (own_params_bytes_max), params_for included"),
+            );
+            CallError::bad_field(REDUCE_PARAMS, given, limit)
+        }
+        WireError::Inexpressible { field: REDUCE_PARAMS } => {
+            let limit = "none, since the node that would make the call runs a build that does not know them";
+            CallError::bad_field(REDUCE_PARAMS, "given", limit)
         }
         WireError::TooLarge { field, limit, got } => {
             CallError::bad_field(field, got, format_args!("at most {limit}"))

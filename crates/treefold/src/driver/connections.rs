@@ -99,7 +99,12 @@ impl Loop {
             Some(Route::Dialing(outbox)) => Some(std::mem::replace(&mut **outbox, self.empty_outbox())),
             Some(Route::Up(_)) | None => None,
         };
-        let outbox = waiting.unwrap_or_else(|| self.empty_outbox());
+        let mut outbox = waiting.unwrap_or_else(|| self.empty_outbox());
+        if let Err(error) = outbox.heed(&inbox) {
+            drop(peers);
+            self.complaints.about(peer, error);
+            return self.lose(peer);
+        }
         let link = Link::new(peer, end, session, write, outbox, &self.held);
         link.heard_at.set(self.now());
         peers.links += 1;

@@ -225,7 +225,9 @@ impl Loop {
         let Some(Ok(id)) = named(reduce) else { return };
         let sent = self.operators.borrow_mut().shelf.find(id);
         if sent.is_some_and(|sent| sent.loaded.reduce.is_some()) {
+            let reduce = params.reduce().map(|reduce| sent_reduce::with_id(id, reduce));
             params.common = sent_reduce::with_id(id, &params.common);
+            *params = params.clone().with_reduce(reduce);
             *name = format!("{application}/{NAME_PREFIX}").into();
         }
     }
@@ -236,7 +238,7 @@ impl Loop {
         if !sent_reduce::is_name(&call.name) {
             return;
         }
-        let Some(id) = sent_reduce::id_of_params(&params.common) else { return };
+        let Some(id) = sent_reduce::id_of_params(params.of_reduce()) else { return };
         let asks = {
             let operators = &mut *self.operators.borrow_mut();
             operators.note_caller(id, parent);

@@ -132,7 +132,6 @@ impl Loop {
 
     /// A link's reader: decodes everything that has arrived, feeds it to core, and reads again.
     pub(super) async fn read(self: Rc<Self>, link: Rc<Link>, mut read: ReadEnd, mut inbox: Inbox) {
-        link.outbox.borrow_mut().keep_trees(inbox.peer_trees());
         loop {
             if let Err(error) = self.take_frames(&link, &mut inbox) {
                 self.complaints.about(link.peer, &error);

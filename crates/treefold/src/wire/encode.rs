@@ -17,7 +17,7 @@ use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{
     given_up_column, missing_headers, put_options, reply_header, slice_numbers, waiting_numbers,
 };
-use crate::wire::params::own_params_header;
+use crate::wire::params::{ReduceParams, own_params_header};
 use crate::wire::placement::{placement_reply_header, placement_request_header};
 use crate::wire::push::{push_request_header, put_push};
 use crate::wire::reduces::reduces_header;
@@ -92,6 +92,8 @@ pub(super) struct Encoder {
     stream: StreamEncoder,
     /// The trees that the peer keeps.
     pub(super) trees: SentTrees,
+    /// The peer's knowledge of parameters of the reduce.
+    pub(super) reduce_params: ReduceParams,
     /// The bytes of one header.
     row: Vec<u8>,
 }
@@ -112,8 +114,8 @@ impl Encoder {
     ) -> Result<Shell<'a>, WireError> {
         Ok(match message {
             Message::Call(call) => {
-                self.put_call(call, may_name, limits, out)?;
-                Shell::of_wave(Kind::Call, call.tag, call.params.as_ref().map(|params| &params.common))
+                let payload = self.put_call(call, may_name, limits, out)?;
+                Shell::of_wave(Kind::Call, call.tag, payload)
             }
             Message::Partial(partial) => {
                 self.put_partial(partial, limits, out)?;
@@ -126,6 +128,7 @@ impl Encoder {
             Message::Grant { tag } => Shell::of_wave(Kind::Grant, *tag, None),
             Message::Cancel { tag } => Shell::of_wave(Kind::Cancel, *tag, None),
             Message::Request(request) => {
+                self.reduce_params.check(&request.params)?;
                 append(&request_header(request, limits)?, out);
                 Shell::of_request(Kind::Request, request.id, Some(&request.params.common))
             }
@@ -200,13 +203,14 @@ impl Encoder {
         })
     }
 
-    fn put_call(
+    /// Appends the header of a call, and returns its payload.
+    fn put_call<'a>(
         &mut self,
-        call: &Call<Bytes>,
+        call: &'a Call<Bytes>,
         may_name: bool,
         limits: &Limits,
         out: &mut BytesMut,
-    ) -> Result<(), WireError> {
+    ) -> Result<Option<&'a Bytes>, WireError> {
         within("name", NAME_BYTES_MAX, call.name.len())?;
         let header = &mut self.call;
         header.clear();
@@ -222,10 +226,8 @@ impl Encoder {
         (header.slice, header.slices) = slice_numbers(call.slice);
         header.push = push_request_header(call.push);
         header.in_flight = call.in_flight;
-        header.own = match &call.params {
-            Some(params) => own_params_header(params, limits)?,
-            None => None,
-        };
+        let (payload, own) = self.reduce_params.written(call, limits)?;
+        header.own = own;
         if may_name {
             self.trees.put_tree(header, &call.tree, limits)?;
         } else {
@@ -240,7 +242,7 @@ impl Encoder {
         if header.nodes.len() > LONG_HEADER_BYTES {
             (self.call, self.row) = Default::default();
         }
-        Ok(())
+        Ok(payload)
     }
 
     fn put_partial(

@@ -32,6 +32,8 @@ pub(super) struct HelloHeader {
     pub(super) asks: u64,
     #[prost(uint32, tag = "9")]
     pub(super) trees: u32,
+    #[prost(bool, tag = "10")]
+    pub(super) reduce_params: bool,
 }
 
 /// `Fault`. Its form is the same in every version.

@@ -39,6 +39,8 @@ pub struct Hello {
     /// How many trees of calls the sender keeps for the receiver, which may name them ([`TREES_KEPT_MAX`]); 0 for a build that
     /// keeps none.
     pub trees: u32,
+    /// True if the sender knows parameters that only the reduce gets; false for a build that does not.
+    pub reduce_params: bool,
 }
 
 impl Hello {
@@ -54,6 +56,7 @@ impl Hello {
             dial: 0,
             asks: 0,
             trees: TREES_KEPT_MAX as u32,
+            reduce_params: true,
         }
     }
 
@@ -100,9 +103,20 @@ impl Hello {
         within("cluster", NAME_BYTES_MAX, self.cluster.len())?;
         let mut node = Vec::new();
         put_node(&mut node, self.node);
-        let Self { version, version_least, by_launcher, dial, asks, trees, .. } = *self;
+        let Self { version, version_least, by_launcher, dial, asks, trees, reduce_params, .. } = *self;
         let (cluster, seal) = (self.cluster.clone(), self.seal.clone());
-        Ok(HelloHeader { version, version_least, cluster, node, seal, by_launcher, dial, asks, trees })
+        Ok(HelloHeader {
+            version,
+            version_least,
+            cluster,
+            node,
+            seal,
+            by_launcher,
+            dial,
+            asks,
+            trees,
+            reduce_params,
+        })
     }
 
     pub(super) fn of(header: HelloHeader) -> Result<Self, WireError> {
@@ -120,6 +134,7 @@ impl Hello {
             dial: header.dial,
             asks: header.asks,
             trees: header.trees,
+            reduce_params: header.reduce_params,
         })
     }
 }

@@ -68,6 +68,8 @@ pub struct Inbox {
     is_greeted: bool,
     /// How many trees the peer keeps, by its greeting.
     peer_trees: u32,
+    /// True if the peer knows parameters of the reduce, by its greeting.
+    peer_takes_reduce_params: bool,
     /// The fatal error after which nothing more can be read.
     broken: Option<WireError>,
 }
@@ -96,6 +98,7 @@ impl Inbox {
             streams: ChunkStreams::new(blocks),
             is_greeted: false,
             peer_trees: 0,
+            peer_takes_reduce_params: false,
             broken: None,
         }
     }
@@ -122,6 +125,11 @@ impl Inbox {
     /// its greeting.
     pub fn peer_trees(&self) -> u32 {
         self.peer_trees
+    }
+
+    /// True if the peer knows parameters of the reduce ([`Outbox::heed`](crate::wire::Outbox::heed)); false before its greeting.
+    pub(crate) fn peer_takes_reduce_params(&self) -> bool {
+        self.peer_takes_reduce_params
     }
 
     /// Bytes that have arrived of frames and payloads that are still incomplete.
@@ -260,6 +268,7 @@ impl Inbox {
                 let hello = decoded(header).and_then(Hello::of).map_err(as_bad_hello)?;
                 self.is_greeted = true;
                 self.peer_trees = hello.trees;
+                self.peer_takes_reduce_params = hello.reduce_params;
                 Taken::Came(Incoming::Hello(hello))
             }
             Kind::Fault => Taken::Came(Incoming::Fault(Fault::of(decoded(header)?)?)),

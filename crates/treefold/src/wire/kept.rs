@@ -28,6 +28,10 @@ use std::collections::VecDeque;
 use treefold_core::limits::Limits;
 use treefold_core::tree::{KnownTree, Tree};
 
+/// A tree and parameters in a header that are no longer than this together are read by every receiver: the least
+/// `header_bytes_max` is 4 KiB, and the rest of a header is shorter than a quarter of that.
+const SURELY_READ_BYTES: usize = 3 << 10;
+
 /// An entry of either table.
 #[derive(Debug)]
 struct Entry<T> {
@@ -117,10 +121,12 @@ impl SentTrees {
             return Ok(());
         }
         let is_again = self.seen.iter().any(|seen| seen.is(tree));
-        // Parameters of single partitions may make the header longer than a receiver with a lower limit reads. It would then
-        // not keep the tree, so such a call does not count.
+        // Parameters of single partitions or of the reduce may make the header longer than a receiver with a lower limit reads. It
+        // would then not keep the tree, so such a call does not count.
+        let own_bytes = header.own.as_ref().map_or(0, prost::Message::encoded_len);
+        let is_surely_read = own_bytes == 0 || bytes.saturating_add(own_bytes) <= SURELY_READ_BYTES;
         match self.last.checked_add(1) {
-            Some(number) if is_again && header.own.is_none() => {
+            Some(number) if is_again && is_surely_read => {
                 header.tree = number;
                 self.change = Some(Change::Kept(Entry { number, bytes, tree: tree.known() }));
             }

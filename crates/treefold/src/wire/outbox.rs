@@ -8,6 +8,7 @@ use crate::wire::error::{WireError, within};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, LENGTH_BYTES, PREFIX_BYTES, Prefix};
 use crate::wire::header::Announcement;
 use crate::wire::hello::{Fault, Hello};
+use crate::wire::inbox::Inbox;
 use crate::wire::keys;
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
@@ -20,6 +21,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
+use treefold_core::params::Params;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::message::{StreamMessage, StreamRun};
 
@@ -106,11 +108,22 @@ impl Outbox {
         self.encoder.trees.keep(most);
     }
 
+    /// From now on, messages are written as the peer reads them, by its greeting. Before, as all builds do, as far as possible.
+    ///
+    /// # Errors
+    /// If the peer would misread a message that was queued before.
+    pub fn heed(&mut self, greeted: &Inbox) -> Result<(), WireError> {
+        self.keep_trees(greeted.peer_trees());
+        self.encoder.reduce_params.heed(greeted.peer_takes_reduce_params())
+    }
+
     /// True for a call whose frame follows the frames that were queued before. The frame of a call with a long payload, or
     /// behind one of its wave, is overtaken by later ones.
     fn is_sent_next(&self, message: &Message<Bytes>) -> bool {
         let Message::Call(call) = message else { return false };
-        let payload_bytes = call.params.as_ref().map_or(0, |params| params.common.len());
+        // One of the two is the payload.
+        let longer = |params: &Params<Bytes>| params.common.len().max(params.of_reduce().len());
+        let payload_bytes = call.params.as_ref().map_or(0, longer);
         payload_bytes <= self.limits.chunk_bytes && !self.tracks.holds(Track::Wave(call.tag.wave))
     }
 

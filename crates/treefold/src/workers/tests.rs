@@ -50,7 +50,12 @@ fn workers(threads_max: usize) -> (Workers, mpsc::Sender<()>) {
 fn local(id: u64, order: &str) -> Job<Bytes> {
     use treefold_operators::Body;
     let params = order.to_string().encode().unwrap();
-    Job { id: JobId(id), kind: 0, work: Work::Local { partition: 0, params }, place: Place::Worker }
+    Job {
+        id: JobId(id),
+        kind: 0,
+        work: Work::Local { partition: 0, params, reduce: None },
+        place: Place::Worker,
+    }
 }
 
 fn task(id: u64, order: &str) -> Task {

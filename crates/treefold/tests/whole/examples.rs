@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// The program of an example, which cargo builds beside the tests.
-fn example(name: &str) -> Command {
+pub(crate) fn example(name: &str) -> Command {
     let tests = std::env::current_exe().expect("the test has a path");
     let built: PathBuf = tests.ancestors().nth(2).expect("it is in the target directory").join("examples");
     Command::new(built.join(name))
@@ -39,6 +39,16 @@ impl Drop for Host {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[test]
+fn aborted_local_costs_one_partition() {
+    let printed = printed(example("isolated"));
+    assert!(
+        printed.contains("partition 1 is missing: local_panicked: the process of the local was"),
+        "{printed}"
+    );
+    assert!(printed.ends_with("2 of 2 partitions\n"), "{printed}");
 }
 
 #[test]

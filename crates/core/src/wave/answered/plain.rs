@@ -78,8 +78,8 @@ impl<P: Payload> Plain<P> {
     /// Makes a wave plain.
     ///
     /// # Errors
-    /// Returns the wave if it is not: it has several parts or none, losses, a report, offers, or parameters of
-    /// single partitions.
+    /// Returns the wave if it is not: it has several parts or none, losses, a report, offers, or parameters besides
+    /// the common ones.
     pub(crate) fn of(mut wave: Answered<P>, recent: &mut Recent) -> Result<Self, Box<Answered<P>>> {
         if !wave.is_plain() {
             return Err(Box::new(wave));
@@ -162,7 +162,7 @@ impl<P: Payload> Answered<P> {
         let is_whole =
             self.missing.is_empty() && self.losses.are_none() && self.tale.timing.own_done_at.is_some();
         let is_settled = self.deposed.is_empty() && self.offered.is_empty();
-        tells_nothing && is_whole && is_settled && push.is_none() && params.own().is_empty()
+        tells_nothing && is_whole && is_settled && push.is_none() && params.are_common()
     }
 }
 

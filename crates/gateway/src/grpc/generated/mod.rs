@@ -19,6 +19,9 @@ pub struct CallRequest {
     /// Parameters of the aggregation; without them it has none.
     #[prost(oneof = "call_request::Params", tags = "3, 4")]
     pub params: ::core::option::Option<call_request::Params>,
+    /// Parameters of the reduce; without them it gets the common ones above.
+    #[prost(oneof = "call_request::ReduceParams", tags = "8, 9")]
+    pub reduce_params: ::core::option::Option<call_request::ReduceParams>,
 }
 /// Nested message and enum types in `CallRequest`.
 pub mod call_request {
@@ -31,6 +34,16 @@ pub mod call_request {
         /// JSON, which travels as MessagePack.
         #[prost(string, tag = "4")]
         Json(::prost::alloc::string::String),
+    }
+    /// Parameters of the reduce; without them it gets the common ones above.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum ReduceParams {
+        /// As raw.
+        #[prost(bytes, tag = "8")]
+        ReduceRaw(::prost::bytes::Bytes),
+        /// As json.
+        #[prost(string, tag = "9")]
+        ReduceJson(::prost::alloc::string::String),
     }
 }
 /// Parameters of some partitions.

@@ -78,7 +78,7 @@ fields!(CallHeader {
     23 uint32 in_flight,
 });
 
-/// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another.
+/// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another, and those of the reduce.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct OwnParamsHeader {
     #[prost(bytes = "vec", tag = "1")]
@@ -87,6 +87,8 @@ pub(in crate::wire) struct OwnParamsHeader {
     pub(in crate::wire) lengths: Vec<u8>,
     #[prost(bytes = "bytes", tag = "3")]
     pub(in crate::wire) bytes: bytes::Bytes,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub(in crate::wire) reduce: Option<bytes::Bytes>,
 }
 
 /// `Partial`.

@@ -2,7 +2,7 @@
 //! alike.
 
 use super::samples::{call, card, loss, partial, report, tree};
-use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all};
+use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, usual_outbox};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, PREFIX_BYTES, Prefix};
 use crate::wire::header::{
     Announcement, ChunkHeader, OwnParamsHeader, RequestHeader, ShareHeader, SharesRequestHeader,
@@ -43,7 +43,7 @@ pub(super) fn passes_only_within(message: &Message<Bytes>, limits: &Limits, tigh
     let came = feed(&mut greeted_inbox(limits), &bytes);
     assert_eq!(shown_all(&came), [shown(message)], "{field}");
 
-    let mut outbox = Outbox::new(tighter.clone());
+    let mut outbox = usual_outbox(tighter);
     let refused = outbox.push(message).unwrap_err();
     assert!(matches!(&refused, WireError::TooLarge { field: named, .. } if *named == field), "{refused:?}");
     assert!(outbox.is_empty(), "{field}: a refused message leaves nothing in the outbox");
@@ -90,12 +90,27 @@ fn parameters_of_single_partitions() {
 }
 
 #[test]
+fn parameters_of_the_reduce() {
+    let own = vec![(3, Bytes::from_static(b"three"))];
+    let params = Params::new(Bytes::from_static(b"all"), own).unwrap();
+    let params = params.with_reduce(Some(Bytes::from_static(b"fold")));
+    let limits = Limits { own_params_bytes_max: 9 + OWN_ENTRY_BYTES, ..Limits::DEFAULT };
+    let with_params = call_message(Call { params: Some(params.clone()), ..call() });
+    let request = Request { id: 7, name: "docs/fetch".into(), params, options: CallOptions::default() };
+    for message in [with_params, Message::Request(Box::new(request))] {
+        let tighter = Limits { own_params_bytes_max: 8 + OWN_ENTRY_BYTES, ..limits.clone() };
+        passes_only_within(&message, &limits, &tighter, "params.reduce");
+    }
+}
+
+#[test]
 fn lengths_of_parameters_that_lie_are_refused() {
     let of = |partitions: &[u8], lengths: &[u8]| {
         let own = OwnParamsHeader {
             partitions: partitions.to_vec(),
             lengths: lengths.to_vec(),
             bytes: Bytes::from_static(b"abc"),
+            reduce: None,
         };
         let header =
             RequestHeader { id: 7, name: "docs/fetch".into(), own: Some(own), ..RequestHeader::default() };

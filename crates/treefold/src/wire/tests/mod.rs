@@ -8,6 +8,7 @@ mod kept;
 mod limits;
 mod order;
 mod push;
+mod reduce_params;
 mod round_trip;
 mod samples;
 mod schema;
@@ -83,9 +84,23 @@ fn take_all(inbox: &mut Inbox, came: &mut Vec<Result<Incoming, WireError>>) -> b
     }
 }
 
+/// An outbox whose peer has greeted as this build does.
+fn greeted_outbox(limits: &Limits, hello: &Hello) -> Outbox {
+    let mut inbox = Inbox::new(limits.clone());
+    feed(&mut inbox, &hello_bytes(hello));
+    let mut outbox = Outbox::new(limits.clone());
+    outbox.heed(&inbox).unwrap();
+    outbox
+}
+
+/// An outbox to a peer of this build that keeps no trees.
+fn usual_outbox(limits: &Limits) -> Outbox {
+    greeted_outbox(limits, &Hello { trees: 0, ..samples::hello_of_this_build() })
+}
+
 /// Encodes one message.
 fn bytes_of(message: &Message<Bytes>, limits: &Limits) -> Result<Vec<u8>, WireError> {
-    let mut outbox = Outbox::new(limits.clone());
+    let mut outbox = usual_outbox(limits);
     outbox.push(message)?;
     Ok(written(&mut outbox, usize::MAX))
 }

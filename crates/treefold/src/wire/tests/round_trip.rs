@@ -1,8 +1,10 @@
 //! Every message arrives equal, however its bytes are split on the way.
 
 use super::strategies::message;
-use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, write_once};
-use crate::wire::{Inbox, Outbox};
+use super::{
+    bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, usual_outbox, write_once,
+};
+use crate::wire::Inbox;
 use proptest::prelude::*;
 use treefold_core::limits::Limits;
 
@@ -17,7 +19,7 @@ proptest! {
         messages in proptest::collection::vec(message(), 1..6),
         step in prop_oneof![1_usize..200, 1_000_usize..100_000],
     ) {
-        let mut outbox = Outbox::new(SHORT_CHUNKS);
+        let mut outbox = usual_outbox(&SHORT_CHUNKS);
         let mut inbox = greeted_inbox(&SHORT_CHUNKS);
         let mut came = Vec::new();
         messages.iter().for_each(|message| outbox.push(message).unwrap());
@@ -36,7 +38,7 @@ proptest! {
     fn messages_pushed_while_writing_arrive(
         messages in proptest::collection::vec((message(), 0_usize..40_000), 1..8),
     ) {
-        let mut outbox = Outbox::new(SHORT_CHUNKS);
+        let mut outbox = usual_outbox(&SHORT_CHUNKS);
         let mut inbox = greeted_inbox(&SHORT_CHUNKS);
         let mut came = Vec::new();
         for (message, step) in &messages {

@@ -10,6 +10,7 @@ use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{Call, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request};
+use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, ServicePlacement};
 use treefold_core::push::PushRequest;
@@ -46,7 +47,12 @@ pub(super) fn hello() -> Hello {
     Hello { trees: 0, ..hello_with_trees() }
 }
 
+/// The greeting of a build that does not know parameters of the reduce.
 pub(super) fn hello_with_trees() -> Hello {
+    Hello { reduce_params: false, ..hello_of_this_build() }
+}
+
+pub(super) fn hello_of_this_build() -> Hello {
     Hello::new("treefold", node(1))
 }
 
@@ -366,6 +372,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let push = Some(PushRequest { request: 7, patience: Duration::from_millis(2) });
     let announced = CallOptions { push, partitions: Some(set([0, 1, 2])), ..CallOptions::default() };
     let request_announced = Request { options: announced, ..request.clone() };
+    let (request_plain, apart) = (request.clone(), Params::from(Bytes::from_static(b"rust")));
+    let apart = apart.with_reduce(Some(Bytes::from_static(b"k")));
     let mut messages = vec![
         ("call", Message::Call(Box::new(call()))),
         ("call-in-flight", Message::Call(Box::new(Call { in_flight: 3, ..call() }))),
@@ -418,6 +426,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("status-unreached", Message::Status { id: 8, status: Box::new(unreached()) }),
         ("status-streams", Message::Status { id: 8, status: Box::new(streaming()) }),
         ("status-process", Message::Status { id: 8, status: Box::new(of_a_process()) }),
+        ("call-reduce-params", Message::Call(Box::new(Call { params: Some(apart.clone()), ..call() }))),
+        ("request-reduce-params", Message::Request(Box::new(Request { params: apart, ..request_plain }))),
         ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),
         ("request-announced", Message::Request(Box::new(request_announced))),
     ];

@@ -145,11 +145,13 @@ fn cost() -> impl Strategy<Value = CostFigure> {
     (option::of(nanos()), option::of(nanos())).prop_map(|(local, reduce)| CostFigure { local, reduce })
 }
 
-/// Half of them with parameters of single partitions.
+/// Half of them with parameters of single partitions, half with parameters of the reduce.
 fn params() -> impl Strategy<Value = Params<Bytes>> {
     let own =
         prop_oneof![Just(Vec::new()), btree_map(0_u32..1 << 20, payload(), 1..4).prop_map(Vec::from_iter)];
-    (payload(), own).prop_map(|(common, own)| Params::new(common, own).expect("each partition is there once"))
+    (payload(), own, option::of(payload())).prop_map(|(common, own, reduce)| {
+        Params::new(common, own).expect("each partition is there once").with_reduce(reduce)
+    })
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {

@@ -69,7 +69,7 @@ fn plain_waves_share_their_terms() {
 
 #[test]
 fn a_wave_with_losses_reports_or_several_parts_is_kept_whole() {
-    let changes: [fn(&mut Answered<Bytes>); 6] = [
+    let changes: [fn(&mut Answered<Bytes>); 7] = [
         |wave| wave.ask.explain = true,
         |wave| wave.losses.give_up(NodeId { addr: ([10, 0, 0, 2], 1).into(), generation: 1 }, 1),
         |wave| {
@@ -85,6 +85,10 @@ fn a_wave_with_losses_reports_or_several_parts_is_kept_whole() {
         |wave| {
             let own = alloc::vec![(2, Bytes::from_static(b"own"))];
             wave.ask.params = Params::new(Bytes::new(), own).expect("each partition is there once");
+        },
+        |wave| {
+            let apart = Params::from(Bytes::new()).with_reduce(Some(Bytes::from_static(b"fold")));
+            wave.ask.params = apart;
         },
     ];
     for change in changes {
