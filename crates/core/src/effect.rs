@@ -11,6 +11,7 @@ use crate::placement::PlacementReport;
 use crate::schedule::share::SharesReport;
 use crate::status::NodeStatus;
 use crate::stream::spec::{EndpointEvent, FilterRun, Source, StreamEvent};
+use crate::wave::slice::Slice;
 use crate::stream::{OperatorId, StreamId, StreamSpec};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -186,6 +187,15 @@ pub enum Work<P> {
         partition: PartitionId,
         /// The number of slices.
         of: u32,
+        /// The aggregation's parameters.
+        params: P,
+    },
+    /// Computes one slice of one partition's partial, and no other.
+    Slice {
+        /// The partition.
+        partition: PartitionId,
+        /// The slice.
+        slice: Slice,
         /// The aggregation's parameters.
         params: P,
     },

@@ -17,6 +17,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use treefold_core::wave::slice::Slice;
 
 /// A future of a partial.
 pub type Pending = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
@@ -104,6 +105,17 @@ pub trait Operator: Send + Sync {
         Err(OperatorError::new(format!("this aggregation can't cut its partials into {slices} slices")))
     }
 
+    /// Returns true if [`local_slice`](Self::local_slice) makes a slice alone.
+    fn gives_slices(&self) -> bool {
+        self.is_sliceable()
+    }
+
+    /// Computes one slice of one partition's partial, and no other. The default implementation cuts the whole partial.
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes) -> Outcome {
+        let parts = self.local_sliced(partition, slice.of(), params);
+        Outcome::Now(parts.and_then(|parts| taken(parts, slice)))
+    }
+
     /// Joins the slices of a value into one.
     ///
     /// # Errors
@@ -161,6 +173,13 @@ pub(crate) fn params_of<P: Body>(params: &Bytes) -> Result<P> {
 #[expect(clippy::needless_pass_by_value, reason = "the bytes must be dropped here")]
 fn partial_from<P: Body>(partial: Bytes) -> Result<P> {
     partial_of(&partial)
+}
+
+/// One of a partial's slices.
+pub(crate) fn taken<T>(parts: Vec<T>, slice: Slice) -> Result<T> {
+    let (made, of) = (parts.len(), slice.of());
+    let part = parts.into_iter().nth(slice.index() as usize).filter(|_| made == of as usize);
+    part.ok_or_else(|| OperatorError::new(format!("split made {made} slices of {of}")))
 }
 
 fn in_a(error: OperatorError) -> OperatorError {
@@ -229,6 +248,15 @@ impl<A: Aggregation> Operator for Erased<A> {
         parts.into_iter().map(|part| Ok(part.encode()?)).collect()
     }
 
+    fn gives_slices(&self) -> bool {
+        self.0.gives_slices()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes) -> Outcome {
+        let run = || Ok(self.0.local_slice(partition, slice, &params_of(params)?)?.encode()?);
+        Outcome::Now(run())
+    }
+
     fn join(&self, parts: Vec<Bytes>, params: &Bytes) -> Result<Bytes> {
         let parts = parts.iter().map(partial_of).collect::<Result<Vec<_>>>()?;
         Ok(self.0.join(parts, &params_of(params)?)?.encode()?)
@@ -249,6 +277,18 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
         Outcome::Later(Box::pin(async move {
             let params = Arc::new(params_of(&params)?);
             Ok(aggregation.local(partition, params).await?.encode()?)
+        }))
+    }
+
+    fn gives_slices(&self) -> bool {
+        self.0.gives_slices()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes) -> Outcome {
+        let (aggregation, partition, params) = (Arc::clone(&self.0), partition.clone(), params.clone());
+        Outcome::Later(Box::pin(async move {
+            let params = Arc::new(params_of(&params)?);
+            Ok(aggregation.local_slice(partition, slice, params).await?.encode()?)
         }))
     }
 

@@ -53,7 +53,9 @@ pub use filter::{Filter, FilterKind};
 pub use fold::{Fold, Merge, MergeError};
 pub use folding::{Folding, folding, over};
 pub use merging::{Mergeable, merging};
+pub use fold::slice_range;
 pub use packet::Packet;
+pub use treefold_core::wave::slice::Slice;
 
 /// Typed partials: the [folds](fold) that are Rust types.
 pub mod merge {

@@ -98,6 +98,10 @@ fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str>
             let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
             Ok(operator.local(&partition, &params))
         }
+        Work::Slice { partition, slice, params } => {
+            let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
+            Ok(operator.local_slice(&partition, slice, &params))
+        }
         Work::Reduce { parts, params } => Ok(match parts.into_inner() {
             Ok([a, b]) => operator.reduce(a, b, &params),
             Err(more) => operator.reduce_all(more.into_vec(), &params),

@@ -67,6 +67,7 @@ mod cluster;
 mod credentials;
 mod discovery;
 mod driver;
+mod each_slice;
 pub mod endpoint;
 mod entropy;
 mod error;
@@ -104,6 +105,7 @@ pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use credentials::{Credentials, CredentialsError};
+pub use each_slice::{EachSlice, SoFar};
 pub use error::{Error, StartError};
 pub use handle::{CallHandle, HandleError};
 pub use node::{CLUSTER_DEFAULT, Node, NodeBuilder};
@@ -124,7 +126,7 @@ pub use treefold_core::stream::{StreamError, StreamEvent, StreamWave, Synchronis
 pub use treefold_core::tree::shape::Shape;
 pub use treefold_core::wave::wait::Waiting;
 pub use treefold_operators::{
-    Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
-    cancelled,
+    Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw, Slice,
+    cancelled, slice_range,
 };
 pub use wire::Token;

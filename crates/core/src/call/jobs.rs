@@ -125,7 +125,7 @@ impl Jobs {
 }
 
 impl<P: Payload> Wave<P> {
-    /// Queues the local of one partition, or hands it out at once if it takes microseconds.
+    /// Queues the local of one partition, for the whole partial or one slice alone, or hands it out at once if it takes microseconds.
     pub(crate) fn enqueue_local(
         &mut self,
         cx: &mut Context<P>,
@@ -133,10 +133,15 @@ impl<P: Payload> Wave<P> {
         kind: u32,
         partition: PartitionId,
     ) {
+        let (slice, params) = (self.ask.slice, self.ask.params.of(partition).clone());
+        let work = match slice.is_whole() {
+            true => Work::Local { partition, params },
+            false => Work::Slice { partition, slice, params },
+        };
         let job = Pending {
             tag: self.tag,
             kind,
-            work: Work::Local { partition, params: self.ask.params.of(partition).clone() },
+            work,
             what: What::Local(partition),
             epoch: self.locals.epoch,
         };
