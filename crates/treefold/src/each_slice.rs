@@ -23,7 +23,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use treefold_core::call::{Status, coverage, losses_max};
+use treefold_core::call::{Status, losses_max};
 use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::limits::SLICES_ALONE_MAX;
 use treefold_core::partitions::PartitionSet;
@@ -54,85 +54,8 @@ pub struct EachSlice<T> {
     /// The index of the next slice to ask for.
     next: u32,
     flights: VecDeque<Flight<T>>,
-    so_far: SoFar,
-}
-
-/// The outcome of the slices that have been taken.
-///
-/// Before [`is_complete`](Self::is_complete), the slices that were taken are a part of the result only.
-#[derive(Clone, Debug)]
-pub struct SoFar {
-    /// The number of slices that have been taken.
-    pub taken: u32,
-    /// True if all slices have been taken.
-    pub is_complete: bool,
-    /// The verdict over the slices so far: full, partial, or insufficient.
-    pub status: Status,
-    /// The partitions that were asked, in any slice.
-    pub asked: PartitionSet,
-    /// The partitions that are in every slice so far.
-    pub contributed: PartitionSet,
-    /// The other partitions, with reasons.
-    pub missing: Vec<Missing>,
-    /// True if a front did not know the service's total; see [`Reply::total_is_guess`].
-    pub total_is_guess: bool,
-    /// Time since the first slice was asked for.
-    pub elapsed: Duration,
-}
-
-impl SoFar {
-    const NOTHING: Self = Self {
-        taken: 0,
-        is_complete: false,
-        status: Status::Full,
-        asked: PartitionSet::new(),
-        contributed: PartitionSet::new(),
-        missing: Vec::new(),
-        total_is_guess: false,
-        elapsed: Duration::ZERO,
-    };
-
-    /// Contributed ÷ asked partitions; 1 if none were asked.
-    pub fn coverage(&self) -> f64 {
-        coverage(self.contributed.len(), self.asked.len())
-    }
-
-    /// Adds a slice's outcome, and judges the slices so far.
-    fn note<T>(&mut self, reply: &Reply<T>, min_coverage: f64) {
-        let joined = reply.asked.difference(&self.asked);
-        self.asked.union_with(&joined);
-        if self.taken == 0 {
-            self.contributed = joined;
-        } else {
-            // A partition that joins the service between two slices is missing from the earlier one.
-            self.list(Missing { partitions: joined, node: None, reason: Reason::NoReplica });
-        }
-        let left = self.contributed.difference(&reply.asked);
-        self.lose(Missing { partitions: left, node: None, reason: Reason::NoReplica });
-        reply.missing.iter().for_each(|loss| self.lose(loss.clone()));
-        self.total_is_guess |= reply.total_is_guess;
-        self.status = match self.asked.len() - self.contributed.len() {
-            0 => Status::Full,
-            lost if lost <= losses_max(self.asked.len(), min_coverage) as usize => Status::Partial,
-            _ => Status::Insufficient,
-        };
-    }
-
-    /// Notes partitions as missing, with the first reason that is known for each.
-    fn lose(&mut self, Missing { partitions, node, reason }: Missing) {
-        let fresh = partitions.intersection(&self.contributed);
-        self.contributed = self.contributed.difference(&fresh);
-        self.list(Missing { partitions: fresh, node, reason });
-    }
-
-    fn list(&mut self, loss: Missing) {
-        let is_like = |old: &&mut Missing| old.node == loss.node && old.reason == loss.reason;
-        match self.missing.iter_mut().find(is_like) {
-            _ if loss.partitions.is_empty() => {}
-            Some(old) => old.partitions.union_with(&loss.partitions),
-            None => self.missing.push(loss),
-        }
-    }
+    taken: u32,
+    so_far: Reply<()>,
 }
 
 impl<T: Body> EachSlice<T> {
@@ -143,7 +66,17 @@ impl<T: Body> EachSlice<T> {
             began_at: None,
             next: 0,
             flights: VecDeque::new(),
-            so_far: SoFar::NOTHING,
+            taken: 0,
+            so_far: Reply {
+                status: Status::Full,
+                value: None,
+                asked: PartitionSet::new(),
+                contributed: PartitionSet::new(),
+                missing: Vec::new(),
+                total_is_guess: false,
+                elapsed: Duration::ZERO,
+                report: None,
+            },
         }
     }
 
@@ -166,11 +99,10 @@ impl<T: Body> EachSlice<T> {
             Ok(call) => call,
             Err(error) => return error.take().map_or(Ok(None), Err),
         };
-        if self.so_far.taken == call.options.slices {
-            self.so_far.is_complete = true;
+        if self.taken == call.options.slices {
             return Ok(None);
         }
-        let (min_coverage, window) = (call.options.min_coverage, self.window);
+        let (min_coverage, slices, window) = (call.options.min_coverage, call.options.slices, self.window);
         if self.began_at.is_none()
             && let Err(error) = check(call, window)
         {
@@ -196,30 +128,68 @@ impl<T: Body> EachSlice<T> {
         self.so_far.elapsed = began_at.elapsed();
         let value = match landed {
             Some(Ok(reply)) => {
-                self.so_far.note(&reply, min_coverage);
+                self.note(&reply, min_coverage);
+                if reply.asked.is_empty() {
+                    // A call that asks no partition has no values.
+                    (self.taken, self.next) = (slices, slices);
+                    self.flights.clear();
+                    return Ok(None);
+                }
                 reply.value.filter(|_| self.so_far.status != Status::Insufficient)
             }
             Some(Err(error)) => return Err(self.end(error)),
             // The reader was so slow that the deadline passed before this slice could begin.
             None => {
                 let partitions = self.so_far.contributed.clone();
-                self.so_far.lose(Missing { partitions, node: None, reason: Reason::Late });
+                lose(&mut self.so_far, Missing { partitions, node: None, reason: Reason::Late });
                 None
             }
         };
-        // A call that asked no partition has no value.
-        if value.is_none() && !(self.so_far.asked.is_empty() && self.next > 0) {
+        if value.is_none() {
             self.so_far.status = Status::Insufficient;
             let (coverage, missing) = (self.so_far.coverage(), self.so_far.missing.clone());
             return Err(self.end(Error::NoValue { coverage, missing }));
         }
-        self.so_far.taken += 1;
+        self.taken += 1;
         Ok(value)
     }
 
-    /// The outcome of the slices that have been taken.
-    pub fn so_far(&self) -> &SoFar {
+    /// The outcome of the slices so far, without a value. A partition has contributed if it is in all of them.
+    ///
+    /// It is that of the whole call once [`is_complete`](Self::is_complete) is true.
+    pub fn so_far(&self) -> &Reply<()> {
         &self.so_far
+    }
+
+    /// The number of slices that have been taken.
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// True if all slices have been taken.
+    pub fn is_complete(&self) -> bool {
+        self.call.as_ref().is_ok_and(|call| self.taken == call.options.slices)
+    }
+
+    /// Adds a slice's outcome, and judges the slices so far.
+    fn note(&mut self, reply: &Reply<T>, min_coverage: f64) {
+        let so_far = &mut self.so_far;
+        let joined = reply.asked.difference(&so_far.asked);
+        so_far.asked.union_with(&joined);
+        // A partition that joins the service between two slices is missing from the earlier one.
+        so_far.contributed.union_with(&joined);
+        let late = if self.taken == 0 { PartitionSet::new() } else { joined };
+        let left = so_far.contributed.difference(&reply.asked);
+        for partitions in [late, left] {
+            lose(so_far, Missing { partitions, node: None, reason: Reason::NoReplica });
+        }
+        reply.missing.iter().for_each(|loss| lose(so_far, loss.clone()));
+        so_far.total_is_guess |= reply.total_is_guess;
+        so_far.status = match so_far.asked.len() - so_far.contributed.len() {
+            0 => Status::Full,
+            lost if lost <= losses_max(so_far.asked.len(), min_coverage) as usize => Status::Partial,
+            _ => Status::Insufficient,
+        };
     }
 
     /// Asks for as many slices as the window has room for, and lets each do what it can.
@@ -248,6 +218,18 @@ impl<T: Body> EachSlice<T> {
     }
 }
 
+/// Notes partitions as missing, with the first reason that is known for each.
+fn lose(so_far: &mut Reply<()>, Missing { partitions, node, reason }: Missing) {
+    let partitions = partitions.intersection(&so_far.contributed);
+    so_far.contributed.subtract(&partitions);
+    let is_like = |old: &&mut Missing| old.node == node && old.reason == reason;
+    match so_far.missing.iter_mut().find(is_like) {
+        _ if partitions.is_empty() => {}
+        Some(old) => old.partitions.union_with(&partitions),
+        None => so_far.missing.push(Missing { partitions, node, reason }),
+    }
+}
+
 fn check(call: &Prepared, window: u32) -> Result<(), CallError> {
     let slices = call.options.slices;
     if !(1..=SLICES_ALONE_MAX).contains(&slices) {
@@ -267,6 +249,7 @@ impl<T> fmt::Debug for EachSlice<T> {
         f.debug_struct("EachSlice")
             .field("window", &self.window)
             .field("next", &self.next)
+            .field("taken", &self.taken)
             .field("so_far", &self.so_far)
             .finish_non_exhaustive()
     }

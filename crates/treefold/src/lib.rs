@@ -105,7 +105,7 @@ pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use credentials::{Credentials, CredentialsError};
-pub use each_slice::{EachSlice, SoFar};
+pub use each_slice::EachSlice;
 pub use error::{Error, StartError};
 pub use handle::{CallHandle, HandleError};
 pub use node::{CLUSTER_DEFAULT, Node, NodeBuilder};

@@ -1,21 +1,22 @@
 //! `treefold call`: one call from the command line.
 
-use super::connect;
+use super::{connect, failure_of};
 use super::traced::TracingArgs;
 use crate::args::At;
 use crate::exit::{Failure, Verdict};
-use crate::output::json::Answer;
+use crate::output::json::{Account, Answer};
 use crate::output::style::Style;
 use crate::output::value::{to_json, to_message_pack};
 use crate::output::{Format, explain, print, print_json, short};
 use crate::parse;
 use bytes::Bytes;
 use clap::Args;
+use serde::Serialize;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
 use treefold::operators::text::json;
-use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
+use treefold::{EachSlice, Error, Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
 
 /// Call an aggregation over the partitions of a service
 ///
@@ -75,6 +76,15 @@ pub struct Call {
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse::slices, allow_hyphen_values = true)]
     slices: u32,
 
+    /// Print the slices one after another, each as soon as it is there, for results larger than memory; nothing joins them,
+    /// and there may be up to 1048576
+    #[arg(long, requires = "slices", conflicts_with_all = ["explain", "trace_parent", "otlp", "trace_file"])]
+    each: bool,
+
+    /// Slices that may be in flight at a time with --each
+    #[arg(long, value_name = "N", default_value = "4", requires = "each")]
+    window: u32,
+
     /// Partitions to ask, as in 0-3,7 [default: all of the service]
     #[arg(long, value_name = "IDS", value_parser = parse::partitions)]
     partitions: Option<PartitionSet>,
@@ -103,6 +113,7 @@ Examples:
   treefold call search/topk --at 127.0.0.1:7700 --params '{\"query\": \"binary heap\", \"k\": 5}'
   treefold call search/topk --at 127.0.0.1:7700 --params @query.json --deadline 200ms --explain
   treefold call docs/fetch --at 127.0.0.1:7700 --partitions 0,2 --params-for '0={\"ids\": [3]}' --params-for '2={\"ids\": [17, 4]}'
+  treefold call words/count --at 127.0.0.1:7700 --slices 4096 --each --deadline 10m > counts.txt
   treefold call micro/sum --at 127.0.0.1:7700 --shape kary:8 -o json | jq .coverage";
 
 impl Call {
@@ -113,7 +124,6 @@ impl Call {
             own.extend(read_params_for(given)?);
         }
         let client = connect(&self.at, self.direct, &self.cluster).await?;
-        let mut tracing = self.tracing.start(&client)?;
         let mut call = client
             .call_raw(&self.kind, params)
             .deadline(self.deadline)
@@ -131,6 +141,10 @@ impl Call {
         if let Some(partitions) = self.partitions {
             call = call.partitions(partitions);
         }
+        if self.each {
+            return each_slice(call.each_slice().window(self.window), self.slices, format).await;
+        }
+        let mut tracing = self.tracing.start(&client)?;
         let outcome = tracing.make(&self.kind, self.deadline, call, self.explain).await;
         if let Ok(reply) = &outcome {
             match format {
@@ -141,6 +155,59 @@ impl Call {
         tracing.finish().await;
         outcome.map(|reply| Verdict::of(&reply.status))
     }
+}
+
+/// Prints the slices of a call as they come, and then its outcome: as the last line of JSON, or to standard error.
+async fn each_slice(mut each: EachSlice<Raw>, slices: u32, format: Format) -> Result<Verdict, Failure> {
+    loop {
+        let slice = each.taken();
+        match each.next().await {
+            Ok(Some(value)) => match format {
+                Format::Json => print_json(&OneSlice { slice, value: to_json(&value.0) }),
+                Format::Text => print(shown(&to_json(&value.0))),
+            },
+            // Below the minimum coverage there are no further slices.
+            Ok(None) | Err(Error::NoValue { .. }) => break,
+            Err(error) => return Err(failure_of(error)),
+        }
+    }
+    let reply = each.so_far();
+    match format {
+        Format::Json => print_json(&AllSlices {
+            status: reply.status.name(),
+            slices: Taken { asked: slices, taken: each.taken() },
+            account: Account::of(reply),
+        }),
+        Format::Text => {
+            let style = Style::of_stderr();
+            let taken = each.taken();
+            crate::tell!("{taken} of {slices} slices, {}", verdict_line(reply, style));
+            for missing in &reply.missing {
+                crate::tell!("{}", style.warning(missing_line(missing)));
+            }
+        }
+    }
+    Ok(Verdict::of(&reply.status))
+}
+
+#[derive(Serialize)]
+struct OneSlice {
+    slice: u32,
+    value: Value,
+}
+
+#[derive(Serialize)]
+struct AllSlices {
+    status: &'static str,
+    slices: Taken,
+    #[serde(flatten)]
+    account: Account,
+}
+
+#[derive(Serialize)]
+struct Taken {
+    asked: u32,
+    taken: u32,
 }
 
 /// Reads the parameters given on the command line and encodes them.
