@@ -99,14 +99,14 @@ impl<T: Body> EachSlice<T> {
             Ok(call) => call,
             Err(error) => return error.take().map_or(Ok(None), Err),
         };
-        if self.taken == call.options.slices {
-            return Ok(None);
-        }
         let (min_coverage, slices, window) = (call.options.min_coverage, call.options.slices, self.window);
         if self.began_at.is_none()
             && let Err(error) = check(call, window)
         {
             return Err(self.end(error.into()));
+        }
+        if self.taken == slices {
+            return Ok(None);
         }
         let began_at = *self.began_at.get_or_insert_with(Instant::now);
         let landed = poll_fn(|context| {

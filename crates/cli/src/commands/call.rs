@@ -164,7 +164,10 @@ async fn each_slice(mut each: EachSlice<Raw>, slices: u32, format: Format) -> Re
         match each.next().await {
             Ok(Some(value)) => match format {
                 Format::Json => print_json(&OneSlice { slice, value: to_json(&value.0) }),
-                Format::Text => print(shown(&to_json(&value.0))),
+                Format::Text => match to_json(&value.0) {
+                    Value::String(text) if text.is_empty() => {}
+                    value => print(shown(&value)),
+                },
             },
             // Below the minimum coverage there are no further slices.
             Ok(None) | Err(Error::NoValue { .. }) => break,
