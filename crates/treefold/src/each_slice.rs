@@ -48,6 +48,7 @@ enum Flight<T> {
 pub struct EachSlice<T> {
     /// The call, until an error ends it.
     call: Result<Prepared, Option<Error>>,
+    slices: u32,
     window: u32,
     /// When the first slice was asked for.
     began_at: Option<Instant>,
@@ -61,6 +62,7 @@ pub struct EachSlice<T> {
 impl<T: Body> EachSlice<T> {
     pub(crate) fn new(call: Result<Prepared, Error>) -> Self {
         Self {
+            slices: call.as_ref().map_or(0, |call| call.options.slices),
             call: call.map_err(Some),
             window: WINDOW_DEFAULT,
             began_at: None,
@@ -99,13 +101,13 @@ impl<T: Body> EachSlice<T> {
             Ok(call) => call,
             Err(error) => return error.take().map_or(Ok(None), Err),
         };
-        let (min_coverage, slices, window) = (call.options.min_coverage, call.options.slices, self.window);
+        let (min_coverage, window) = (call.options.min_coverage, self.window);
         if self.began_at.is_none()
             && let Err(error) = check(call, window)
         {
             return Err(self.end(error.into()));
         }
-        if self.taken == slices {
+        if self.taken == self.slices {
             return Ok(None);
         }
         let began_at = *self.began_at.get_or_insert_with(Instant::now);
@@ -131,7 +133,7 @@ impl<T: Body> EachSlice<T> {
                 self.note(&reply, min_coverage);
                 if reply.asked.is_empty() {
                     // A call that asks no partition has no values.
-                    (self.taken, self.next) = (slices, slices);
+                    (self.taken, self.next) = (self.slices, self.slices);
                     self.flights.clear();
                     return Ok(None);
                 }
@@ -161,6 +163,11 @@ impl<T: Body> EachSlice<T> {
         &self.so_far
     }
 
+    /// The number of slices of the whole.
+    pub fn asked(&self) -> u32 {
+        self.slices
+    }
+
     /// The number of slices that have been taken.
     pub fn taken(&self) -> u32 {
         self.taken
@@ -168,7 +175,7 @@ impl<T: Body> EachSlice<T> {
 
     /// True if all slices have been taken.
     pub fn is_complete(&self) -> bool {
-        self.call.as_ref().is_ok_and(|call| self.taken == call.options.slices)
+        self.call.is_ok() && self.taken == self.slices
     }
 
     /// Adds a slice's outcome, and judges the slices so far.
@@ -196,8 +203,7 @@ impl<T: Body> EachSlice<T> {
     fn advance(&mut self, began_at: Instant, context: &mut Context<'_>) {
         let Ok(call) = &self.call else { return };
         let left = Duration::from(call.options.deadline).saturating_sub(began_at.elapsed());
-        while self.next < call.options.slices && self.flights.len() < self.window as usize && !left.is_zero()
-        {
+        while self.next < self.slices && self.flights.len() < self.window as usize && !left.is_zero() {
             self.flights.push_back(Flight::Open(Box::pin(call.slice(self.next, left))));
             self.next += 1;
         }

@@ -4,14 +4,13 @@ use super::{connect, failure_of};
 use super::traced::TracingArgs;
 use crate::args::At;
 use crate::exit::{Failure, Verdict};
-use crate::output::json::{Account, Answer};
+use crate::output::json::{Answer, SliceAnswer, SlicesAnswer};
 use crate::output::style::Style;
 use crate::output::value::{to_json, to_message_pack};
 use crate::output::{Format, explain, print, print_json, short};
 use crate::parse;
 use bytes::Bytes;
 use clap::Args;
-use serde::Serialize;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
@@ -142,7 +141,7 @@ impl Call {
             call = call.partitions(partitions);
         }
         if self.each {
-            return each_slice(call.each_slice().window(self.window), self.slices, format).await;
+            return each_slice(call.each_slice().window(self.window), format).await;
         }
         let mut tracing = self.tracing.start(&client)?;
         let outcome = tracing.make(&self.kind, self.deadline, call, self.explain).await;
@@ -158,12 +157,12 @@ impl Call {
 }
 
 /// Prints the slices of a call as they come, and then its outcome: as the last line of JSON, or to standard error.
-async fn each_slice(mut each: EachSlice<Raw>, slices: u32, format: Format) -> Result<Verdict, Failure> {
+async fn each_slice(mut each: EachSlice<Raw>, format: Format) -> Result<Verdict, Failure> {
     loop {
         let slice = each.taken();
         match each.next().await {
             Ok(Some(value)) => match format {
-                Format::Json => print_json(&OneSlice { slice, value: to_json(&value.0) }),
+                Format::Json => print_json(&SliceAnswer::of(slice, &value)),
                 Format::Text => match to_json(&value.0) {
                     Value::String(text) if text.is_empty() => {}
                     value => print(shown(&value)),
@@ -176,14 +175,10 @@ async fn each_slice(mut each: EachSlice<Raw>, slices: u32, format: Format) -> Re
     }
     let reply = each.so_far();
     match format {
-        Format::Json => print_json(&AllSlices {
-            status: reply.status.name(),
-            slices: Taken { asked: slices, taken: each.taken() },
-            account: Account::of(reply),
-        }),
+        Format::Json => print_json(&SlicesAnswer::of(&each)),
         Format::Text => {
             let style = Style::of_stderr();
-            let taken = each.taken();
+            let (taken, slices) = (each.taken(), each.asked());
             crate::tell!("{taken} of {slices} slices, {}", verdict_line(reply, style));
             for missing in &reply.missing {
                 crate::tell!("{}", style.warning(missing_line(missing)));
@@ -191,26 +186,6 @@ async fn each_slice(mut each: EachSlice<Raw>, slices: u32, format: Format) -> Re
         }
     }
     Ok(Verdict::of(&reply.status))
-}
-
-#[derive(Serialize)]
-struct OneSlice {
-    slice: u32,
-    value: Value,
-}
-
-#[derive(Serialize)]
-struct AllSlices {
-    status: &'static str,
-    slices: Taken,
-    #[serde(flatten)]
-    account: Account,
-}
-
-#[derive(Serialize)]
-struct Taken {
-    asked: u32,
-    taken: u32,
 }
 
 /// Reads the parameters given on the command line and encodes them.
