@@ -82,7 +82,10 @@ impl Template {
         if words[0].is_empty() || words.iter().any(|word| word.contains('\0')) {
             return Err(refused());
         }
-        if [QUERY, PARTITION, TOTAL, SLICE, SLICES, A, B].iter().any(|placeholder| words[0].contains(placeholder)) {
+        if [QUERY, PARTITION, TOTAL, SLICE, SLICES, A, B]
+            .iter()
+            .any(|placeholder| words[0].contains(placeholder))
+        {
             return Err(SpecError::ProgramIsAPlaceholder(words[0].clone()));
         }
         for (at, word) in words.iter().enumerate().filter(|(_, word)| word.contains(QUERY)) {

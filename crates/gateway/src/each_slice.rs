@@ -26,7 +26,7 @@ use treefold_http::messages::Framing;
 struct Reading {
     site: Arc<Site>,
     each: EachSlice<Raw>,
-    /// What the call takes of its caller's and the gateway's room.
+    /// The call's part of its caller's and the gateway's room.
     _open: (OpenCall, Option<OwnedSemaphorePermit>),
 }
 
@@ -67,7 +67,9 @@ fn body(reading: Reading, first: Option<Raw>) -> Body {
         };
         let each = &reading.each;
         match next {
-            Ok(Some(value)) => Some((line(&SliceAnswer::of(each.taken() - 1, &value)), Some((reading, None)))),
+            Ok(Some(value)) => {
+                Some((line(&SliceAnswer::of(each.taken() - 1, &value)), Some((reading, None))))
+            }
             Ok(None) | Err(Error::NoValue { .. }) => {
                 reading.site.metrics.count_call(each.so_far(), each.so_far().elapsed);
                 Some((line(&SlicesAnswer::of(each)), None))

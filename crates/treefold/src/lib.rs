@@ -126,7 +126,7 @@ pub use treefold_core::stream::{StreamError, StreamEvent, StreamWave, Synchronis
 pub use treefold_core::tree::shape::Shape;
 pub use treefold_core::wave::wait::Waiting;
 pub use treefold_operators::{
-    Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw, Slice,
-    cancelled, slice_range,
+    Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
+    Slice, cancelled, slice_range,
 };
 pub use wire::Token;

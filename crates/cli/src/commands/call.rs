@@ -1,7 +1,7 @@
 //! `treefold call`: one call from the command line.
 
-use super::{connect, failure_of};
 use super::traced::TracingArgs;
+use super::{connect, failure_of};
 use crate::args::At;
 use crate::exit::{Failure, Verdict};
 use crate::output::json::{Answer, SliceAnswer, SlicesAnswer};

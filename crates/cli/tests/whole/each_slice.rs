@@ -13,8 +13,7 @@ const ROWS: usize = 25;
 
 /// A service of numbers: each partition has the same ones. The command makes the slice that it is asked for.
 fn serve(node: u32, replicas: u32) -> String {
-    let ids: Vec<String> =
-        (0..replicas).map(|replica| ((node + replica) % TOTAL).to_string()).collect();
+    let ids: Vec<String> = (0..replicas).map(|replica| ((node + replica) % TOTAL).to_string()).collect();
     let script = format!("seq -f %06.0f $(($0 * {ROWS})) $(($0 * {ROWS} + {ROWS} - 1))");
     format!(
         "exec=numbers:partitions={}/{TOTAL}:reduce=merge-sorted:command=sh -c '{script}' {{slice}} {{slices}}",
@@ -110,7 +109,9 @@ fn reader_that_leaves_cancels_what_is_in_flight() {
         wait_until("nothing is left", || {
             let status = run_args(&["status", "--at", &node.addr, "-o", "json"]).json();
             let open = &status["open"];
-            [&open["calls"], &open["waves"], &open["held_bytes"], &open["jobs_running"]].iter().all(|size| **size == 0)
+            [&open["calls"], &open["waves"], &open["held_bytes"], &open["jobs_running"]]
+                .iter()
+                .all(|size| **size == 0)
         });
     }
 }
@@ -183,7 +184,9 @@ fn slices_that_cannot_be_read_one_by_one_are_refused() {
     assert!(refused(&["--slices", "2", "--each"]).contains("does not make its partials in slices"));
     assert!(refused(&["--each"]).contains("--slices"));
     assert!(refused(&["--slices", "2", "--window", "3"]).contains("--each"));
-    assert!(refused(&["--slices", "2", "--each", "--window", "0"]).contains("window is 0; allowed: 1 to 256"));
+    assert!(
+        refused(&["--slices", "2", "--each", "--window", "0"]).contains("window is 0; allowed: 1 to 256")
+    );
     assert!(refused(&["--slices", "2", "--each", "--explain"]).contains("--explain"));
     let one = run_args(&["call", "whole/run", "--at", &node.addr, "--slices", "1", "--each"]);
     assert_eq!((one.code, one.stdout.as_str()), (0, "all\n"), "{}", one.stderr);

@@ -6,8 +6,8 @@
 //! slices have arrived, a job of the aggregation joins them, because core does not look into payloads. The
 //! job has the rest of the deadline.
 
-use crate::call::caller::{CALLER_BRANCH, Gained, OpenCall};
 use crate::call::CallOptions;
+use crate::call::caller::{CALLER_BRANCH, Gained, OpenCall};
 use crate::call::table::Calls;
 use crate::config::Kind;
 use crate::effect::{Effect, Job, Place, Work};

@@ -138,13 +138,8 @@ impl<P: Payload> Wave<P> {
             true => Work::Local { partition, params },
             false => Work::Slice { partition, slice, params },
         };
-        let job = Pending {
-            tag: self.tag,
-            kind,
-            work,
-            what: What::Local(partition),
-            epoch: self.locals.epoch,
-        };
+        let job =
+            Pending { tag: self.tag, kind, work, what: What::Local(partition), epoch: self.locals.epoch };
         if cx.place_of(&job) == Place::Inline {
             return self.hand_out(cx, now, job, Place::Inline);
         }

@@ -35,6 +35,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The options of a call, besides the aggregation and its parameters.
+///
+/// Eleven fields, because each is an option that a caller sets by itself.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CallOptions {

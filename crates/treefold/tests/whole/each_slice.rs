@@ -5,11 +5,11 @@ use crate::figures::{Gate, PATIENCE, eventually};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use treefold::operators::merge::{Concatenate, CONCATENATE_BYTES_MAX, GroupCount, Sum, VectorSum};
+use treefold::operators::merge::{CONCATENATE_BYTES_MAX, Concatenate, GroupCount, Sum, VectorSum};
 use treefold::operators::{merging, ready};
 use treefold::{
-    CallError, Client, Cluster, ClusterOptions, EachSlice, Error, Limits, Partition, PartitionSet, Raw, Reason, Service, Slice,
-    Status, slice_range,
+    CallError, Client, Cluster, ClusterOptions, EachSlice, Error, Limits, Partition, PartitionSet, Raw,
+    Reason, Service, Slice, Status, slice_range,
 };
 
 const MEMBERS: u32 = 4;
@@ -50,15 +50,17 @@ fn service(locals: &Arc<Locals>) -> Service {
         VectorSum::new(range.map(|at| entry(partition.id, at)))
     };
     let (whole, counted) = (entries, Arc::clone(locals));
-    let vectors = merging("vectors", move |partition: &Partition, (): &()| Ok(whole(partition, Slice::WHOLE)))
-        .in_slices(move |partition, (), slice| {
-            counted.begin(slice);
-            Ok(entries(partition, slice))
-        });
+    let vectors =
+        merging("vectors", move |partition: &Partition, (): &()| Ok(whole(partition, Slice::WHOLE)))
+            .in_slices(move |partition, (), slice| {
+                counted.begin(slice);
+                Ok(entries(partition, slice))
+            });
     // One slice alone is cut out of the whole.
     let words = merging("words", |partition: &Partition, (): &()| {
         let mut counts = GroupCount::default();
-        (0..500_u32).try_for_each(|word| counts.add(format!("word-{word}"), u64::from(partition.id + word)))?;
+        (0..500_u32)
+            .try_for_each(|word| counts.add(format!("word-{word}"), u64::from(partition.id + word)))?;
         Ok(counts)
     });
     // Concatenation cannot be cut, but its rows can be dealt out.
@@ -167,8 +169,11 @@ async fn every_way_of_folding_gives_the_whole_in_slices() {
     let client = cluster.connect().await.unwrap();
     for slices in [1, 7, 300] {
         let mut words = BTreeMap::new();
-        let mut each =
-            client.call::<GroupCount<String>>("bulk/words", &()).slices(slices).deadline(PATIENCE).each_slice();
+        let mut each = client
+            .call::<GroupCount<String>>("bulk/words", &())
+            .slices(slices)
+            .deadline(PATIENCE)
+            .each_slice();
         while let Some(counts) = each.next().await.unwrap() {
             for (word, count) in counts.into_groups() {
                 assert_eq!(words.insert(word, count), None, "a word is in one slice");
@@ -188,13 +193,18 @@ async fn every_way_of_folding_gives_the_whole_in_slices() {
     let wanted: Vec<_> = (0..MEMBERS).flat_map(|id| (0..100).map(move |at| ((id, at), at as u64))).collect();
     assert_eq!(rows, wanted);
     let mut lines = Vec::new();
-    let mut each = client.call_raw("bulk/lines", bytes::Bytes::new()).slices(13).deadline(PATIENCE).each_slice();
+    let mut each =
+        client.call_raw("bulk/lines", bytes::Bytes::new()).slices(13).deadline(PATIENCE).each_slice();
     while let Some(Raw(run)) = each.next().await.unwrap() {
         lines.extend_from_slice(&run);
     }
     let wanted: String =
         (0..1_000).flat_map(|key| (0..MEMBERS).map(move |id| format!("{key:05} of {id}\n"))).collect();
-    assert_eq!(String::from_utf8(lines).unwrap(), wanted, "slices of key ranges are sorted one after another");
+    assert_eq!(
+        String::from_utf8(lines).unwrap(),
+        wanted,
+        "slices of key ranges are sorted one after another"
+    );
     cluster.shutdown().await;
 }
 
@@ -225,7 +235,8 @@ async fn reader_that_goes_away_leaves_nothing_behind() {
         let locals = Arc::<Locals>::default();
         locals.held_from.store(3, Ordering::SeqCst);
         let cluster = cluster(1, &locals).await;
-        let client = if is_direct { cluster.connect_direct().await } else { cluster.connect().await }.unwrap();
+        let client =
+            if is_direct { cluster.connect_direct().await } else { cluster.connect().await }.unwrap();
         let mut each = vectors(&client, 64);
         for _ in 0..3 {
             assert!(each.next().await.unwrap().is_some());
