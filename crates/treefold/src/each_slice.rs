@@ -38,7 +38,7 @@ const WINDOW_MAX: u32 = 256;
 /// A slice's call, or its outcome while earlier slices are awaited.
 enum Flight<T> {
     Open(Pin<Box<dyn Future<Output = Result<Reply<T>, Error>> + Send>>),
-    Landed(Result<Reply<T>, Error>),
+    Landed(Box<Result<Reply<T>, Error>>),
 }
 
 /// The slices of a call, in order; [`CallBuilder::each_slice`](crate::CallBuilder::each_slice) makes it.
@@ -121,7 +121,7 @@ impl<T: Body> EachSlice<T> {
                 Some(Flight::Landed(reply)) => {
                     // The next slice begins now, while the reader works on this one.
                     self.advance(began_at, context);
-                    Poll::Ready(Some(reply))
+                    Poll::Ready(Some(*reply))
                 }
                 None => Poll::Ready(None),
             }
@@ -211,7 +211,7 @@ impl<T: Body> EachSlice<T> {
             if let Flight::Open(slice) = flight
                 && let Poll::Ready(reply) = slice.as_mut().poll(context)
             {
-                *flight = Flight::Landed(reply);
+                *flight = Flight::Landed(Box::new(reply));
             }
         }
     }
