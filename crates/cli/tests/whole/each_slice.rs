@@ -139,7 +139,7 @@ fn killed_and_stopped_nodes_cost_no_slice_that_a_replica_can_make() {
 fn without_replicas_the_slices_end_with_what_is_missing() {
     for (signal, more) in [
         (libc::SIGKILL, &["--deadline", "60s"][..]),
-        (libc::SIGSTOP, &["--deadline", "60s"]),
+        (libc::SIGSTOP, &["--deadline", "20s"]),
         (libc::SIGKILL, &["--deadline", "60s", "--min-coverage", "0.5"]),
     ] {
         let nodes = cluster(1, &[]);
