@@ -66,7 +66,7 @@ async fn slices_are_lines_and_the_outcome_is_the_last() {
         let slice = |at: usize| {
             let rows = slice_range(ROWS, Slice::alone(at as u32, slices).unwrap());
             let value: String = rows.map(|row| format!("{row:04}\n{row:04}\n")).collect();
-            json!({"slice": at, "value": value})
+            json!({"slice": at, "value": treefold_forms::value::to_json(&bytes::Bytes::from(value))})
         };
         assert_eq!(lines, (0..slices as usize).map(slice).collect::<Vec<_>>());
     }
