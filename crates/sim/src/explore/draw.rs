@@ -241,7 +241,7 @@ fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_s
         // The slices of a partial answer may hold different partitions, and their marks cannot show this.
         wish.min_coverage = 1.0;
         // Not drawn, so that all other draws of a seed stay the same.
-        wish.only_slice = (deadline_us % 3 == 0).then_some(wish.slices - 1);
+        wish.only_slice = deadline_us.is_multiple_of(3).then_some(wish.slices - 1);
     }
     wish
 }
