@@ -8,6 +8,7 @@ use crate::options::Secrets;
 use crate::payload;
 use crate::pending::{Finish, Pending};
 use crate::reply;
+use crate::slices::Slices;
 use crate::stream::{self, StreamOptions};
 use bytes::Bytes;
 use pyo3::prelude::*;
@@ -27,6 +28,23 @@ impl Client {
     /// A client of a node.
     pub(crate) fn of_node(client: treefold::Client) -> Self {
         Self { client: Detached::new(client), has_loop: true }
+    }
+
+    fn built(
+        &self,
+        kind: &str,
+        params: &Bound<'_, PyAny>,
+        params_for: Vec<(u32, Bound<'_, PyAny>)>,
+        reduce_params: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Call> {
+        let mut call = self.client.call_raw(kind, payload::value(params)?);
+        for (partition, params) in params_for {
+            call = call.params_for(partition, &Raw(payload::value(&params)?));
+        }
+        if let Some(params) = reduce_params {
+            call = call.reduce_params(&Raw(payload::value(params)?));
+        }
+        Ok(call)
     }
 }
 
@@ -71,14 +89,26 @@ impl Client {
         reduce_params: Option<&Bound<'_, PyAny>>,
         options: CallOptions,
     ) -> PyResult<Pending> {
-        let mut call = self.client.call_raw(kind, payload::value(params)?);
-        for (partition, params) in params_for {
-            call = call.params_for(partition, &Raw(payload::value(&params)?));
-        }
-        if let Some(params) = reduce_params {
-            call = call.reduce_params(&Raw(payload::value(params)?));
-        }
-        outcome(call, options)
+        outcome(self.built(kind, params, params_for, reduce_params)?, options)
+    }
+
+    /// Starts to read the slices of a call. It begins with the first wait for one.
+    fn each_slice(
+        &self,
+        kind: &str,
+        params: &Bound<'_, PyAny>,
+        params_for: Vec<(u32, Bound<'_, PyAny>)>,
+        reduce_params: Option<&Bound<'_, PyAny>>,
+        window: Option<u32>,
+        options: CallOptions,
+    ) -> PyResult<Slices> {
+        let call = self.built(kind, params, params_for, reduce_params)?;
+        let call = options.apply(call).map_err(|error| error::of_call(Error::Rejected(error)))?;
+        let each = call.each_slice();
+        Ok(Slices::of(match window {
+            Some(window) => each.window(window),
+            None => each,
+        }))
     }
 
     /// Announces a request of an application whose workers push. Its result is that of a call.

@@ -13,7 +13,7 @@
 //! - `client`, `node`, `network`: the library's clients, nodes, embedded clusters, and networks that are started from a
 //!   topology. `options`: what they share.
 //! - `operator`: Python functions as locals and reduces. `endpoint`: Python as the endpoints of streams.
-//! - `stream`, `mirror`, `push`: front-ends of streams, readers of feeds, workers that push. `inbox`: how Python takes what
+//! - `slices`, `stream`, `mirror`, `push`: readers of sliced calls, front-ends of streams, readers of feeds, workers that push. `inbox`: how Python takes what
 //!   streams and readers give.
 //! - `payload`: values as MessagePack and back. `row`: values as typed packets and back. `sample`: values as partials of
 //!   ready reduces.
@@ -43,6 +43,7 @@ mod reply;
 mod row;
 mod runtime;
 mod sample;
+mod slices;
 mod stream;
 
 use pyo3::exceptions::PyImportError;
@@ -72,6 +73,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::Partition>()?;
     module.add_class::<pending::Pending>()?;
     module.add_class::<push::Worker>()?;
+    module.add_class::<slices::Slices>()?;
     module.add_class::<stream::Stream>()?;
     module.add_function(wrap_pyfunction!(client::connect, module)?)?;
     module.add_function(wrap_pyfunction!(push::attach, module)?)?;

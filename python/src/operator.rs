@@ -15,25 +15,28 @@ use std::sync::Arc;
 use treefold::operators::codec::Codec;
 use treefold::operators::erased::Outcome;
 use treefold::operators::{Declared, ReduceParams, ready};
-use treefold::{Operator, OperatorError, Placement};
+use treefold::{Operator, OperatorError, Placement, Slice};
 
 /// One partition of a service, as a local sees it.
 ///
 /// `id` is its number, `total` the number of partitions of the service, `service` the service's name, and `data` the value
-/// that was given for it.
+/// that was given for it. `slice` is the number of the part that is asked for, of `slices`: 0 of 1 for all of it.
 #[pyclass(frozen, module = "treefold", get_all)]
 pub(crate) struct Partition {
     service: String,
     id: u32,
     total: u32,
     data: Py<PyAny>,
+    slice: u32,
+    slices: u32,
 }
 
 #[pymethods]
 impl Partition {
     #[new]
-    fn new(service: String, id: u32, total: u32, data: Py<PyAny>) -> Self {
-        Self { service, id, total, data }
+    #[pyo3(signature = (service, id, total, data, slice = 0, slices = 1))]
+    fn new(service: String, id: u32, total: u32, data: Py<PyAny>, slice: u32, slices: u32) -> Self {
+        Self { service, id, total, data, slice, slices }
     }
 
     fn __repr__(&self) -> String {
@@ -71,6 +74,8 @@ pub(crate) struct AggregationSpec {
     ready_field: Option<String>,
     /// True if the functions take and give bytes, because a worker process runs them.
     raw: bool,
+    /// True if the local makes the slice that its partition names.
+    slices: bool,
     /// How parameters and partials are read.
     decode: String,
 }
@@ -82,7 +87,8 @@ impl AggregationSpec {
     /// If no ready reduce has that name, or its parameters are not valid.
     pub(crate) fn operator(self, py: Python<'_>) -> PyResult<(String, Arc<dyn Operator>)> {
         let how = payload::How::of(&self.decode)?;
-        let functions = Functions { local: self.local, reduce: self.reduce, raw: self.raw, how };
+        let Self { local, reduce, raw, slices, .. } = self;
+        let functions = Functions { local, reduce, raw, slices, how };
         let Some(ready) = self.ready else { return Ok((self.name, Arc::new(functions))) };
         if functions.local.is_none() {
             let mut reduces = ready::reduces();
@@ -108,11 +114,21 @@ struct Sampling {
 
 impl Operator for Sampling {
     fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
-        self.local_beside(partition, params, params)
+        self.local_slice(partition, Slice::WHOLE, params, params)
     }
 
-    fn local_beside(&self, partition: &treefold::Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
-        let sample = self.functions.sample(partition, params, |value| self.samples.sample(value));
+    fn gives_slices(&self) -> bool {
+        self.functions.slices
+    }
+
+    fn local_slice(
+        &self,
+        partition: &treefold::Partition,
+        slice: Slice,
+        params: &Bytes,
+        reduce: &Bytes,
+    ) -> Outcome {
+        let sample = self.functions.sample(partition, slice, params, |value| self.samples.sample(value));
         Outcome::Now(sample.and_then(|sample| self.samples.partial(partition.id, sample, reduce)))
     }
 
@@ -149,6 +165,7 @@ struct Functions {
     local: Option<Py<PyAny>>,
     reduce: Option<Py<PyAny>>,
     raw: bool,
+    slices: bool,
     how: payload::How,
 }
 
@@ -156,6 +173,7 @@ impl Functions {
     fn sample(
         &self,
         partition: &treefold::Partition,
+        slice: Slice,
         params: &Bytes,
         write: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Bytes>,
     ) -> Result<Bytes, OperatorError> {
@@ -169,6 +187,8 @@ impl Functions {
                 id: partition.id,
                 total: partition.total,
                 data: data.unwrap_or_else(|_| py.None()),
+                slice: slice.index(),
+                slices: slice.of(),
             };
             let given = self.read(py, params)?;
             let answer = local.bind(py).call1((seen, given))?;
@@ -194,7 +214,15 @@ impl Functions {
 
 impl Operator for Functions {
     fn local(&self, partition: &treefold::Partition, params: &Bytes) -> Outcome {
-        Outcome::Now(self.sample(partition, params, payload::value))
+        self.local_slice(partition, Slice::WHOLE, params, params)
+    }
+
+    fn gives_slices(&self) -> bool {
+        self.slices
+    }
+
+    fn local_slice(&self, partition: &treefold::Partition, slice: Slice, params: &Bytes, _: &Bytes) -> Outcome {
+        Outcome::Now(self.sample(partition, slice, params, payload::value))
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {

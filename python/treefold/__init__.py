@@ -34,6 +34,7 @@ from ._network import Network, Process
 from ._reply import Missing, Reply, TreeNode
 from ._row import row
 from ._service import Cluster, Node, Service, ready_reduces
+from ._slices import Slices
 from ._streams import Changed, Stream, Wave
 from .errors import (
     Busy,
@@ -74,6 +75,7 @@ __all__ = [
     "Reply",
     "RequestOver",
     "Service",
+    "Slices",
     "StartFailed",
     "Stream",
     "TimedOut",

@@ -8,6 +8,7 @@ from typing import Any, Iterable, Mapping, Optional, Union
 from . import _native
 from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, whole
 from ._reply import Reply, reply_of
+from ._slices import Slices
 from ._streams import Stream, stream_options
 from .errors import Closed
 from .mirrors import Reader, reader_options
@@ -76,6 +77,43 @@ class Client(ClientBase):
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
         pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), reduce_params, options)
         return reply_of(aggregation, pending.wait(), decode)
+
+    def each_slice(
+        self,
+        aggregation: str,
+        params: Any = None,
+        *,
+        slices: int,
+        window: Optional[int] = None,
+        params_for: Optional[Mapping[int, Any]] = None,
+        reduce_params: Any = None,
+        deadline: Optional[Time] = None,
+        min_coverage: Optional[float] = None,
+        partitions: Optional[Iterable[int]] = None,
+        hedge: bool = False,
+        shape: Optional[str] = None,
+        policy: Optional[str] = None,
+        waiting: Optional[str] = None,
+        decode: str = "auto",
+    ) -> Slices:
+        """Calls `service/aggregation` for a result that is larger than memory, and returns an iterator over its slices.
+
+            for counts in client.each_slice("words/count", slices=4096, deadline=600):
+                store(counts)
+
+        Nothing joins the slices: each value is the folded value of one. At most `window` slices are in flight (4 by
+        default), and the next begins when one has been taken. `deadline` is that of all slices. The other parameters are
+        those of `call`.
+
+        If the slices so far fall below `min_coverage`, or the deadline passes, the iteration raises
+        `InsufficientCoverage`: what was taken before is a part of the result only. At its end, `reply` has the coverage of
+        the whole.
+        """
+        options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, False)
+        native = self._open().each_slice(
+            aggregation_of(aggregation), params, own_params(params_for), reduce_params, window, options
+        )
+        return Slices(native, aggregation, decode)
 
     def announce(
         self,

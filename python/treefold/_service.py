@@ -52,6 +52,7 @@ class Aggregation:
     ready_params: Any = None
     ready_field: Optional[str] = None
     decode: str = "auto"
+    slices: bool = False
 
 
 class Service:
@@ -90,12 +91,16 @@ class Service:
         self._replicas = 1
         self.aggregations: dict[str, Aggregation] = {}
 
-    def local(self, aggregation: str, *, decode: str = "auto") -> Callable[[F], F]:
+    def local(self, aggregation: str, *, decode: str = "auto", slices: bool = False) -> Callable[[F], F]:
         """Makes the decorated function the local of an aggregation: `f(partition, params)` returns a partial.
 
         `partition` has `id`, `total`, `service`, and `data`, the value given for it. The function runs on a
         thread of the node, or in a worker process. An exception makes the partition missing, with the
         exception as the reason. `decode` says how parameters and partials are read, as in `Client.call`.
+
+        With `slices`, callers may read the result slice by slice (`Client.each_slice`): the function then returns part
+        `partition.slice` of the `partition.slices` parts of its partial, which are 0 and 1 if all of it is asked for. Equal
+        keys of all partitions must be in the same part.
         """
 
         self._check_name(aggregation, "local")
@@ -104,7 +109,7 @@ class Service:
             self._check(aggregation, "local", function)
             entry = self.aggregations.setdefault(aggregation, Aggregation())
             _check_new(f"the local of {aggregation!r}", entry.local or entry.ready)
-            entry.local, entry.decode = function, decode
+            entry.local, entry.decode, entry.slices = function, decode, slices
             return function
 
         return register
@@ -136,6 +141,7 @@ class Service:
         reduce_params: Any = None,
         reduce_params_field: Optional[str] = None,
         decode: str = "auto",
+        slices: bool = False,
     ) -> None:
         """Adds an aggregation. `reduce` is a function, or the name of a ready reduce, which folds without
         Python.
@@ -150,6 +156,8 @@ class Service:
 
             service.aggregation("best", local=best, reduce="top-k", reduce_params_field="top")
             client.call("vectors/best", {"query": query, "top": {"k": 10}})
+
+        `slices` is that of `local`.
 
         Only an application whose workers push has no `local`; its master announces the parameters.
         """
@@ -167,12 +175,14 @@ class Service:
             if reduce not in _native.reduces():
                 known = ", ".join(_native.reduces())
                 raise InvalidOption(f"no ready reduce is named {reduce!r}; there are {known}")
-            self.aggregations[name] = Aggregation(local, None, reduce, reduce_params, reduce_params_field, decode)
+            self.aggregations[name] = Aggregation(
+                local, None, reduce, reduce_params, reduce_params_field, decode, slices
+            )
             return
         if reduce_params is not None or reduce_params_field is not None:
             raise InvalidOption("reduce_params are for ready reduces; a function gets the call's parameters")
         self._check(name, "reduce", reduce)
-        self.aggregations[name] = Aggregation(local, reduce, decode=decode)
+        self.aggregations[name] = Aggregation(local, reduce, decode=decode, slices=slices)
 
     @overload
     def endpoint(self, function: F) -> F: ...
@@ -408,6 +418,7 @@ class Service:
                 "ready_params": entry.ready_params,
                 "ready_field": entry.ready_field,
                 "raw": pool is not None,
+                "slices": entry.slices,
                 "decode": entry.decode,
             })
         return {

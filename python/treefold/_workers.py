@@ -77,11 +77,13 @@ class Pool:
 
     def local(self, name: str) -> Callable[..., bytes]:
         """The local of an aggregation."""
-        return lambda partition, params: self._run((name, partition.id, partition.total, params))
+        return lambda partition, params: self._run(
+            (name, (partition.id, partition.total, partition.slice, partition.slices), params)
+        )
 
     def reduce(self, name: str) -> Callable[..., bytes]:
         """The reduce of an aggregation."""
-        return lambda a, b, params: self._run((name, a, b, params, None))
+        return lambda a, b, params: self._run((name, a, b, params))
 
     def close(self) -> None:
         """Ends all workers; one that is busy ends after its run."""
@@ -205,13 +207,13 @@ def _work(pipe: Connection) -> None:
 
 
 def _result(service: str, task: Task, partitions: dict[int, Any], run: tuple[Any, ...]) -> bytes:
-    if len(run) == 4:
-        _, id, total, params = run
+    if len(run) == 3:
+        _, (id, total, slice, slices), params = run
         assert task.local is not None, "invariant: a task has a local"
-        partition = _native.Partition(service, id, total, partitions.get(id))
+        partition = _native.Partition(service, id, total, partitions.get(id), slice, slices)
         value = task.local(partition, _native.unpack(params, task.decode))
         return _native.pack(value, task.form)
-    _, a, b, params, _ = run
+    _, a, b, params = run
     assert task.reduce is not None, "invariant: only a reduce that is a function runs here"
     merged = task.reduce(*(_native.unpack(payload, task.decode) for payload in (a, b, params)))
     return _native.pack(merged, "value")

@@ -22,12 +22,13 @@ from ._client import ClientBase
 from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, whole
 from ._pending import settled
 from ._reply import Reply, reply_of
+from ._slices import SlicesBase
 from ._streams import Event, StreamBase, Wave, stream_options
-from .errors import Closed
+from .errors import Closed, TreefoldError
 from .mirrors import ReaderBase, Update, reader_options, update_of
 from .push import TIMEOUT, WorkerBase, worker_spec
 
-__all__ = ["Client", "Reader", "Stream", "Worker", "attach", "connect"]
+__all__ = ["Client", "Reader", "Slices", "Stream", "Worker", "attach", "connect"]
 
 
 class Client(ClientBase):
@@ -55,6 +56,31 @@ class Client(ClientBase):
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, explain)
         pending = self._open().call(aggregation_of(aggregation), params, own_params(params_for), reduce_params, options)
         return reply_of(aggregation, await settled(pending), decode)
+
+    def each_slice(
+        self,
+        aggregation: str,
+        params: Any = None,
+        *,
+        slices: int,
+        window: Optional[int] = None,
+        params_for: Optional[Mapping[int, Any]] = None,
+        reduce_params: Any = None,
+        deadline: Optional[Time] = None,
+        min_coverage: Optional[float] = None,
+        partitions: Optional[Iterable[int]] = None,
+        hedge: bool = False,
+        shape: Optional[str] = None,
+        policy: Optional[str] = None,
+        waiting: Optional[str] = None,
+        decode: str = "auto",
+    ) -> Slices:
+        """An asynchronous iterator over the slices of a call, with the parameters of `treefold.Client.each_slice`."""
+        options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, False)
+        native = self._open().each_slice(
+            aggregation_of(aggregation), params, own_params(params_for), reduce_params, window, options
+        )
+        return Slices(native, aggregation, decode)
 
     async def announce(
         self,
@@ -144,6 +170,31 @@ async def connect(
 ) -> Client:
     """Connects as `treefold.connect` does."""
     return Client(await settled(_native.connect(addresses(addr, more), direct, secrets(cluster, token, keys))))
+
+
+class Slices(SlicesBase):
+    """The slices of a call, in order. `Client.each_slice` makes it; `treefold.Slices` is the same, blocking."""
+
+    def __aiter__(self) -> "Slices":
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            taken = self._slice(await self._taking.take_async())
+        except TreefoldError:
+            self.close()
+            raise
+        if taken is None:
+            raise StopAsyncIteration
+        return taken[0]
+
+    async def __aenter__(self) -> "Slices":
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
 
 
 class Stream(StreamBase):

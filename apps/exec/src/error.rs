@@ -34,6 +34,9 @@ pub enum SpecError {
     /// Only one of the two partials would be read.
     #[error("a reduce-command names both {{a}} and {{b}}, or neither and reads both from its standard input")]
     OnePartial,
+    /// The command could not tell which part of its output is asked for.
+    #[error("a command names both {{slice}} and {{slices}}, or neither")]
+    OneOfSlices,
     /// The program is not there.
     #[error("no program {0:?} was found in PATH")]
     NoProgram(String),

@@ -6,13 +6,13 @@ use crate::partial::Partial;
 use crate::process::Run;
 use crate::reduce::Ready;
 use crate::runner::Runner;
-use crate::template::{A, B, PARTITION, QUERY, TOTAL, Template, Values, directory};
+use crate::template::{A, B, PARTITION, QUERY, SLICE, SLICES, TOTAL, Template, Values, directory};
 use bytes::Bytes;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use treefold_operators::{
-    AsyncAggregation, Declared, Operator, OperatorError, Partition, ReduceParams, Result,
+    AsyncAggregation, Declared, Operator, OperatorError, Partition, ReduceParams, Result, Slice,
 };
 
 /// Begins the names of ready reduces of text in declarations: other ready reduces have the same names.
@@ -141,9 +141,23 @@ impl AsyncAggregation for Exec {
     type Partial = Partial;
 
     async fn local(&self, partition: Partition, params: Arc<Params>) -> Result<Partial> {
+        self.local_slice(partition, Slice::WHOLE, params).await
+    }
+
+    /// A command that has the placeholders makes the slice that it is asked for.
+    fn gives_slices(&self) -> bool {
+        self.spec.command.has(SLICE)
+    }
+
+    async fn local_slice(&self, partition: Partition, slice: Slice, params: Arc<Params>) -> Result<Partial> {
         let Spec { command, reduce, directory: place, .. } = &*self.spec;
         let (id, total) = (partition.id, partition.total);
-        let others = vec![(PARTITION, id.to_string()), (TOTAL, total.to_string())];
+        let others = vec![
+            (PARTITION, id.to_string()),
+            (TOTAL, total.to_string()),
+            (SLICE, slice.index().to_string()),
+            (SLICES, slice.of().to_string()),
+        ];
         let run_with = |params: &Params| {
             let query = command.has(QUERY).then(|| params.query()).transpose()?;
             let input = if query.is_some() { Bytes::new() } else { params.stdin()? };

@@ -21,6 +21,10 @@ pub const QUERY: &str = "{query}";
 pub const PARTITION: &str = "{partition}";
 /// The number of partitions.
 pub const TOTAL: &str = "{total}";
+/// The index of the slice that is asked for.
+pub const SLICE: &str = "{slice}";
+/// The number of slices.
+pub const SLICES: &str = "{slices}";
 /// The file of the first partial.
 pub const A: &str = "{a}";
 /// The file of the second partial.
@@ -45,13 +49,16 @@ pub struct Values<'a> {
 }
 
 impl Template {
-    /// Splits the command line of a local, which may have `{query}`, `{partition}` and `{total}`.
+    /// Splits the command line of a local, which may have `{query}`, `{partition}`, `{total}`, `{slice}` and `{slices}`.
     ///
     /// # Errors
     /// If it is no command line, or if a query could become more than an argument.
     pub fn local(line: &str) -> Result<Self, SpecError> {
         let template = Self::split(line)?;
-        template.forbid(&[A, B], "command", "{query}, {partition} and {total}")?;
+        template.forbid(&[A, B], "command", "{query}, {partition}, {total}, {slice} and {slices}")?;
+        if template.has(SLICE) != template.has(SLICES) {
+            return Err(SpecError::OneOfSlices);
+        }
         Ok(template)
     }
 
@@ -62,7 +69,7 @@ impl Template {
     /// As [`local`](Self::local), or if only one of the two files is named.
     pub fn reduce(line: &str) -> Result<Self, SpecError> {
         let template = Self::split(line)?;
-        template.forbid(&[PARTITION, TOTAL], "reduce-command", "{query}, {a} and {b}")?;
+        template.forbid(&[PARTITION, TOTAL, SLICE, SLICES], "reduce-command", "{query}, {a} and {b}")?;
         if template.has(A) != template.has(B) {
             return Err(SpecError::OnePartial);
         }
@@ -75,7 +82,10 @@ impl Template {
         if words[0].is_empty() || words.iter().any(|word| word.contains('\0')) {
             return Err(refused());
         }
-        if [QUERY, PARTITION, TOTAL, A, B].iter().any(|placeholder| words[0].contains(placeholder)) {
+        if [QUERY, PARTITION, TOTAL, SLICE, SLICES, A, B]
+            .iter()
+            .any(|placeholder| words[0].contains(placeholder))
+        {
             return Err(SpecError::ProgramIsAPlaceholder(words[0].clone()));
         }
         for (at, word) in words.iter().enumerate().filter(|(_, word)| word.contains(QUERY)) {
@@ -260,7 +270,9 @@ mod tests {
             assert!(Template::local(&format!("sh -c 'grep -e \"$1\" file' {behind} {{query}}")).is_ok());
         }
         assert!(Template::local("grep -c -- {query}").is_ok());
-        assert!(refused("sort {a}").contains("{query}, {partition} and {total}"));
+        assert!(refused("sort {a}").contains("{query}, {partition}, {total}, {slice} and {slices}"));
+        assert!(refused("split -n {slice}").contains("both {slice} and {slices}"));
+        assert!(Template::local("split -n l/{slice}/{slices} file").is_ok());
         assert!(Template::reduce("sort -m {a}").is_err() && Template::reduce("sort -m {a} {b}").is_ok());
         assert!(Template::reduce("cut {partition}").is_err());
         assert!(directory("/srv/{query}", 0, 1).is_err());

@@ -127,6 +127,7 @@ pub(crate) fn config(number: u32) -> NodeConfig {
             name: "fan/sum".into(),
             placement: Placement::Inline,
             is_sliceable: false,
+            gives_slices: false,
             folds_in_pairs: false,
         }],
         tuning: Tuning::LAN,

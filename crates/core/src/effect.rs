@@ -12,6 +12,7 @@ use crate::schedule::share::SharesReport;
 use crate::status::NodeStatus;
 use crate::stream::spec::{EndpointEvent, FilterRun, Source, StreamEvent};
 use crate::stream::{OperatorId, StreamId, StreamSpec};
+use crate::wave::slice::Slice;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -190,6 +191,17 @@ pub enum Work<P> {
         of: u32,
         /// The aggregation's parameters.
         params: P,
+    },
+    /// Computes one slice of one partition's partial, and no other.
+    Slice {
+        /// The partition.
+        partition: PartitionId,
+        /// The slice.
+        slice: Slice,
+        /// The local's parameters.
+        params: P,
+        /// The reduce's, if they differ.
+        reduce: Option<P>,
     },
     /// Joins the slices of a value.
     Join {

@@ -18,6 +18,9 @@ pub const STALE_FOLDS_MAX: usize = 16;
 /// more of a wave's work unfinished.
 pub const FOLD_INPUTS_MAX: usize = 8;
 
+/// The most slices of a call that asks for one of them alone. No table has room for all of them.
+pub const SLICES_ALONE_MAX: u32 = 1 << 20;
+
 bounded! {
     /// Bounds on what a node holds, accepts and waits for.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::value::{Exact, to_json};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use treefold::{Missing, NodeStatus, PartitionSet, Raw, Reply};
+use treefold::{EachSlice, Missing, NodeStatus, PartitionSet, Raw, Reply};
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Report;
@@ -55,6 +55,47 @@ impl Account {
         let Answer { coverage, total_is_guess, missing, elapsed_us, tree, .. } =
             Answer::with_value(reply, ());
         Self { coverage, total_is_guess, missing, elapsed_us, tree }
+    }
+}
+
+/// One slice of a result that is read slice by slice.
+#[derive(Debug, Serialize)]
+pub struct SliceAnswer {
+    /// Its number, from 0.
+    slice: u32,
+    value: Value,
+}
+
+impl SliceAnswer {
+    /// The answer for a slice of a call made with raw bytes.
+    pub fn of(slice: u32, value: &Raw) -> Self {
+        Self { slice, value: to_json(&value.0) }
+    }
+}
+
+/// The outcome of a result that is read slice by slice.
+#[derive(Debug, Serialize)]
+pub struct SlicesAnswer {
+    /// `full`, `partial` or `insufficient`. With `insufficient`, the slices before are a part of the result only.
+    status: &'static str,
+    slices: Taken,
+    #[serde(flatten)]
+    account: Account,
+}
+
+/// Counts of slices.
+#[derive(Debug, Serialize)]
+struct Taken {
+    asked: u32,
+    taken: u32,
+}
+
+impl SlicesAnswer {
+    /// The outcome of the slices that were taken.
+    pub fn of(each: &EachSlice<Raw>) -> Self {
+        let reply = each.so_far();
+        let slices = Taken { asked: each.asked(), taken: each.taken() };
+        Self { status: reply.status.name(), slices, account: Account::of(reply) }
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn of(reply: &Reply<Raw>, form: Form) -> Result<Response, Problem> {
 }
 
 /// The accounts of a call, as headers.
-pub(crate) fn headers_of(reply: &Reply<Raw>) -> Vec<(HeaderName, HeaderValue)> {
+pub(crate) fn headers_of<T>(reply: &Reply<T>) -> Vec<(HeaderName, HeaderValue)> {
     let coverage = format!("{}/{}", reply.contributed.len(), reply.asked.len());
     let mut headers = vec![(STATUS, HeaderValue::from_static(reply.status.name()))];
     let missing = reply.asked.difference(&reply.contributed);

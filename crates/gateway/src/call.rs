@@ -3,6 +3,7 @@
 use crate::answer::{self, CALL, headers_of};
 use crate::body::{self, Parameters};
 use crate::caller::Caller;
+use crate::each_slice;
 use crate::observers::parent_of;
 use crate::parameters::Params;
 use crate::problem::{Kind, Problem};
@@ -37,10 +38,15 @@ pub(crate) async fn call(
     let bad_query = |error: QueryRejection| Problem::new(Kind::BadField, error.body_text()).about("query");
     let Query(query) = query.map_err(bad_query)?;
     let wishes = Wishes::of(query, &headers)?;
+    let named = (service.as_str(), aggregation.as_str());
+    if wishes.asks_for_each()? {
+        let (open, window) = (tenant.open_call()?, wishes.window()?);
+        let parameters = body::read(&site, &headers, body).await?;
+        return each_slice::answer(site, open, named, parameters, &wishes, window).await;
+    }
     let form = answer::form_of(&headers)?;
     let _open = tenant.open_call()?;
     let Parameters { params, _permits } = body::read(&site, &headers, body).await?;
-    let named = (service.as_str(), aggregation.as_str());
     let Made { reply, headers: made } = make(&site, named, params, &wishes, parent_of(&headers)).await?;
     let mut response = answer::of(&reply, form)?;
     response.headers_mut().extend(made);

@@ -30,7 +30,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
 /// Headers that a named page may send.
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, accept, treefold-deadline, treefold-min-coverage, treefold-shape, treefold-policy, \
-     treefold-waiting, treefold-hedge, treefold-slices, treefold-partitions, treefold-explain, traceparent, tracestate",
+     treefold-waiting, treefold-hedge, treefold-slices, treefold-each, treefold-window, treefold-partitions, treefold-explain, traceparent, tracestate",
 );
 /// Headers that a named page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(

@@ -42,6 +42,7 @@ mod call;
 mod caller;
 mod cluster;
 mod door;
+mod each_slice;
 mod entrance;
 mod gateway;
 #[cfg(feature = "grpc")]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use treefold::{Raw, Reply};
+use treefold::Reply;
 
 mod node;
 mod observers;
@@ -122,7 +122,7 @@ impl Metrics {
         Opened::count(&self.calls)
     }
 
-    pub(crate) fn count_call(&self, reply: &Reply<Raw>, took: Duration) {
+    pub(crate) fn count_call<T>(&self, reply: &Reply<T>, took: Duration) {
         self.partitions.count(reply);
         let at =
             BUCKETS_MS.iter().position(|&end| took <= Duration::from_millis(end)).unwrap_or(BUCKETS_MS.len());
@@ -133,7 +133,7 @@ impl Metrics {
 }
 
 impl Partitions {
-    fn count(&self, reply: &Reply<Raw>) {
+    fn count<T>(&self, reply: &Reply<T>) {
         self.asked.fetch_add(reply.asked.len() as u64, Ordering::Relaxed);
         self.contributed.fetch_add(reply.contributed.len() as u64, Ordering::Relaxed);
         if reply.missing.is_empty() {

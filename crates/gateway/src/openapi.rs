@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(keys(&call["requestBody"]["content"]), of_bodies.map(str::to_owned).collect());
         assert_eq!(
             keys(&call["responses"]["200"]["content"]),
-            forms.iter().map(|&form| form.to_owned()).collect()
+            forms.iter().copied().chain(["application/x-ndjson"]).map(str::to_owned).collect()
         );
         let of_streams = document["paths"][Route::Stream.path()]["get"]["parameters"].as_array().unwrap();
         let settings = of_streams.iter().filter(|parameter| parameter["in"] == "query");

@@ -5,7 +5,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::time::Duration;
-use treefold::{CallError, Error, Raw, Reply};
+use treefold::{CallError, Error, Reply};
 use treefold_core::stream::StreamError;
 use treefold_forms::json::Account;
 
@@ -179,7 +179,7 @@ impl Problem {
     }
 
     /// The problem of a call that has less than its minimum coverage.
-    pub(crate) fn coverage(reply: &Reply<Raw>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+    pub(crate) fn coverage<T>(reply: &Reply<T>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
         let (contributed, asked) = (reply.contributed.len(), reply.asked.len());
         let detail =
             format!("{contributed} of {asked} partitions contributed, fewer than min_coverage asks for");

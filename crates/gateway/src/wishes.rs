@@ -14,8 +14,19 @@ use treefold_core::call::CallOptions;
 use treefold_forms::parse;
 
 /// The names of the options.
-pub(crate) const OPTIONS: [&str; 9] =
-    ["deadline", "min_coverage", "shape", "policy", "waiting", "hedge", "slices", "partitions", "explain"];
+pub(crate) const OPTIONS: [&str; 11] = [
+    "deadline",
+    "min_coverage",
+    "shape",
+    "policy",
+    "waiting",
+    "hedge",
+    "slices",
+    "each",
+    "window",
+    "partitions",
+    "explain",
+];
 
 /// The header of an option.
 pub(crate) fn header_of(option: &str) -> String {
@@ -74,8 +85,27 @@ impl Wishes {
 
     /// True if the caller asks for the tree.
     pub(crate) fn asks_to_explain(&self) -> Result<bool, Problem> {
-        let explain = self.0.iter().find(|(option, _)| *option == "explain");
-        Ok(explain.map(|(option, text)| switch(option, text)).transpose()?.unwrap_or(false))
+        self.is_on("explain")
+    }
+
+    /// True if the caller reads the slices one after another.
+    pub(crate) fn asks_for_each(&self) -> Result<bool, Problem> {
+        self.is_on("each")
+    }
+
+    /// The slices that may be in flight at a time.
+    pub(crate) fn window(&self) -> Result<Option<u32>, Problem> {
+        let Some(text) = self.text("window") else { return Ok(None) };
+        let number = text.parse().map_err(|_| CallError::bad_field("window", text, "1 to 256"))?;
+        Ok(Some(number))
+    }
+
+    fn text(&self, option: &str) -> Option<&str> {
+        self.0.iter().find(|(given, _)| *given == option).map(|(_, text)| text.as_str())
+    }
+
+    fn is_on(&self, option: &str) -> Result<bool, Problem> {
+        Ok(self.text(option).map(|text| switch(option, text)).transpose()?.unwrap_or(false))
     }
 
     /// The deadline of the call. An option that is refused counts as none.
@@ -120,6 +150,8 @@ fn apply_one(
         "waiting" => call.waiting(parse::waiting(text)?),
         "hedge" => call.hedge(switch(option, text)?),
         "slices" => call.slices(parse::slices(text)?),
+        // They concern the answer.
+        "each" | "window" => call,
         "partitions" => call.partitions(parse::partitions(text)?),
         "explain" => call.explain(switch(option, text)?),
         _ => unreachable!("invariant: only known options are collected"),

@@ -12,6 +12,7 @@
 
 use crate::codec::Body;
 use crate::declared::Declared;
+use crate::erased::taken;
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
 use std::any::{Any, type_name};
@@ -19,6 +20,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use treefold_core::id::PartitionId;
+use treefold_core::wave::slice::Slice;
 
 /// One partition of a service as an operator sees it; a clone shares the data.
 #[derive(Clone)]
@@ -198,6 +200,33 @@ pub trait Aggregation: Send + Sync + 'static {
         Err(OperatorError::new(format!("this aggregation can't cut its partials into {slices} slices")))
     }
 
+    /// Returns true if [`local_slice`](Self::local_slice) makes a slice of a partial alone. By default, this is
+    /// [`is_sliceable`](Self::is_sliceable).
+    fn gives_slices(&self) -> bool {
+        self.is_sliceable()
+    }
+
+    /// Computes one slice of one partition's partial, and no other.
+    ///
+    /// A caller may ask for one slice after another. A partial that is larger than memory then passes in slices, if this
+    /// function reads and makes no more than the slice. The default computes the whole partial, cuts it and keeps the slice:
+    /// right, but with the work and the memory of the whole for each slice. [`slice_range`](crate::slice_range) and
+    /// [`slice_of`](crate::merge::slice_of) say which rows and keys a slice has.
+    ///
+    /// The slices of all partitions with the same number are folded with [`reduce`](Self::reduce). They are not joined.
+    ///
+    /// # Errors
+    /// As [`local`](Self::local).
+    fn local_slice(
+        &self,
+        partition: &Partition,
+        slice: Slice,
+        params: &Self::Params,
+    ) -> Result<Self::Partial> {
+        let partial = self.local(partition, params)?;
+        taken(self.split(partial, slice.of(), params)?, slice)
+    }
+
     /// Joins the folded parts of [`split`](Self::split), given in order, into one partial. The default
     /// reduces them.
     ///
@@ -226,6 +255,25 @@ pub trait AsyncAggregation: Send + Sync + 'static {
         partition: Partition,
         params: Arc<Self::Params>,
     ) -> impl Future<Output = Result<Self::Partial>> + Send;
+
+    /// Returns true if [`local_slice`](Self::local_slice) makes a slice of a partial alone.
+    fn gives_slices(&self) -> bool {
+        false
+    }
+
+    /// Computes one slice of one partition's partial; as [`Aggregation::local_slice`]. The default fails.
+    fn local_slice(
+        &self,
+        partition: Partition,
+        slice: Slice,
+        params: Arc<Self::Params>,
+    ) -> impl Future<Output = Result<Self::Partial>> + Send {
+        let _ = (partition, params);
+        async move {
+            let of = slice.of();
+            Err(OperatorError::new(format!("this aggregation can't make one of {of} slices alone")))
+        }
+    }
 
     /// Merges two partials into one; as [`Aggregation::reduce`].
     fn reduce(

@@ -18,6 +18,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use treefold_core::wave::slice::Slice;
 
 /// A future of a partial.
 pub type Pending = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
@@ -53,14 +54,6 @@ impl fmt::Debug for Outcome {
 pub trait Operator: Send + Sync {
     /// Computes one partition's partial.
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome;
-
-    /// As [`local`](Self::local), in a call that gives its reduce other parameters, `reduce`.
-    ///
-    /// An operator that brings a sample into the form of its reduce needs them too. The default implementation ignores them.
-    fn local_beside(&self, partition: &Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
-        let _ = reduce;
-        self.local(partition, params)
-    }
 
     /// Merges two partials into one.
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome;
@@ -111,6 +104,24 @@ pub trait Operator: Send + Sync {
     fn local_sliced(&self, partition: &Partition, slices: u32, params: &Bytes) -> Result<Vec<Bytes>> {
         let _ = (partition, params);
         Err(OperatorError::new(format!("this aggregation can't cut its partials into {slices} slices")))
+    }
+
+    /// Returns true if [`local_slice`](Self::local_slice) makes a slice alone.
+    fn gives_slices(&self) -> bool {
+        self.is_sliceable()
+    }
+
+    /// Computes one slice of one partition's partial, and no other; the whole is slice 0 of 1. `reduce` are the parameters of
+    /// the call's reduce, for an operator that brings a sample into its form.
+    ///
+    /// The default implementation cuts the whole partial, and ignores `reduce`.
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes, reduce: &Bytes) -> Outcome {
+        let _ = reduce;
+        if slice.is_whole() {
+            return self.local(partition, params);
+        }
+        let parts = self.local_sliced(partition, slice.of(), params);
+        Outcome::Now(parts.and_then(|parts| taken(parts, slice)))
     }
 
     /// Joins the slices of a value into one.
@@ -170,6 +181,13 @@ pub(crate) fn params_of<P: Body>(params: &Bytes) -> Result<P> {
 #[expect(clippy::needless_pass_by_value, reason = "the bytes must be dropped here")]
 fn partial_from<P: Body>(partial: Bytes) -> Result<P> {
     partial_of(&partial)
+}
+
+/// One of a partial's slices.
+pub(crate) fn taken<T>(parts: Vec<T>, slice: Slice) -> Result<T> {
+    let (made, of) = (parts.len(), slice.of());
+    let part = parts.into_iter().nth(slice.index() as usize).filter(|_| made == of as usize);
+    part.ok_or_else(|| OperatorError::new(format!("split made {made} slices of {of}")))
 }
 
 fn in_a(error: OperatorError) -> OperatorError {
@@ -238,6 +256,18 @@ impl<A: SeparateAggregation> Operator for Erased<A> {
         parts.into_iter().map(|part| Ok(part.encode()?)).collect()
     }
 
+    fn gives_slices(&self) -> bool {
+        self.0.gives_slices()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes, _: &Bytes) -> Outcome {
+        if slice.is_whole() {
+            return self.local(partition, params);
+        }
+        let run = || Ok(self.0.local_slice(partition, slice, &params_of(params)?)?.encode()?);
+        Outcome::Now(run())
+    }
+
     fn join(&self, parts: Vec<Bytes>, params: &Bytes) -> Result<Bytes> {
         let parts = parts.iter().map(partial_of).collect::<Result<Vec<_>>>()?;
         Ok(self.0.join(parts, &params_of(params)?)?.encode()?)
@@ -258,6 +288,21 @@ impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
         Outcome::Later(Box::pin(async move {
             let params = Arc::new(params_of(&params)?);
             Ok(aggregation.local(partition, params).await?.encode()?)
+        }))
+    }
+
+    fn gives_slices(&self) -> bool {
+        self.0.gives_slices()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes, _: &Bytes) -> Outcome {
+        if slice.is_whole() {
+            return self.local(partition, params);
+        }
+        let (aggregation, partition, params) = (Arc::clone(&self.0), partition.clone(), params.clone());
+        Outcome::Later(Box::pin(async move {
+            let params = Arc::new(params_of(&params)?);
+            Ok(aggregation.local_slice(partition, slice, params).await?.encode()?)
         }))
     }
 

@@ -9,6 +9,7 @@ use crate::fold::{Fold, Merge, Piece, Source, Typed, params};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
+use treefold_core::wave::slice::Slice;
 
 /// Creates a fold from its parameters.
 type Open<F> = Box<dyn Fn(&Bytes) -> Result<F> + Send + Sync>;
@@ -195,10 +196,6 @@ impl Operator for Over {
         self.locals.local(partition, params)
     }
 
-    fn local_beside(&self, partition: &Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
-        self.locals.local_beside(partition, params, reduce)
-    }
-
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
         self.reduce.reduce(a, b, params)
     }
@@ -221,6 +218,14 @@ impl Operator for Over {
 
     fn holds_processor(&self) -> bool {
         self.locals.holds_processor()
+    }
+
+    fn gives_slices(&self) -> bool {
+        self.locals.gives_slices()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes, reduce: &Bytes) -> Outcome {
+        self.locals.local_slice(partition, slice, params, reduce)
     }
 
     fn codecs(&self) -> (Codec, Codec) {

@@ -51,11 +51,13 @@ pub use declared::{Declared, ReduceParams};
 pub use erased::{Operator, Outcome, erase, erase_async};
 pub use error::{OperatorError, Result};
 pub use filter::{Filter, FilterKind};
+pub use fold::slice_range;
 pub use fold::{Fold, Merge, MergeError};
 pub use folding::{Folding, folding, over};
 pub use merging::{Mergeable, merging};
 pub use packet::Packet;
 pub use separate::SeparateAggregation;
+pub use treefold_core::wave::slice::Slice;
 
 /// Typed partials: the [folds](fold) that are Rust types.
 pub mod merge {

@@ -17,19 +17,25 @@
 
 use crate::aggregation::{Aggregation, Partition, Placement};
 use crate::codec::Body;
+use crate::erased::taken;
 use crate::error::{OperatorError, Result};
 use crate::fold::Merge;
 use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
+use treefold_core::wave::slice::Slice;
 
 /// An aggregation whose local is a closure and whose reduce is the partial's own [`Merge`]; see [`merging`].
 pub struct Mergeable<F, P, M> {
     name: &'static str,
     placement: Placement,
     local: F,
+    in_slices: Option<Box<InSlices<P, M>>>,
     types: PhantomData<fn(&P) -> M>,
 }
+
+/// Computes one slice of a partition's partial.
+type InSlices<P, M> = dyn Fn(&Partition, &P, Slice) -> Result<M> + Send + Sync;
 
 /// Creates an aggregation that calls `local` on each partition and merges the results.
 ///
@@ -41,13 +47,44 @@ where
     P: Body + Sync,
     M: Body + Merge,
 {
-    Mergeable { name, placement: Placement::Measured, local, types: PhantomData }
+    Mergeable { name, placement: Placement::Measured, local, in_slices: None, types: PhantomData }
 }
 
 impl<F, P, M> Mergeable<F, P, M> {
     /// Returns the name with which its errors begin.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Sets the closure that computes one slice of a partition's partial, as [`Aggregation::local_slice`] does.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use treefold_operators::merge::{CONCATENATE_BYTES_MAX, Concatenate};
+    /// use treefold_operators::{Aggregation, OperatorError, Partition, Result, Slice, merging, slice_range};
+    ///
+    /// /// Some rows of a partition, with the place of each.
+    /// fn rows(partition: &Partition, range: std::ops::Range<usize>) -> Result<Concatenate<(u32, usize), u64>> {
+    ///     let rows = &partition.data_as::<Vec<u64>>()?[range.clone()];
+    ///     let entries = range.zip(rows).map(|(at, row)| ((partition.id, at), *row));
+    ///     Ok(Concatenate::of(CONCATENATE_BYTES_MAX, entries)?)
+    /// }
+    ///
+    /// let length = |partition: &Partition| Ok::<_, OperatorError>(partition.data_as::<Vec<u64>>()?.len());
+    /// let all = merging("rows", move |partition: &Partition, (): &()| rows(partition, 0..length(partition)?))
+    ///     .in_slices(move |partition, (), slice| rows(partition, slice_range(length(partition)?, slice)));
+    ///
+    /// let shard = Partition::new("table".into(), 0, 1, Arc::new(vec![5_u64, 6, 7, 8, 9]));
+    /// let last = all.local_slice(&shard, Slice::alone(1, 2).unwrap(), &()).unwrap();
+    /// assert_eq!(last.into_entries(), [((0, 2), 7), ((0, 3), 8), ((0, 4), 9)]);
+    /// ```
+    #[must_use]
+    pub fn in_slices(
+        mut self,
+        slice: impl Fn(&Partition, &P, Slice) -> Result<M> + Send + Sync + 'static,
+    ) -> Self {
+        self.in_slices = Some(Box::new(slice));
+        self
     }
 
     /// Sets the place where it runs.
@@ -97,6 +134,17 @@ where
 
     fn split(&self, partial: M, slices: u32, _: &P) -> Result<Vec<M>> {
         partial.split(slices).map_err(|error| OperatorError::from(error).context(self.name))
+    }
+
+    fn gives_slices(&self) -> bool {
+        M::IS_SLICEABLE || self.in_slices.is_some()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &P) -> Result<M> {
+        let Some(in_slices) = &self.in_slices else {
+            return taken(self.split(self.local(partition, params)?, slice.of(), params)?, slice);
+        };
+        in_slices(partition, params, slice).map_err(|error| error.context(self.name))
     }
 
     fn join(&self, parts: Vec<M>, _: &P) -> Result<M> {

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use treefold_core::wave::slice::Slice;
 
 /// Returns all ready reduces with their names.
 ///
@@ -62,7 +63,33 @@ pub fn sampled<P: Body + Sync, S: Body>(
 ) -> Result<Arc<dyn Operator>> {
     let (fold, params) = (Ready::of(name)?, params.encode()?);
     fold.check(&params)?;
-    Ok(Arc::new(Sampled { fold, params, sample, types: PhantomData }))
+    let sample = move |partition: &Partition, params: &P, _: Slice| sample(partition, params);
+    Ok(Arc::new(Sampled { fold, params, sample, gives_slices: false, types: PhantomData }))
+}
+
+/// As [`sampled()`], for locals that give one slice of the sample: the whole is slice 0 of 1. A caller can then ask for one
+/// slice after another ([`Operator::local_slice`]).
+///
+/// ```
+/// use treefold_operators::{Partition, Raw, Slice, ready, slice_range};
+///
+/// let lines = ready::sampled_in_slices("append", &(), |partition: &Partition, (): &(), slice: Slice| {
+///     let lines = partition.data_as::<Vec<&str>>()?;
+///     Ok(Raw(lines[slice_range(lines.len(), slice)].concat().into()))
+/// });
+/// # lines.unwrap();
+/// ```
+///
+/// # Errors
+/// As [`sampled()`].
+pub fn sampled_in_slices<P: Body + Sync, S: Body>(
+    name: &str,
+    params: &impl Body,
+    sample: impl Fn(&Partition, &P, Slice) -> Result<S> + Send + Sync + 'static,
+) -> Result<Arc<dyn Operator>> {
+    let (fold, params) = (Ready::of(name)?, params.encode()?);
+    fold.check(&params)?;
+    Ok(Arc::new(Sampled { fold, params, sample, gives_slices: true, types: PhantomData }))
 }
 
 /// A ready reduce, and how samples become its partials. Its parameters are given each time, so they may be a part of
@@ -135,18 +162,27 @@ struct Sampled<F, P, S> {
     fold: Ready,
     params: Bytes,
     sample: F,
+    gives_slices: bool,
     types: PhantomData<fn(&P) -> S>,
 }
 
 impl<F, P, S> Operator for Sampled<F, P, S>
 where
-    F: Fn(&Partition, &P) -> Result<S> + Send + Sync,
+    F: Fn(&Partition, &P, Slice) -> Result<S> + Send + Sync,
     P: Body + Sync,
     S: Body,
 {
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
+        self.local_slice(partition, Slice::WHOLE, params, params)
+    }
+
+    fn gives_slices(&self) -> bool {
+        self.gives_slices
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes, _: &Bytes) -> Outcome {
         let partial = || {
-            let sample = (self.sample)(partition, &params_of(params)?)?.encode()?;
+            let sample = (self.sample)(partition, &params_of(params)?, slice)?.encode()?;
             self.fold.partial(partition.id, sample, &self.params)
         };
         Outcome::Now(partial())

@@ -2,8 +2,10 @@
 
 use crate::aggregation::{Aggregation, Partition, Placement};
 use crate::codec::Body;
+use crate::erased::taken;
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
+use treefold_core::wave::slice::Slice;
 
 /// An [`Aggregation`] whose reduce has parameters of its own type (`I_LOCAL` and `I_REDUCE`, DAC §3.2).
 ///
@@ -109,6 +111,25 @@ pub trait SeparateAggregation: Send + Sync + 'static {
         Err(OperatorError::new(format!("this aggregation can't cut its partials into {slices} slices")))
     }
 
+    /// Returns true if [`local_slice`](Self::local_slice) makes a slice of a partial alone.
+    fn gives_slices(&self) -> bool {
+        self.is_sliceable()
+    }
+
+    /// Computes one slice of one partition's partial, and no other; as [`Aggregation::local_slice`].
+    ///
+    /// # Errors
+    /// As [`local`](Self::local).
+    fn local_slice(
+        &self,
+        partition: &Partition,
+        slice: Slice,
+        params: &Self::Params,
+    ) -> Result<Self::Partial> {
+        let partial = self.local(partition, params)?;
+        taken(self.split(partial, slice.of(), params)?, slice)
+    }
+
     /// Joins the folded parts of [`split`](Self::split); as [`Aggregation::join`].
     ///
     /// # Errors
@@ -155,6 +176,14 @@ impl<A: Aggregation> SeparateAggregation for A {
 
     fn split(&self, partial: A::Partial, slices: u32, params: &A::Params) -> Result<Vec<A::Partial>> {
         Aggregation::split(self, partial, slices, params)
+    }
+
+    fn gives_slices(&self) -> bool {
+        Aggregation::gives_slices(self)
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &A::Params) -> Result<A::Partial> {
+        Aggregation::local_slice(self, partition, slice, params)
     }
 
     fn join(&self, parts: Vec<A::Partial>, params: &A::Params) -> Result<A::Partial> {

@@ -385,6 +385,7 @@ fn config(partitions: u32) -> NodeConfig {
             name: "s/sum".into(),
             placement: Placement::Inline,
             is_sliceable: false,
+            gives_slices: false,
             folds_in_pairs: false,
         }],
         tuning: Tuning::LAN,

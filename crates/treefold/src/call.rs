@@ -1,6 +1,7 @@
 //! Building a call, and its reply.
 
 use crate::client::Client;
+use crate::each_slice::EachSlice;
 use crate::error::Error;
 use bytes::Bytes;
 use std::fmt;
@@ -201,24 +202,90 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         self
     }
 
+    /// Asks for the [`slices`](Self::slices) one after another, for a result that is larger than memory.
+    ///
+    /// Nothing joins the slices: the reader gets the folded value of each, in order, and has up to
+    /// [`window`](EachSlice::window) of them in flight. There may be up to 1,048,576 slices. Each node makes the slice that it
+    /// is asked for; the aggregation declares how ([`Aggregation::local_slice`](crate::Aggregation::local_slice)). The deadline
+    /// is that of all slices. An aggregation's `finish` is not applied, and `explain` is ignored.
+    ///
+    /// ```no_run
+    /// # async fn example(client: treefold::Client) -> Result<(), treefold::Error> {
+    /// use std::time::Duration;
+    /// use treefold::operators::merge::GroupCount;
+    ///
+    /// let call = client.call::<GroupCount<String>>("words/count", &()).deadline(Duration::from_secs(600));
+    /// let mut slices = call.slices(4_096).each_slice();
+    /// while let Some(counts) = slices.next().await? {
+    ///     counts.groups().iter().for_each(|(word, count)| println!("{word} {count}"));
+    /// }
+    /// assert_eq!(slices.so_far().coverage(), 1.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn each_slice(mut self) -> EachSlice<T> {
+        self.options.explain = false;
+        EachSlice::new(self.prepare().map(|(call, _)| call))
+    }
+
+    fn prepare(self) -> Result<(Prepared, Option<Finish<'a, T>>), Error> {
+        let own = self.own.into_iter().map(|(partition, own)| Ok((partition, own?)));
+        let own = own.collect::<Result<Vec<_>, BodyError>>()?;
+        let params = Params::new(self.params?, own).map_err(|partition| {
+            CallError::bad_field("params_for", partition, "one entry for each partition")
+        })?;
+        let params = params.with_reduce(self.reduce.transpose()?);
+        let Self { client, kind, options, finish, .. } = self;
+        Ok((Prepared { client, kind, params, options }, finish))
+    }
+
     async fn make(self) -> Result<Reply<T>, Error> {
         if self.options.slices == 0 {
             let max = Limits::DEFAULT.slices_max;
             let allowed = format!("1 to {max}, or to the front's own slices_max");
             return Err(CallError::bad_field("slices", 0, allowed).into());
         }
-        let own = self.own.into_iter().map(|(partition, own)| Ok((partition, own?)));
-        let own = own.collect::<Result<Vec<_>, BodyError>>()?;
-        let reduce = self.reduce.transpose()?;
-        let params = Params::new(self.params?, own).map_err(|partition| {
-            CallError::bad_field("params_for", partition, "one entry for each partition")
-        })?;
-        let params = params.with_reduce(reduce);
-        let of_reduce = self.finish.is_some().then(|| params.of_reduce().clone()).unwrap_or_default();
-        let outcome = self.client.outcome(Arc::clone(&self.kind), params, self.options).await?;
+        let (call, finish) = self.prepare()?;
+        call.reply(finish).await
+    }
+}
+
+/// A call that has everything it needs.
+pub(crate) struct Prepared {
+    client: Client,
+    kind: Arc<str>,
+    params: Params<Bytes>,
+    pub(crate) options: CallOptions,
+}
+
+impl Prepared {
+    async fn reply<T: Body>(self, finish: Option<Finish<'_, T>>) -> Result<Reply<T>, Error> {
+        let of_reduce = finish.is_some().then(|| self.params.of_reduce().clone()).unwrap_or_default();
+        let outcome = self.client.outcome(Arc::clone(&self.kind), self.params, self.options).await?;
         match mistake(&self.kind, &outcome) {
             Some(mistake) => Err(mistake),
-            None => Reply::of(outcome, self.finish.map(|finish| move |value| finish(value, &of_reduce))),
+            None => Reply::of(outcome, finish.map(|finish| move |value| finish(value, &of_reduce))),
+        }
+    }
+
+    /// Makes the call for one slice alone.
+    pub(crate) fn slice<T: Body>(
+        &self,
+        index: u32,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Reply<T>, Error>> + Send + use<T> {
+        let slices = self.options.slices;
+        let only_slice = (slices > 1).then_some(index);
+        let options = CallOptions { only_slice, deadline: deadline.into(), ..self.options.clone() };
+        let (client, kind, params) = (self.client.clone(), Arc::clone(&self.kind), self.params.clone());
+        async move {
+            match (Self { client, kind, params, options }).reply(None).await {
+                Err(Error::Rejected(CallError::BadField { given, .. })) if given == u32::MAX.to_string() => {
+                    let limit = "1, since the front is of an older version and gives no slice alone";
+                    Err(CallError::bad_field("slices", slices, limit).into())
+                }
+                reply => reply,
+            }
         }
     }
 }

@@ -31,12 +31,12 @@ pub(crate) use serving::{requested, serve};
 
 use crate::error::StartError;
 use bytes::Bytes;
-use frame::{Answer, Ask};
+use frame::{Answer, Ask, Wanted};
 use process::{Ended, Pool};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use treefold_operators::{Codec, Declared, Operator, OperatorError, Outcome, Partition, Placement, Result};
+use treefold_operators::{Codec, Declared, Operator, OperatorError, Outcome, Partition, Placement, Result, Slice};
 
 /// Names the service whose locals a process serves.
 const VARIABLE: &str = "TREEFOLD_ISOLATED";
@@ -106,18 +106,18 @@ struct Isolated {
 }
 
 impl Isolated {
-    /// Runs a local, and cuts its partial unless `slices` is 0.
+    /// Runs a local. It gives one slice, or all of them.
     fn run(
         &self,
         partition: &Partition,
-        slices: u32,
+        wanted: Wanted,
         params: &Bytes,
         reduce: Option<&Bytes>,
     ) -> Result<Vec<Bytes>> {
         let ask = Ask {
             aggregation: self.aggregation.clone(),
             partition: partition.id,
-            slices,
+            wanted,
             params: params.clone(),
             reduce: reduce.cloned(),
         };
@@ -146,8 +146,8 @@ impl Isolated {
         }
     }
 
-    fn run_whole(&self, partition: &Partition, params: &Bytes, reduce: Option<&Bytes>) -> Outcome {
-        let parts = self.run(partition, 0, params, reduce);
+    fn run_one(&self, partition: &Partition, slice: Slice, params: &Bytes, reduce: Option<&Bytes>) -> Outcome {
+        let parts = self.run(partition, Wanted::Slice(slice), params, reduce);
         Outcome::Now(parts.and_then(|mut parts| match (parts.pop(), parts.is_empty()) {
             (Some(partial), true) => Ok(partial),
             _ => Err(OperatorError::new("the isolated process broke the protocol")),
@@ -157,15 +157,19 @@ impl Isolated {
 
 impl Operator for Isolated {
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
-        self.run_whole(partition, params, None)
+        self.run_one(partition, Slice::WHOLE, params, None)
     }
 
-    fn local_beside(&self, partition: &Partition, params: &Bytes, reduce: &Bytes) -> Outcome {
-        self.run_whole(partition, params, Some(reduce))
+    fn gives_slices(&self) -> bool {
+        self.operator.gives_slices()
+    }
+
+    fn local_slice(&self, partition: &Partition, slice: Slice, params: &Bytes, reduce: &Bytes) -> Outcome {
+        self.run_one(partition, slice, params, Some(reduce))
     }
 
     fn local_sliced(&self, partition: &Partition, slices: u32, params: &Bytes) -> Result<Vec<Bytes>> {
-        self.run(partition, slices, params, None)
+        self.run(partition, Wanted::All(slices), params, None)
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {

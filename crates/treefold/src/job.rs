@@ -21,7 +21,7 @@ use treefold_core::error::JobError;
 use treefold_core::id::PartitionId;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::spec::FilterWork;
-use treefold_operators::{OperatorError, Outcome, erased::Pending};
+use treefold_operators::{OperatorError, Outcome, Slice, erased::Pending};
 
 /// A task that a worker has finished, and its cost.
 pub(crate) struct Done {
@@ -97,9 +97,13 @@ fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str>
         Work::Local { partition, params, reduce } => {
             let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
             Ok(match reduce {
-                Some(reduce) => operator.local_beside(&partition, &params, &reduce),
+                Some(reduce) => operator.local_slice(&partition, Slice::WHOLE, &params, &reduce),
                 None => operator.local(&partition, &params),
             })
+        }
+        Work::Slice { partition, slice, params, reduce } => {
+            let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
+            Ok(operator.local_slice(&partition, slice, &params, reduce.as_ref().unwrap_or(&params)))
         }
         Work::Reduce { parts, params } => Ok(match parts.into_inner() {
             Ok([a, b]) => operator.reduce(a, b, &params),

@@ -67,6 +67,7 @@ mod cluster;
 mod credentials;
 mod discovery;
 mod driver;
+mod each_slice;
 pub mod endpoint;
 mod entropy;
 mod error;
@@ -105,6 +106,7 @@ pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use credentials::{Credentials, CredentialsError};
+pub use each_slice::EachSlice;
 pub use error::{Error, StartError};
 pub use handle::{CallHandle, HandleError};
 pub use isolated::is_isolated;
@@ -127,6 +129,6 @@ pub use treefold_core::tree::shape::Shape;
 pub use treefold_core::wave::wait::Waiting;
 pub use treefold_operators::{
     Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
-    SeparateAggregation, cancelled,
+    SeparateAggregation, Slice, cancelled, slice_range,
 };
 pub use wire::Token;

@@ -464,7 +464,8 @@ impl Registry {
         if service.pushed {
             let name = format!("{name}/{NAME_PREFIX}");
             let placement = KindPlacement::Pool;
-            self.kinds.push(Kind { name, placement, is_sliceable: false, folds_in_pairs: false });
+            let (is_sliceable, gives_slices, folds_in_pairs) = (false, false, false);
+            self.kinds.push(Kind { name, placement, is_sliceable, gives_slices, folds_in_pairs });
             self.entries.push(Entry { operator: None, service: at });
         }
         for (filter, kind) in service.filters {
@@ -662,8 +663,8 @@ impl Registry {
 }
 
 fn kind_of(name: String, placement: KindPlacement, operator: &dyn Operator) -> Kind {
-    let (is_sliceable, folds_in_pairs) = (operator.is_sliceable(), operator.reduces_in_pairs());
-    Kind { name, placement, is_sliceable, folds_in_pairs }
+    let (is_sliceable, gives_slices) = (operator.is_sliceable(), operator.gives_slices());
+    Kind { name, placement, is_sliceable, gives_slices, folds_in_pairs: operator.reduces_in_pairs() }
 }
 
 /// Where core runs the jobs of an operator.

@@ -1,10 +1,10 @@
 //! `treefold call`: one call from the command line.
 
-use super::connect;
 use super::traced::TracingArgs;
+use super::{connect, failure_of};
 use crate::args::At;
 use crate::exit::{Failure, Verdict};
-use crate::output::json::Answer;
+use crate::output::json::{Answer, SliceAnswer, SlicesAnswer};
 use crate::output::style::Style;
 use crate::output::value::{to_json, to_message_pack};
 use crate::output::{Format, explain, print, print_json, short};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
 use treefold::operators::text::json;
-use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
+use treefold::{EachSlice, Error, Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
 
 /// Call an aggregation over the partitions of a service
 ///
@@ -79,6 +79,15 @@ pub struct Call {
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse::slices, allow_hyphen_values = true)]
     slices: u32,
 
+    /// Print the slices one after another, each as soon as it is there, for results larger than memory; nothing joins them,
+    /// and there may be up to 1048576
+    #[arg(long, requires = "slices", conflicts_with_all = ["explain", "trace_parent", "otlp", "trace_file"])]
+    each: bool,
+
+    /// Slices that may be in flight at a time with --each
+    #[arg(long, value_name = "N", default_value = "4", requires = "each")]
+    window: u32,
+
     /// Partitions to ask, as in 0-3,7 [default: all of the service]
     #[arg(long, value_name = "IDS", value_parser = parse::partitions)]
     partitions: Option<PartitionSet>,
@@ -107,6 +116,7 @@ Examples:
   treefold call search/topk --at 127.0.0.1:7700 --params '{\"query\": \"binary heap\", \"k\": 5}'
   treefold call search/topk --at 127.0.0.1:7700 --params @query.json --deadline 200ms --explain
   treefold call docs/fetch --at 127.0.0.1:7700 --partitions 0,2 --params-for '0={\"ids\": [3]}' --params-for '2={\"ids\": [17, 4]}'
+  treefold call words/count --at 127.0.0.1:7700 --slices 4096 --each --deadline 10m > counts.txt
   treefold call micro/sum --at 127.0.0.1:7700 --shape kary:8 -o json | jq .coverage";
 
 impl Call {
@@ -118,7 +128,6 @@ impl Call {
         }
         let reduce = self.reduce_params.as_deref().map(read_reduce_params).transpose()?;
         let client = connect(&self.at, self.direct, &self.cluster).await?;
-        let mut tracing = self.tracing.start(&client)?;
         let mut call = client
             .call_raw(&self.kind, params)
             .deadline(self.deadline)
@@ -139,6 +148,10 @@ impl Call {
         if let Some(partitions) = self.partitions {
             call = call.partitions(partitions);
         }
+        if self.each {
+            return each_slice(call.each_slice().window(self.window), format).await;
+        }
+        let mut tracing = self.tracing.start(&client)?;
         let outcome = tracing.make(&self.kind, self.deadline, call, self.explain).await;
         if let Ok(reply) = &outcome {
             match format {
@@ -149,6 +162,38 @@ impl Call {
         tracing.finish().await;
         outcome.map(|reply| Verdict::of(&reply.status))
     }
+}
+
+/// Prints the slices of a call as they come, and then its outcome: as the last line of JSON, or to standard error.
+async fn each_slice(mut each: EachSlice<Raw>, format: Format) -> Result<Verdict, Failure> {
+    loop {
+        let slice = each.taken();
+        match each.next().await {
+            Ok(Some(value)) => match format {
+                Format::Json => print_json(&SliceAnswer::of(slice, &value)),
+                Format::Text => match to_json(&value.0) {
+                    Value::String(text) if text.is_empty() => {}
+                    value => print(shown(&value)),
+                },
+            },
+            // Below the minimum coverage there are no further slices.
+            Ok(None) | Err(Error::NoValue { .. }) => break,
+            Err(error) => return Err(failure_of(error)),
+        }
+    }
+    let reply = each.so_far();
+    match format {
+        Format::Json => print_json(&SlicesAnswer::of(&each)),
+        Format::Text => {
+            let style = Style::of_stderr();
+            let (taken, slices) = (each.taken(), each.asked());
+            crate::tell!("{taken} of {slices} slices, {}", verdict_line(reply, style));
+            for missing in &reply.missing {
+                crate::tell!("{}", style.warning(missing_line(missing)));
+            }
+        }
+    }
+    Ok(Verdict::of(&reply.status))
 }
 
 /// Reads the parameters given on the command line and encodes them.

@@ -13,6 +13,7 @@ mod contradictions;
 mod demo;
 mod discovery;
 mod doctor;
+mod each_slice;
 mod exec;
 mod faults;
 mod flights;

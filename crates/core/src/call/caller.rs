@@ -37,7 +37,7 @@ use crate::timer::Wake;
 use crate::tree::on_path;
 use crate::tree::shape::{Candidate, Shape, form_with_delay};
 use crate::wave::ask::Ask;
-use crate::wave::slice::{self, Slice};
+use crate::wave::slice::Slice;
 use crate::wave::state::{Opening, Phase, Wave};
 use crate::wave::table::Desk;
 use alloc::boxed::Box;
@@ -141,9 +141,10 @@ impl<P: Payload> Calls<P> {
         desk.cx.counters.calls.started += 1;
         self.started += 1;
         let wave = WaveId { origin: desk.cx.me.generation, sequence: self.started };
-        // A sliced call has a wave for each slice, numbered from the call's number.
+        // A sliced call has a wave for each slice, numbered from the call's number. A call for one slice alone leaves the
+        // numbers of the others unused.
         self.started += u64::from(options.slices - 1);
-        self.waves.begin(requester, options.slices);
+        self.waves.begin(requester, options.waves());
         let mut call = OpenCall {
             requester,
             total_is_guess: options.partitions.is_none() && !desk.cx.is_total_declared(service_of(&name)),
@@ -227,8 +228,8 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::ShuttingDown);
         }
         plan::check_options(options, limits)?;
-        self.waves.check(requester, options.slices, limits.calls_open_max)?;
-        cx.check_slices(name, options.slices)?;
+        self.waves.check(requester, options.waves(), limits.calls_open_max)?;
+        cx.check_slices(name, options)?;
         if params.common.len() > limits.payload_bytes_max {
             return Err(CallError::bad_field("params", params.common.len(), limits.payload_bytes_max));
         }
@@ -289,16 +290,17 @@ impl<P: Payload> Calls<P> {
     ) {
         let choice = call.choose(desk.cx, now, poll);
         call.losses_max = plan::losses_max(call.asked.len(), call.options.min_coverage);
-        let slices = call.options.slices;
-        if slices > 1 {
-            call.gathered = Some(Box::new(Gathered::new(&call.asked, slices)));
+        let slices = call.options.asked_slices();
+        if call.options.waves() > 1 {
+            call.gathered = Some(Box::new(Gathered::new(&call.asked, call.options.slices)));
         }
         self.open.insert(wave, call);
-        for (slice, number) in slice::waves(wave, slices) {
+        for (at, slice) in slices.enumerate() {
+            let number = slice.wave(wave);
             let Some(call) = self.open.get_mut(&wave) else { return };
             let roots = self.trees.roots(call);
             let formed = Arc::new(call.form(desk.cx, now, number, &choice, &roots));
-            if number == wave {
+            if at == 0 {
                 self.trees.keep(desk.cx, now, call, &formed);
                 call.note_choice(desk.cx, now, &choice);
             }
@@ -323,13 +325,13 @@ impl<P: Payload> Calls<P> {
                 call.relays.push(*relay);
             }
         }
-        if wave == first {
+        if wave == first || slice.is_alone() {
             call.note_launch(desk.cx, now, formed);
         }
         let options = &call.options;
         let deadline_at = call.deadline_at();
         let margin = desk.cx.config.tuning.reply_margin.min(options.deadline.div(8).into());
-        let joining = if slice.is_whole() { Duration::ZERO } else { call.joining_time(desk.cx) };
+        let joining = if call.gathered.is_none() { Duration::ZERO } else { call.joining_time(desk.cx) };
         let losses_max = call.losses_max;
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
@@ -417,7 +419,7 @@ impl<P: Payload> Calls<P> {
     ) {
         let Gained { contributed, missing, value, report } = gained;
         self.requests.remove(&call.requester);
-        self.waves.end(call.requester, call.options.slices);
+        self.waves.end(call.requester, call.options.waves());
         let lost = call.asked.len() - contributed.len();
         let status = match lost {
             0 => Status::Full,
@@ -440,14 +442,12 @@ impl<P: Payload> Calls<P> {
     pub(crate) fn cancel_call(&mut self, desk: &mut Desk<'_, P>, requester: Requester) {
         let Some(wave) = self.requests.remove(&requester) else { return };
         desk.cx.counters.calls.cancelled += 1;
-        let mut slices = 1;
         if let Some(mut call) = self.open.remove(&wave) {
-            slices = call.options.slices;
-            self.waves.end(requester, slices);
+            self.waves.end(requester, call.options.waves());
+            desk.drop_slices(wave, &call.options);
             desk.cx.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
             desk.cx.loads.replicas.cancelled(core::mem::take(&mut call.placed));
         }
-        desk.drop_slices(wave, slices);
     }
 
     /// Cancels all calls of a client that is gone.
@@ -529,7 +529,7 @@ impl<P: Payload> OpenCall<P> {
         // does not know which slice that is, so each carries a share.
         let local_ms = match self.options.push {
             Some(_) => 0.0,
-            None => cx.local_estimate(kind, &self.name).as_millis_f64() / f64::from(self.options.slices),
+            None => cx.local_estimate(kind, &self.name).as_millis_f64() / f64::from(self.options.waves()),
         };
         let reduce_ms = cx.reduce_estimate(kind, &self.name).as_millis_f64();
         let mut candidates = Vec::with_capacity(choice.by_node.len());

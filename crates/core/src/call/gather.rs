@@ -6,8 +6,10 @@
 //! slices have arrived, a job of the aggregation joins them, because core does not look into payloads. The
 //! job has the rest of the deadline.
 
+use crate::call::CallOptions;
 use crate::call::caller::{CALLER_BRANCH, Gained, OpenCall};
 use crate::call::table::Calls;
+use crate::config::Kind;
 use crate::effect::{Effect, Job, Place, Work};
 use crate::error::{CallError, JobError, Missing, Reason};
 use crate::id::{JobId, NodeId, Tag, WaveId};
@@ -17,7 +19,6 @@ use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::losses::{list, note};
-use crate::wave::slice;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
@@ -87,14 +88,17 @@ impl<P: Payload> Gathered<P> {
 
 impl<P: Payload> Context<P> {
     /// Rejects slices if the aggregation cannot be cut, or if this front cannot join them.
-    pub(crate) fn check_slices(&self, name: &str, slices: u32) -> Result<(), CallError> {
-        let limit = match self.kind_of(name).map(|kind| self.config.kinds[kind as usize].is_sliceable) {
-            _ if slices == 1 => return Ok(()),
-            Some(true) => return Ok(()),
-            Some(false) => "1, since the aggregation does not split its partials",
-            None => "1, since this front lacks the aggregation and cannot join slices",
+    pub(crate) fn check_slices(&self, name: &str, options: &CallOptions) -> Result<(), CallError> {
+        let kind = self.kind_of(name).map(|kind| &self.config.kinds[kind as usize]);
+        let limit = match (kind, options.only_slice) {
+            _ if options.slices == 1 => return Ok(()),
+            (Some(Kind { is_sliceable: true, .. }), None) => return Ok(()),
+            (Some(Kind { gives_slices: true, .. }) | None, Some(_)) => return Ok(()),
+            (Some(_), None) => "1, since the aggregation does not split its partials",
+            (Some(_), Some(_)) => "1, since the aggregation does not make its partials in slices",
+            (None, None) => "1, since this front lacks the aggregation and cannot join slices",
         };
-        Err(CallError::bad_field("slices", slices, limit))
+        Err(CallError::bad_field("slices", options.slices, limit))
     }
 }
 
@@ -114,7 +118,7 @@ impl<P: Payload> Calls<P> {
         let lost = call.asked.len() - gathered.contributed.len();
         let is_whole = gathered.came == wave.ask.slice.of() as usize;
         if lost > call.losses_max as usize {
-            desk.drop_slices(first, wave.ask.slice.of());
+            desk.drop_slices(first, &call.options);
             return self.end_sliced(desk.cx, now, call, None);
         }
         if !is_whole {
@@ -219,9 +223,10 @@ impl<P: Payload> Calls<P> {
 
 impl<P: Payload> Desk<'_, P> {
     /// Abandons the slices of a call that are still open.
-    pub(crate) fn drop_slices(&mut self, first: WaveId, of: u32) {
-        for (_, wave) in slice::waves(first, of) {
-            if let Some(mut own) = self.waves.open.remove(&Tag { wave, branch: CALLER_BRANCH }) {
+    pub(crate) fn drop_slices(&mut self, first: WaveId, options: &CallOptions) {
+        for slice in options.asked_slices() {
+            let tag = Tag { wave: slice.wave(first), branch: CALLER_BRANCH };
+            if let Some(mut own) = self.waves.open.remove(&tag) {
                 own.drop_wave(self);
             }
         }

@@ -125,7 +125,7 @@ impl Jobs {
 }
 
 impl<P: Payload> Wave<P> {
-    /// Queues the local of one partition, or hands it out at once if it takes microseconds.
+    /// Queues the local of one partition, for the whole partial or one slice alone, or hands it out at once if it takes microseconds.
     pub(crate) fn enqueue_local(
         &mut self,
         cx: &mut Context<P>,
@@ -133,17 +133,14 @@ impl<P: Payload> Wave<P> {
         kind: u32,
         partition: PartitionId,
     ) {
-        let job = Pending {
-            tag: self.tag,
-            kind,
-            work: Work::Local {
-                partition,
-                params: self.ask.params.of(partition).clone(),
-                reduce: self.ask.params.reduce().cloned(),
-            },
-            what: What::Local(partition),
-            epoch: self.locals.epoch,
+        let (slice, params) = (self.ask.slice, self.ask.params.of(partition).clone());
+        let reduce = self.ask.params.reduce().cloned();
+        let work = match slice.is_whole() {
+            true => Work::Local { partition, params, reduce },
+            false => Work::Slice { partition, slice, params, reduce },
         };
+        let job =
+            Pending { tag: self.tag, kind, work, what: What::Local(partition), epoch: self.locals.epoch };
         if cx.place_of(&job) == Place::Inline {
             return self.hand_out(cx, now, job, Place::Inline);
         }

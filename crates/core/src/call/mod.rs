@@ -29,11 +29,14 @@ use crate::push::PushRequest;
 use crate::replica::ReplicaPolicy;
 use crate::time::Duration;
 use crate::tree::shape::Shape;
+use crate::wave::slice::Slice;
 use crate::wave::wait::Waiting;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The options of a call, besides the aggregation and its parameters.
+///
+/// Eleven fields, because each is an option that a caller sets by itself.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CallOptions {
@@ -56,6 +59,9 @@ pub struct CallOptions {
     /// The number of [slices](crate::wave::slice) that the partials are cut into, each with a separate tree.
     /// With 1, the partials are left whole.
     pub slices: u32,
+    /// The index of the one slice that the call asks for [alone](crate::wave::slice); `None` for all, which the front joins.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub only_slice: Option<u32>,
     /// Set if workers push the locals' results; the `partitions` are the workers.
     #[cfg_attr(feature = "serde", serde(default))]
     pub push: Option<PushRequest>,
@@ -73,8 +79,26 @@ impl Default for CallOptions {
             partitions: None,
             explain: false,
             slices: 1,
+            only_slice: None,
             push: None,
         }
+    }
+}
+
+impl CallOptions {
+    /// The number of waves that the call has.
+    pub(crate) fn waves(&self) -> u32 {
+        if self.only_slice.is_some() { 1 } else { self.slices }
+    }
+
+    /// The slices that the call has a wave for.
+    pub(crate) fn asked_slices(&self) -> impl Iterator<Item = Slice> + use<> {
+        let (of, only) = (self.slices, self.only_slice);
+        let first = only.unwrap_or(0);
+        (first..first.saturating_add(self.waves())).filter_map(move |index| match only {
+            Some(_) => Slice::alone(index, of),
+            None => Slice::new(index, of),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::call::CallOptions;
 use crate::error::CallError;
-use crate::limits::Limits;
+use crate::limits::{Limits, SLICES_ALONE_MAX};
 
 /// Rejects options outside their limits, naming the field and the limit.
 pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<(), CallError> {
@@ -18,14 +18,18 @@ pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<()
     if !options.waiting.is_valid() {
         return Err(CallError::bad_field("waiting", options.waiting, "slope:FMIN,FMAX, 0 ≤ FMIN ≤ FMAX ≤ 1"));
     }
-    if !(1..=limits.slices_max).contains(&options.slices) {
-        return Err(CallError::bad_field(
-            "slices",
-            options.slices,
-            format_args!("1 to {}", limits.slices_max),
-        ));
+    // The slices of a call that asks for one alone are in no table.
+    let slices_max = if options.only_slice.is_some() { SLICES_ALONE_MAX } else { limits.slices_max };
+    if !(1..=slices_max).contains(&options.slices) {
+        return Err(CallError::bad_field("slices", options.slices, format_args!("1 to {slices_max}")));
     }
-    Ok(())
+    match options.only_slice {
+        Some(only) if only >= options.slices => {
+            let limit = format_args!("below {}, the number of slices", options.slices);
+            Err(CallError::bad_field("only_slice", only, limit))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How many of `asked` partitions may be lost while the coverage stays at or above `min_coverage`.
@@ -75,6 +79,13 @@ mod tests {
             let text = refusal(CallOptions { slices, ..base.clone() });
             assert!(text.contains("slices") && text.contains("1 to 256"), "{text}");
         }
+        for slices in [0, SLICES_ALONE_MAX + 1] {
+            let text = refusal(CallOptions { slices, only_slice: Some(0), ..base.clone() });
+            assert!(text.contains("slices") && text.contains("1 to 1048576"), "{text}");
+        }
+        let text = refusal(CallOptions { slices: 4_096, only_slice: Some(4_096), ..base.clone() });
+        assert!(text.contains("only_slice is 4096") && text.contains("below 4096"), "{text}");
+        assert_eq!(refusal(CallOptions { slices: 4_096, only_slice: Some(4_095), ..base.clone() }), "");
         let text = refusal(CallOptions { deadline: Duration::ZERO, ..base });
         assert!(text.contains("deadline") && text.contains("above 0"), "{text}");
     }

@@ -311,7 +311,7 @@ impl<P: Payload> Wave<P> {
         self.open_locals(&here);
         self.charge(desk.cx);
         for partition in here.iter() {
-            if self.ask.slice.is_whole() {
+            if self.ask.slice.is_whole() || self.ask.slice.is_alone() {
                 self.enqueue_local(desk.cx, now, kind, partition);
             } else {
                 self.want_slice(desk, now, kind, partition);

@@ -60,6 +60,9 @@ pub struct Kind {
     pub placement: Placement,
     /// True if its partials can be cut into slices and joined again.
     pub is_sliceable: bool,
+    /// True if a local can make one slice of its partial alone.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub gives_slices: bool,
     /// True if a job must not fold more than two of its partials.
     pub folds_in_pairs: bool,
 }

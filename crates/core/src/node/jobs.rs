@@ -182,6 +182,7 @@ mod tests {
                 name: "s/sum".into(),
                 placement: Placement::Pool,
                 is_sliceable: true,
+                gives_slices: true,
                 folds_in_pairs: false,
             }],
             tuning: Tuning::LAN,

@@ -53,6 +53,7 @@ pub(crate) fn summing(name: NodeId) -> NodeConfig {
             name: "s/sum".into(),
             placement: Placement::Inline,
             is_sliceable: false,
+            gives_slices: false,
             folds_in_pairs: false,
         }],
         tuning: Tuning::LAN,

@@ -7,6 +7,10 @@
 //! of each wave limits this pipeline if necessary.
 //!
 //! The waves of a call have consecutive numbers. The number of the first slice's wave is the call's number.
+//!
+//! A call may also ask for one slice *alone*. It has one wave, with the number that the slice would have among the waves of
+//! all. Each local then makes this slice only, so no node holds more of a partial than the slices that it is asked for, and a
+//! caller that asks for one slice after another reads a result of any size. Such calls know nothing of each other.
 
 use crate::id::WaveId;
 
@@ -16,15 +20,22 @@ use crate::id::WaveId;
 pub struct Slice {
     index: u32,
     of: u32,
+    #[cfg_attr(feature = "serde", serde(default))]
+    is_alone: bool,
 }
 
 impl Slice {
     /// The only slice of a call that is not sliced.
-    pub const WHOLE: Self = Self { index: 0, of: 1 };
+    pub const WHOLE: Self = Self { index: 0, of: 1, is_alone: false };
 
     /// Slice `index` of `of` slices; `None` if there is no such slice.
     pub fn new(index: u32, of: u32) -> Option<Self> {
-        (index < of).then_some(Self { index, of })
+        (index < of).then_some(Self { index, of, is_alone: false })
+    }
+
+    /// Slice `index` of `of` slices, of a call that asks for no other; `None` if there is no such slice.
+    pub fn alone(index: u32, of: u32) -> Option<Self> {
+        Self::new(index, of).map(|slice| Self { is_alone: !slice.is_whole(), ..slice })
     }
 
     /// The slice's number, from 0.
@@ -35,6 +46,11 @@ impl Slice {
     /// The number of slices of the call.
     pub fn of(self) -> u32 {
         self.of
+    }
+
+    /// True if the call asks for this slice only.
+    pub fn is_alone(self) -> bool {
+        self.is_alone
     }
 
     /// True when the wave carries whole partials.
@@ -52,18 +68,15 @@ impl Slice {
     pub(crate) fn first(self, wave: WaveId) -> WaveId {
         WaveId { sequence: wave.sequence.wrapping_sub(self.index.into()), ..wave }
     }
+
+    /// The wave that carries this slice in the call that `first` names.
+    pub(crate) fn wave(self, first: WaveId) -> WaveId {
+        WaveId { sequence: first.sequence.wrapping_add(self.index.into()), ..first }
+    }
 }
 
 impl Default for Slice {
     fn default() -> Self {
         Self::WHOLE
     }
-}
-
-/// The waves of the call that `first` names, in the order of their slices.
-pub(crate) fn waves(first: WaveId, of: u32) -> impl Iterator<Item = (Slice, WaveId)> {
-    (0..of).map(move |index| {
-        let wave = WaveId { sequence: first.sequence.wrapping_add(index.into()), ..first };
-        (Slice { index, of }, wave)
-    })
 }

@@ -12,6 +12,7 @@ mod calls;
 #[path = "../../../traces/tests/whole/collector.rs"]
 mod collector;
 mod document;
+mod each_slice;
 mod ends;
 #[cfg(feature = "grpc")]
 mod generated;

@@ -81,7 +81,7 @@ pub use group_count::{GROUPS_MAX, GroupCount};
 pub use merge::{Merge, MergeError, Typed};
 pub use merge_runs::merge_runs;
 pub use side_by_side::{Side, side_by_side};
-pub use slicing::slice_of;
+pub use slicing::{slice_of, slice_range};
 pub use sum::{FloatSum, Sum};
 pub use top_k::TopK;
 pub use total_order::{TotalF32, TotalF64};

@@ -1,10 +1,12 @@
-//! Assigns keys to slices.
+//! Assigns keys and rows to slices.
 //!
 //! Every node must assign a key to the same slice, on any machine and in any version. So this uses neither
 //! the standard library's hasher, which may change, nor the machine's byte order. The hash is FNV-1a over
 //! little-endian bytes, mixed once at the end because its low bits alone are poor.
 
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use treefold_core::wave::slice::Slice;
 
 /// Returns the slice of `key`, below `slices` (at least 1), for an [`Aggregation::split`] by keys.
 ///
@@ -14,6 +16,12 @@ pub fn slice_of(key: &impl Hash, slices: u32) -> usize {
     key.hash(&mut hasher);
     // The high half of the product is as even as a remainder, and needs no division.
     ((u128::from(hasher.finish()) * u128::from(slices)) >> 64) as usize
+}
+
+/// Returns the rows of a slice, if `rows` rows are dealt out in order: the slices differ by at most one row.
+pub fn slice_range(rows: usize, slice: Slice) -> Range<usize> {
+    let start = |index: u32| (index as u128 * rows as u128 / u128::from(slice.of())) as usize;
+    start(slice.index())..start(slice.index() + 1)
 }
 
 struct KeyHasher(u64);
@@ -55,6 +63,19 @@ impl Hasher for KeyHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slices_have_every_row_once_and_in_order() {
+        for (rows, of) in [(0, 3), (1, 3), (10, 3), (10, 10), (7, 4_096), (usize::MAX, 4_096)] {
+            let slices = (0..of).map(|index| slice_range(rows, Slice::alone(index, of).unwrap()));
+            let (mut end, mut most, mut least) = (0, 0, usize::MAX);
+            for slice in slices {
+                assert_eq!(slice.start, end);
+                (end, most, least) = (slice.end, most.max(slice.len()), least.min(slice.len()));
+            }
+            assert!(end == rows && most - least <= 1, "{rows} rows in {of} slices");
+        }
+    }
 
     #[test]
     fn a_key_s_slice_never_changes() {

@@ -1,10 +1,12 @@
 //! Sums of vectors, entry by entry.
 
 use super::elementwise::{Elementwise, fold_numbers};
+use super::slicing::slice_range;
 use super::sum::Adding;
 use super::{Merge, MergeError};
 use crate::codec::{Body, BodyError, Codec};
 use bytes::Bytes;
+use treefold_core::wave::slice::Slice;
 
 const WIDTH: usize = size_of::<f32>();
 
@@ -110,9 +112,10 @@ impl Merge for VectorSum {
 
     /// Splits into runs of neighbouring entries whose lengths differ by at most one.
     fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
-        let (len, slices) = (self.len() as u64, u64::from(slices.max(1)));
-        let start = |index: u64| (index * len / slices) as usize * WIDTH;
-        Ok((0..slices).map(|index| Self(self.0.slice(start(index)..start(index + 1)))).collect())
+        let slices = slices.max(1);
+        let slices = (0..slices).filter_map(|index| Slice::new(index, slices));
+        let entries = slices.map(|slice| slice_range(self.len(), slice));
+        Ok(entries.map(|range| Self(self.0.slice(range.start * WIDTH..range.end * WIDTH))).collect())
     }
 
     fn join(parts: Vec<Self>) -> Result<Self, MergeError> {

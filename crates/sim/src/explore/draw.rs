@@ -234,11 +234,14 @@ fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_s
         partitions: one_in(random, 6).then(|| chosen(random)),
         explain: one_in(random, 4),
         slices: 1,
+        only_slice: None,
     };
     if one_in(random, 6) {
         wish.slices = pick(random, &[2, 3, 7]);
         // The slices of a partial answer may hold different partitions, and their marks cannot show this.
         wish.min_coverage = 1.0;
+        // Not drawn, so that all other draws of a seed stay the same.
+        wish.only_slice = deadline_us.is_multiple_of(3).then_some(wish.slices - 1);
     }
     wish
 }

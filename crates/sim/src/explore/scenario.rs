@@ -148,6 +148,9 @@ pub struct Wish {
     /// Number of slices that partials are cut into.
     #[serde(skip_serializing_if = "is_one")]
     pub slices: u32,
+    /// The slice that the call asks for alone; all if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only_slice: Option<u32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
@@ -167,6 +170,7 @@ impl Default for Wish {
             partitions: None,
             explain: false,
             slices: 1,
+            only_slice: None,
         }
     }
 }
@@ -185,6 +189,7 @@ impl Wish {
             partitions: self.partitions.as_ref().map(of),
             explain: self.explain,
             slices: self.slices,
+            only_slice: self.only_slice,
             push: None,
         }
     }

@@ -237,7 +237,7 @@ fn call_simplifications() -> [SimplerCall; 13] {
         |s, at| s.calls[at].wish.partitions = None,
         |s, at| s.calls[at].wish.explain = false,
         |s, at| s.calls[at].wish.hedge = false,
-        |s, at| s.calls[at].wish.slices = 1,
+        |s, at| (s.calls[at].wish.slices, s.calls[at].wish.only_slice) = (1, None),
         |s, at| s.calls[at].wish.min_coverage = 0.0,
         |s, at| s.calls[at].wish.deadline_us = 200_000,
     ]

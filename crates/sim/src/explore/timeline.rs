@@ -140,6 +140,10 @@ impl Timeline {
                     Work::Slices { partition, of, params } => {
                         (params.call, format!("local of {partition}, in {of} slices"))
                     }
+                    Work::Slice { partition, slice, params, .. } => (
+                        params.call,
+                        format!("local of {partition}, slice {} of {}", slice.index(), slice.of()),
+                    ),
                     Work::Join { parts, params } => (params.call, format!("join {} slices", parts.len())),
                     Work::Reduce { parts, params } => {
                         let counts: Vec<_> = parts.iter().map(|part| part.count.to_string()).collect();

@@ -356,8 +356,11 @@ impl World {
             Work::Slices { of, .. } => Some(of),
             _ => None,
         };
+        let parts = if let Work::Slice { slice, .. } = &job.work { slice.of() } else { 1 };
         let (call, is_fold, ms, result) = match &job.work {
-            Work::Local { partition, params, .. } | Work::Slices { partition, params, .. } => {
+            Work::Local { partition, params, .. }
+            | Work::Slices { partition, params, .. }
+            | Work::Slice { partition, params, .. } => {
                 // A local that hangs on the loop would stop the whole node. That is another fault, a stall.
                 if job.place != Where::Inline && self.places[at].hanging.contains(*partition) {
                     self.places[at].hung += 1;
@@ -366,7 +369,7 @@ impl World {
                 let purpose = mixed(params.call).wrapping_add(u64::from(*partition));
                 let ms = operators.local.draw_for_ms(seed, purpose) * params.scale;
                 let ms = ms + self.places[at].locals_take_more.as_millis_f64();
-                let ink = Ink::of(*partition, params, operators.partial_bytes);
+                let ink = Ink::of(*partition, params, operators.partial_bytes / parts);
                 let result = match &mut self.feed {
                     Some(feed) if operators.name == feeds::SNAPSHOT => {
                         feed.give_snapshot(self.places[at].id, *partition, params.call, ink)

@@ -145,6 +145,7 @@ impl Spec {
             name: one.name.clone(),
             placement: one.placement,
             is_sliceable: !matches!(one.placement, Placement::Async { .. }),
+            gives_slices: true,
             folds_in_pairs: one.folds_in_pairs,
         });
         NodeConfig {

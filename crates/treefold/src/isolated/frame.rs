@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::time::Duration;
 use treefold_core::id::PartitionId;
+use treefold_core::wave::slice::Slice;
 
 /// Room in an answer beside its partial.
 pub(super) const ANSWER_HEAD_BYTES: usize = 64 << 10;
@@ -17,11 +18,19 @@ const LENGTH_BYTES: usize = 8;
 pub(super) struct Ask {
     pub(super) aggregation: String,
     pub(super) partition: PartitionId,
-    /// Into how many slices the partial is cut; 0: it stays whole.
-    pub(super) slices: u32,
+    pub(super) wanted: Wanted,
     pub(super) params: Bytes,
     /// Those of the reduce, if it has any of its own.
     pub(super) reduce: Option<Bytes>,
+}
+
+/// The parts of a partial that are asked for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Wanted {
+    /// One slice alone; the whole is slice 0 of 1.
+    Slice(Slice),
+    /// The partial, cut into so many slices.
+    All(u32),
 }
 
 /// What a process says.

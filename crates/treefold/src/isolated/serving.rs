@@ -1,6 +1,6 @@
 //! The process's side: runs the locals of one service, one at a time, until the node has closed the socket.
 
-use super::frame::{Answer, Ask, encoded, read};
+use super::frame::{Answer, Ask, Wanted, encoded, read};
 use super::{VARIABLE, other_service};
 use crate::error::StartError;
 use crate::job::text_of;
@@ -98,13 +98,12 @@ fn run(registry: &Registry, ask: &Ask) -> Result<Vec<Bytes>> {
     let kind = kind.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| lacks("aggregation"))?;
     let operator = registry.operator(kind).ok_or_else(|| lacks("aggregation"))?;
     let partition = registry.partition(kind, ask.partition).ok_or_else(|| lacks("partition"))?;
-    if ask.slices > 0 {
-        return operator.local_sliced(&partition, ask.slices, &ask.params);
-    }
-    let outcome = match &ask.reduce {
-        Some(reduce) => operator.local_beside(&partition, &ask.params, reduce),
-        None => operator.local(&partition, &ask.params),
+    let slice = match ask.wanted {
+        Wanted::Slice(slice) => slice,
+        Wanted::All(slices) => return operator.local_sliced(&partition, slices, &ask.params),
     };
+    let reduce = ask.reduce.as_ref().unwrap_or(&ask.params);
+    let outcome = operator.local_slice(&partition, slice, &ask.params, reduce);
     let partial = outcome.now().ok_or_else(|| OperatorError::new("a local that waits can't be isolated"))?;
     Ok(vec![partial?])
 }

@@ -194,7 +194,7 @@ impl Decoder {
             tree,
             explain: header.explain,
             loads_wanted: header.loads_wanted,
-            slice: slice_of(header.slice, header.slices, &self.limits)?,
+            slice: slice_of((header.slice, header.slices, header.alone), &self.limits)?,
             push: push_request_of(header.push),
             in_flight: header.in_flight,
         };

@@ -223,7 +223,7 @@ impl Encoder {
         header.hedge = call.hedge;
         header.explain = call.explain;
         header.loads_wanted = call.loads_wanted;
-        (header.slice, header.slices) = slice_numbers(call.slice);
+        (header.slice, header.slices, header.alone) = slice_numbers(call.slice);
         header.push = push_request_header(call.push);
         header.in_flight = call.in_flight;
         let (payload, own) = self.reduce_params.written(call, limits)?;

@@ -404,10 +404,21 @@ pub(super) struct RequestHeader {
     pub(super) hedge: bool,
     #[prost(uint32, tag = "14")]
     pub(super) slices: u32,
+    #[prost(message, optional, tag = "15")]
+    pub(super) alone: Option<SliceAloneHeader>,
     #[prost(message, optional, tag = "20")]
     pub(super) push: Option<PushRequestHeader>,
     #[prost(message, optional, tag = "21")]
     pub(super) own: Option<OwnParamsHeader>,
+}
+
+/// `SliceAlone`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SliceAloneHeader {
+    #[prost(uint32, tag = "1")]
+    pub(super) slice: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) slices: u32,
 }
 
 /// `Reply`.

@@ -6,7 +6,7 @@
 
 use crate::wire::columns::{node_alone, put_node, put_set, set_alone};
 use crate::wire::error::{WireError, malformed, within};
-use crate::wire::header::{MissingHeader, Rejection, ReplyHeader, RequestHeader};
+use crate::wire::header::{MissingHeader, Rejection, ReplyHeader, RequestHeader, SliceAloneHeader};
 use crate::wire::push::{push_request_header, push_request_of};
 use crate::wire::report::{report_columns, report_of};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::NodeId;
-use treefold_core::limits::Limits;
+use treefold_core::limits::{Limits, SLICES_ALONE_MAX};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 use treefold_core::wave::slice::Slice;
@@ -168,15 +168,24 @@ pub(super) fn clipped<'a>(text: &'a str, limits: &Limits) -> &'a str {
     &text[..text.floor_char_boundary(limits.message_bytes_max)]
 }
 
-/// Encodes a slice as two numbers; both are 0 for whole partials.
-pub(super) fn slice_numbers(slice: Slice) -> (u32, u32) {
-    if slice.is_whole() { (0, 0) } else { (slice.index(), slice.of()) }
+/// The number of slices in a request for one alone, where older versions look for it. They have no call with so many, so
+/// they reject the request instead of answering it with all slices.
+const SLICES_OF_ONE_ALONE: u32 = u32::MAX;
+
+/// Encodes a slice: its index, the number of slices, and whether the call asks for it alone. The numbers are 0 for whole
+/// partials.
+pub(super) fn slice_numbers(slice: Slice) -> (u32, u32, bool) {
+    if slice.is_whole() { (0, 0, false) } else { (slice.index(), slice.of(), slice.is_alone()) }
 }
 
-/// Decodes a slice from its two numbers.
-pub(super) fn slice_of(index: u32, of: u32, limits: &Limits) -> Result<Slice, WireError> {
-    within("slices", limits.slices_max as usize, of as usize)?;
-    Slice::new(index, of.max(1)).ok_or_else(|| malformed("slice"))
+/// Decodes a slice.
+pub(super) fn slice_of((index, of, is_alone): (u32, u32, bool), limits: &Limits) -> Result<Slice, WireError> {
+    let (slices_max, slice) = match is_alone {
+        true => (SLICES_ALONE_MAX, Slice::alone(index, of.max(1))),
+        false => (limits.slices_max, Slice::new(index, of.max(1))),
+    };
+    within("slices", slices_max as usize, of as usize)?;
+    slice.ok_or_else(|| malformed("slice"))
 }
 
 /// Fills a request's header with the call's options.
@@ -191,7 +200,12 @@ pub(super) fn put_options(
     header.policy = options.policy.map(|policy| policy.to_string()).unwrap_or_default();
     (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(options.waiting);
     header.hedge = options.hedge;
-    header.slices = if options.slices == 1 { 0 } else { options.slices };
+    header.slices = match options.only_slice {
+        Some(_) => SLICES_OF_ONE_ALONE,
+        None if options.slices == 1 => 0,
+        None => options.slices,
+    };
+    header.alone = options.only_slice.map(|slice| SliceAloneHeader { slice, slices: options.slices });
     header.explain = options.explain;
     header.push = push_request_header(options.push);
     header.chosen = options.partitions.is_some();
@@ -214,6 +228,10 @@ pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<Call
         true => Some(set_alone(&header.partitions, limits.partitions_max, "partitions")?),
         false => None,
     };
+    let (slices, only_slice) = match &header.alone {
+        Some(alone) => (alone.slices.max(1), Some(alone.slice)),
+        None => (header.slices.max(1), None),
+    };
     Ok(CallOptions {
         deadline: Duration::from_micros(header.deadline_us),
         min_coverage: header.min_coverage,
@@ -223,7 +241,8 @@ pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<Call
         hedge: header.hedge,
         partitions,
         explain: header.explain,
-        slices: header.slices.max(1),
+        slices,
+        only_slice,
         push: push_request_of(header.push),
     })
 }

@@ -8,6 +8,7 @@
 mod batches;
 mod calls;
 mod certificates;
+mod each_slice;
 mod examples;
 mod failures;
 mod figures;

@@ -12,7 +12,7 @@ use treefold::operators::{Codec, Declared, Outcome, ReduceParams, ready};
 use treefold::push::{Worker, application};
 use treefold::{
     CallError, Client, Cluster, Error, Node, Operator, OperatorError, Partition, Placement, Raw, Reply,
-    SeparateAggregation, Service, Shape, Status,
+    SeparateAggregation, Service, Shape, Status, Slice,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -143,10 +143,10 @@ fn top_by_field() -> Arc<dyn Operator> {
 
     impl Operator for Samples {
         fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
-            self.local_beside(partition, params, params)
+            self.local_slice(partition, Slice::WHOLE, params, params)
         }
 
-        fn local_beside(&self, partition: &Partition, _: &Bytes, reduce: &Bytes) -> Outcome {
+        fn local_slice(&self, partition: &Partition, _: Slice, _: &Bytes, reduce: &Bytes) -> Outcome {
             let figures: Vec<f64> = (0..5).map(|at| f64::from(10 * partition.id + at)).collect();
             let sample = Row::new().f64s(&figures).strs(&["a"; 5]).packet().into_bytes();
             let params = ReduceParams::Field("top".to_owned()).of_call(reduce);

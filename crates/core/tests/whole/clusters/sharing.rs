@@ -45,6 +45,7 @@ impl Busy {
             name: name.into(),
             placement: Placement::Pool,
             is_sliceable: false,
+            gives_slices: false,
             folds_in_pairs: false,
         };
         let config = NodeConfig {
@@ -156,6 +157,7 @@ fn a_service_that_is_learned_has_an_account_of_its_own() {
             name: name.into(),
             placement: Placement::Inline,
             is_sliceable: false,
+            gives_slices: false,
             folds_in_pairs: false,
         };
         busy.input(Input::Command(Command::Learn { kind }));

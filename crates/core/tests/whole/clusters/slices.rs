@@ -6,7 +6,7 @@ use treefold_core::call::{CallOptions, Status};
 use treefold_core::config::Placement;
 use treefold_core::error::{JobError, Reason};
 use treefold_core::id::NodeId;
-use treefold_core::limits::Limits;
+use treefold_core::limits::{Limits, SLICES_ALONE_MAX};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
@@ -19,6 +19,10 @@ fn plan() -> Plan {
 
 fn sliced(slices: u32) -> CallOptions {
     CallOptions { deadline: Duration::from_millis(300), explain: true, slices, ..CallOptions::default() }
+}
+
+fn alone(slice: u32, of: u32) -> CallOptions {
+    CallOptions { only_slice: Some(slice), ..sliced(of) }
 }
 
 /// Asserts that no node holds anything of a call.
@@ -146,4 +150,70 @@ fn slices_that_can_not_be_joined_are_refused_by_name() {
         panic!("no time at all")
     };
     assert!(error.to_string().contains("deadline"), "{error}");
+}
+
+#[test]
+fn slices_alone_are_whole_waves_over_different_relays() {
+    let mut cluster = Cluster::new(&plan());
+    let mut roots = BTreeSet::new();
+    for slice in 0..8 {
+        let outcome = cluster.ask(0, alone(slice, 8));
+        assert_honest(&outcome);
+        assert_eq!((outcome.status.clone(), counted(&outcome)), (Status::Full, whole(16)));
+        roots.insert(outcome.report.as_deref().expect("it was asked for").node);
+    }
+    assert_eq!(cluster.sliced_locals(), 0, "no local makes all slices");
+    assert!(roots.len() > 1 && roots.is_subset(&names(&cluster, [8, 9, 10, 11])), "{roots:?}");
+    assert_nothing_left(&mut cluster);
+}
+
+#[test]
+fn slices_alone_in_flight_together_survive_lost_relays_and_members() {
+    for victim in [8, 9, 3] {
+        for after_us in [0, 150, 1_000, 5_200, 11_000] {
+            for kills in [false, true] {
+                let mut cluster = Cluster::new(&Plan { seed: after_us + 1, replicas: 2, ..plan() });
+                let requests: Vec<_> = (0..4).map(|slice| cluster.call(0, alone(slice, 1_000))).collect();
+                cluster.run_for(Duration::from_micros(after_us));
+                if kills {
+                    cluster.kill(victim);
+                } else {
+                    cluster.stop(victim);
+                }
+                cluster.run_for(Duration::from_millis(300));
+                for request in requests {
+                    let outcome = cluster.outcome(0, request).expect("the deadline has passed");
+                    assert_honest(&outcome);
+                    assert_eq!(counted(&outcome), whole(16), "{victim} {after_us} {kills}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slice_alone_that_is_cancelled_leaves_nothing() {
+    for after_us in [0, 300, 1_500, 5_100] {
+        let mut cluster = Cluster::new(&plan());
+        let requests = [0, 5].map(|slice| cluster.call(0, alone(slice, 6)));
+        cluster.run_for(Duration::from_micros(after_us));
+        requests.into_iter().for_each(|request| cluster.cancel(0, request));
+        cluster.run_for(MILLI);
+        assert_nothing_left(&mut cluster);
+    }
+}
+
+#[test]
+fn slices_alone_are_not_bound_by_the_table_of_joined_slices() {
+    let mut cluster = Cluster::new(&plan());
+    let last = SLICES_ALONE_MAX - 1;
+    assert_eq!(cluster.ask(0, alone(last, SLICES_ALONE_MAX)).status, Status::Full);
+    for (slice, of) in [(0, SLICES_ALONE_MAX + 1), (8, 8), (0, 0)] {
+        let Status::Rejected(error) = cluster.ask(0, alone(slice, of)).status else {
+            panic!("slice {slice} of {of}")
+        };
+        assert!(error.to_string().contains("slice"), "{error}");
+    }
+    let whole_of_one = cluster.ask(0, alone(0, 1));
+    assert_eq!(counted(&whole_of_one), whole(16));
 }

@@ -139,6 +139,9 @@ pub fn work(work: &Work<Ink>) -> String {
     match work {
         Work::Local { partition, .. } => format!("runs the local of {partition}"),
         Work::Slices { partition, of, .. } => format!("runs the local of {partition}, in {of} slices"),
+        Work::Slice { partition, slice, .. } => {
+            format!("runs the local of {partition}, for slice {} of {}", slice.index(), slice.of())
+        }
         Work::Join { parts, .. } => format!("joins {} slices", parts.len()),
         Work::Reduce { parts, .. } => {
             format!(

@@ -23,7 +23,9 @@ impl OwnParams {
     /// Checks the parameters that a job of this call gets.
     pub fn ran(&self, work: &Work<Ink>) -> Finding {
         let (expected, params) = match work {
-            Work::Local { partition, params, .. } | Work::Slices { partition, params, .. } => {
+            Work::Local { partition, params, .. }
+            | Work::Slices { partition, params, .. }
+            | Work::Slice { partition, params, .. } => {
                 let has_own = self.0.get(&params.call).is_some_and(|own| own.contains(*partition));
                 (has_own.then_some(*partition), params)
             }

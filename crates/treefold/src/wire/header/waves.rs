@@ -51,6 +51,8 @@ pub(in crate::wire) struct CallHeader {
     pub(in crate::wire) tree: u32,
     #[prost(uint32, tag = "23")]
     pub(in crate::wire) in_flight: u32,
+    #[prost(bool, tag = "24")]
+    pub(in crate::wire) alone: bool,
 }
 
 fields!(CallHeader {
@@ -76,6 +78,7 @@ fields!(CallHeader {
     21 message own,
     22 uint32 tree,
     23 uint32 in_flight,
+    24 bool alone,
 });
 
 /// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another, and those of the reduce.

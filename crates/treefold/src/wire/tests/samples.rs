@@ -362,6 +362,9 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let request =
         Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust").into(), options };
     let request_sliced = Request { options: sliced, ..request.clone() };
+    let alone = CallOptions { slices: 4_096, only_slice: Some(2), ..request.options.clone() };
+    let request_alone = Request { options: alone, ..request.clone() };
+    let call_alone = Call { slice: Slice::alone(2, 4_096).expect("2 is below 4096"), ..call() };
     let request_hedged = Request { options: hedged, ..request.clone() };
     let call_sliced = Call { slice: Slice::new(2, 8).expect("2 is below 8"), ..call() };
     let call_hedged = Call { waiting: slope, spare: 1, hedge: true, ..call() };
@@ -382,6 +385,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("partial-with-given-up", Message::Partial(Box::new(telling))),
         ("call-sliced", Message::Call(Box::new(call_sliced))),
         ("request-sliced", Message::Request(Box::new(request_sliced))),
+        ("call-slice-alone", Message::Call(Box::new(call_alone))),
+        ("request-slice-alone", Message::Request(Box::new(request_alone))),
         ("call-hedged", Message::Call(Box::new(call_hedged))),
         ("partial", Message::Partial(Box::new(partial("sum")))),
         ("partial-of-nothing", Message::Partial(Box::new(lossy))),

@@ -156,8 +156,10 @@ fn params() -> impl Strategy<Value = Params<Bytes>> {
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
     let times = (micros(), micros(), waiting(), any::<[u32; 3]>(), (any::<[bool; 3]>(), pushed()));
-    let slice =
-        (1_u32..=256, any::<u32>()).prop_map(|(of, index)| Slice::new(index % of, of).expect("it is below"));
+    let slice = (1_u32..=256, any::<u32>(), any::<bool>()).prop_map(|(of, index, is_alone)| {
+        let slice = if is_alone { Slice::alone } else { Slice::new };
+        slice(index % of, of).expect("it is below")
+    });
     (tag(), shared_text(), option::of(params()), times, tree(), slice).prop_map(
         |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree, slice)| {
             let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted], push)) = (losses, flags);
@@ -228,9 +230,17 @@ fn options() -> impl Strategy<Value = CallOptions> {
     ];
     // Without negative zero, which protobuf does not distinguish from zero.
     let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
-    let rest = (any::<[bool; 2]>(), 1_u32..300, pushed());
+    let rest = (any::<[bool; 2]>(), (1_u32..300, option::of(any::<u32>())), pushed());
     (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), rest).prop_map(
-        |(deadline, min_coverage, shape, policy, waiting, partitions, ([hedge, explain], slices, push))| {
+        |(
+            deadline,
+            min_coverage,
+            shape,
+            policy,
+            waiting,
+            partitions,
+            ([hedge, explain], (slices, only_slice), push),
+        )| {
             CallOptions {
                 deadline,
                 min_coverage,
@@ -241,6 +251,7 @@ fn options() -> impl Strategy<Value = CallOptions> {
                 partitions,
                 explain,
                 slices,
+                only_slice,
                 push,
             }
         },

@@ -187,10 +187,8 @@ final class Agent implements AutoCloseable {
     private static void fail(Order order, Membership.Member member, String problem) {
         LOG.warn("can't push the outputs of {} for reducer {}: {}", order.job(), order.reduce(), problem);
         try {
-            for (int slice = 0; slice < order.slices(); slice++) {
-                if (order.wants(slice)) {
-                    member.worker().fail(order.request() + slice, problem);
-                }
+            for (int slice : order.wanted().all().toArray()) {
+                member.worker().fail(order.request() + slice, problem);
             }
         } catch (PushException closed) {
             LOG.debug("the worker is closed");

@@ -26,14 +26,13 @@ import org.apache.hadoop.mapred.JobConf;
  * @param job the job's name
  * @param reduce the reducer's number
  * @param into the number of the first slice's request for which the combiner pushes; slice n has this number plus n
- * @param slices the number of slices
- * @param wanted the slices to combine, a bit for each
+ * @param wanted the slices to combine
  * @param seconds the time that the combiner has
  * @param workers the numbers of the agents, and of combiners of other relays
  * @param jar the SHA-256 of the job's jar; empty if it has none
  * @param properties the job's properties that are not Hadoop's defaults
  */
-record CombineOrder(String job, int reduce, long into, int slices, long wanted, int seconds, int[] workers, String jar,
+record CombineOrder(String job, int reduce, long into, Wanted wanted, int seconds, int[] workers, String jar,
         TreeMap<String, String> properties) {
     /** Workers of an order. */
     static final int WORKERS_MAX = 16_384;
@@ -49,8 +48,9 @@ record CombineOrder(String job, int reduce, long into, int slices, long wanted, 
         fields.put("job", job);
         fields.put("reduce", Integer.toString(reduce));
         fields.put("into", Long.toHexString(into));
-        fields.put("slices", Integer.toString(slices));
-        fields.put("wanted", Long.toHexString(wanted));
+        fields.put("slices", Integer.toString(wanted.slices()));
+        fields.put("from", Integer.toString(wanted.from()));
+        fields.put("wanted", wanted.hex());
         fields.put("seconds", Integer.toString(seconds));
         fields.put("workers", Arrays.stream(workers).mapToObj(Integer::toString).collect(Collectors.joining(",")));
         fields.put("jar", jar);
@@ -64,11 +64,6 @@ record CombineOrder(String job, int reduce, long into, int slices, long wanted, 
     /** The number of the first slice's request for which the workers push. */
     long request() {
         return Order.number(text());
-    }
-
-    /** True if a slice is wanted. */
-    boolean wants(int slice) {
-        return (wanted >>> slice & 1) == 1;
     }
 
     /** The job's properties, with classes of this loader. Nothing of this process's own configuration is among them. */
@@ -135,17 +130,13 @@ record CombineOrder(String job, int reduce, long into, int slices, long wanted, 
                 fields.put(key, value);
             }
         }
-        int slices = within(fields, "slices", 1, Settings.SLICES_MAX);
-        long wanted = Long.parseUnsignedLong(text(fields, "wanted"), HEX);
-        if (wanted == 0 || slices < Settings.SLICES_MAX && wanted >>> slices != 0) {
-            throw new IllegalArgumentException("the order wants no slice, or one that is not there");
-        }
+        Wanted wanted = Wanted.parse(text(fields, "slices"), text(fields, "from"), text(fields, "wanted"));
         int[] workers = Arrays.stream(text(fields, "workers").split(",")).mapToInt(Integer::parseInt).toArray();
         if (workers.length > WORKERS_MAX) {
             throw new IllegalArgumentException("the order has " + workers.length + " workers; at most " + WORKERS_MAX);
         }
         CombineOrder order = new CombineOrder(matching(fields, "job", JOB), within(fields, "reduce", 0, Integer.MAX_VALUE),
-                Long.parseUnsignedLong(text(fields, "into"), HEX), slices, wanted,
+                Long.parseUnsignedLong(text(fields, "into"), HEX), wanted,
                 within(fields, "seconds", 1, Settings.DEADLINE_SECONDS_MAX), workers, matching(fields, "jar", JAR), properties);
         if (!order.text().equals(text)) {
             throw new IllegalArgumentException("the order has other fields than expected, or not in their order");

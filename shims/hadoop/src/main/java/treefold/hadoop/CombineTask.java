@@ -63,11 +63,7 @@ final class CombineTask implements Runnable {
 
     @Override
     public void run() {
-        for (int slice = 0; slice < order.slices(); slice++) {
-            if (order.wants(slice)) {
-                left.add(slice);
-            }
-        }
+        order.wanted().all().forEach(left::add);
         try (Master master = Master.connect(attachment.cluster(), attachment.relays())) {
             long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(order.seconds()) + ANSWER.toNanos();
             for (CompletableFuture<Void> slice : announce(master)) {

@@ -99,7 +99,7 @@ final class Combiners {
 
     private CombineOrder order(Order like, long into, List<Integer> workers) {
         Duration deadline = settings.deadline();
-        return new CombineOrder(like.job(), like.reduce(), into, like.slices(), like.wanted(), (int) deadline.toSeconds(),
+        return new CombineOrder(like.job(), like.reduce(), into, like.wanted(), (int) deadline.toSeconds(),
                 workers.stream().mapToInt(Integer::intValue).sorted().toArray(), jar, properties);
     }
 

@@ -19,14 +19,12 @@ import java.util.regex.Pattern;
  * @param reduce the reducer's number
  * @param maps attempts of maps at the agent's node, at most {@link #MAPS_MAX}
  * @param request the number of the first slice's push request; slice n has this number plus n
- * @param slices the number of slices
- * @param wanted the slices to push, a bit for each
+ * @param wanted the slices to push
  * @param fold how they are folded
  * @param part the place of this part in the order, from 0
  * @param parts the number of parts of the order
  */
-record Order(String job, int reduce, List<String> maps, long request, int slices, long wanted, Fold fold, int part,
-        int parts) {
+record Order(String job, int reduce, List<String> maps, long request, Wanted wanted, Fold fold, int part, int parts) {
     /** Maps in a part. Hadoop's own reducers ask for as many at a time. */
     static final int MAPS_MAX = 20;
     /** Parts of an order. */
@@ -40,20 +38,21 @@ record Order(String job, int reduce, List<String> maps, long request, int slices
     /** The path and the query of the request. */
     String path() {
         return "/mapOutput?job=" + job + "&reduce=" + reduce + "&map=" + String.join(",", maps)
-                + "&request=" + Long.toHexString(request) + "&slices=" + slices + "&wanted=" + Long.toHexString(wanted)
+                + "&request=" + Long.toHexString(request) + "&slices=" + wanted.slices() + "&from=" + wanted.from()
+                + "&wanted=" + wanted.hex()
                 + "&fold=" + fold.kind() + "&key=" + fold.keys() + "&value=" + fold.values() + "&codec=" + fold.codec()
                 + "&part=" + part + "&parts=" + parts;
     }
 
     /** True if both are parts of one order. */
     boolean isOf(Order other) {
-        return job.equals(other.job) && reduce == other.reduce && request == other.request && slices == other.slices
-                && wanted == other.wanted && fold.equals(other.fold) && parts == other.parts;
+        return job.equals(other.job) && reduce == other.reduce && request == other.request
+                && wanted.equals(other.wanted) && fold.equals(other.fold) && parts == other.parts;
     }
 
     /** The same order of other maps, to be pushed for other requests. */
     Order with(List<String> maps, long request, int part, int parts) {
-        return new Order(job, reduce, maps, request, slices, wanted, fold, part, parts);
+        return new Order(job, reduce, maps, request, wanted, fold, part, parts);
     }
 
     /** A request's number that is made of a text. The numbers of the other slices follow it. */
@@ -65,11 +64,6 @@ record Order(String job, int reduce, List<String> maps, long request, int slices
         } catch (NoSuchAlgorithmException error) {
             throw new IllegalStateException("every JDK has SHA-256", error);
         }
-    }
-
-    /** True if a slice is wanted. */
-    boolean wants(int slice) {
-        return (wanted >>> slice & 1) == 1;
     }
 
     /**
@@ -101,14 +95,10 @@ record Order(String job, int reduce, List<String> maps, long request, int slices
             throw new IllegalArgumentException("keys of the class " + fold.keys() + " and values of the class " + fold.values()
                     + " don't fold by " + fold.kind());
         }
-        int slices = within(fields, "slices", 1, Settings.SLICES_MAX);
-        long wanted = Long.parseUnsignedLong(text(fields, "wanted"), HEX);
-        if (wanted == 0 || slices < Settings.SLICES_MAX && wanted >>> slices != 0) {
-            throw new IllegalArgumentException("the order wants no slice, or one that is not there");
-        }
+        Wanted wanted = Wanted.parse(text(fields, "slices"), text(fields, "from"), text(fields, "wanted"));
         int parts = within(fields, "parts", 1, PARTS_MAX);
         return new Order(matching("job", text(fields, "job"), JOB), within(fields, "reduce", 0, Integer.MAX_VALUE), maps,
-                Long.parseUnsignedLong(text(fields, "request"), HEX), slices, wanted, fold,
+                Long.parseUnsignedLong(text(fields, "request"), HEX), wanted, fold,
                 within(fields, "part", 0, parts - 1), parts);
     }
 

@@ -2,6 +2,7 @@ package treefold.hadoop;
 
 import java.io.IOException;
 import java.util.List;
+import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.hadoop.mapred.RawKeyValueIterator;
 import org.apache.hadoop.mapred.Reporter;
@@ -88,7 +89,7 @@ public final class RelayShuffle<K, V> implements ShuffleConsumerPlugin<K, V> {
         try {
             Wave wave = new Wave(settings, fold, context.getReduceId(), orders, combiners, segments,
                     context.getReporter()::progress);
-            run(wave);
+            run(wave, segments, settings.window());
             isWhole = true;
         } finally {
             if (!isWhole) {
@@ -103,18 +104,25 @@ public final class RelayShuffle<K, V> implements ShuffleConsumerPlugin<K, V> {
         return sort(segments);
     }
 
-    private void run(Wave wave) throws Plain, InterruptedException {
-        for (int attempt = 0; ; attempt++) {
+    /** Gets all slices, one window after another, so that relays and agents hold no more than a window of them. */
+    private void run(Wave wave, Segments<K, V> segments, int window) throws Plain, InterruptedException {
+        int attempt = 0;
+        int failures = 0;
+        Optional<Wanted> wanted = segments.wanted(window);
+        while (wanted.isPresent()) {
             try {
-                wave.run(attempt);
-                return;
+                wave.run(attempt, wanted.get());
+                failures = 0;
             } catch (Wave.AgainException error) {
-                if (attempt + 1 == TRIES) {
+                attempt++;
+                failures++;
+                if (failures == TRIES) {
                     throw new Plain(error.getMessage());
                 }
                 LOG.info("{} tries the relays again: {}", context.getReduceId(), error.getMessage());
                 context.getReporter().incrCounter(COUNTERS, AGAIN, 1);
             }
+            wanted = segments.wanted(window);
         }
     }
 

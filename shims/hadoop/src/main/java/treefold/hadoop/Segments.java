@@ -1,6 +1,7 @@
 package treefold.hadoop;
 
 import java.io.IOException;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -15,8 +16,10 @@ import org.apache.hadoop.mapred.ShuffleConsumerPlugin;
 /** The folded runs of a reducer, one for each slice, in files of its task as Hadoop's own shuffle has them. */
 final class Segments<K, V> {
     private static final int SHARE_OF_SIZE = 2;
-    /** All slices are merged at once; Hadoop's merge needs a factor of two. */
+    /** Hadoop's merge needs a factor of two. */
     private static final int FACTOR_LEAST = 2;
+    /** Slices that are merged at a time. */
+    private static final int FACTOR_MOST = 64;
 
     private final ShuffleConsumerPlugin.Context<K, V> context;
     private final Fold fold;
@@ -37,13 +40,20 @@ final class Segments<K, V> {
         this.files = new Path[slices];
     }
 
-    /** The slices that have not come, a bit for each. */
-    synchronized long wanted() {
-        long wanted = 0;
-        for (int slice = 0; slice < files.length; slice++) {
-            wanted |= files[slice] == null ? 1L << slice : 0;
+    /** The first slices that have not come, at most so many of a window; empty if all have. */
+    synchronized Optional<Wanted> wanted(int window) {
+        int from = 0;
+        while (from < files.length && files[from] != null) {
+            from++;
         }
-        return wanted;
+        if (from == files.length) {
+            return Optional.empty();
+        }
+        long bits = 0;
+        for (int slice = from; slice < Math.min(files.length, from + window); slice++) {
+            bits |= files[slice] == null ? 1L << slice - from : 0;
+        }
+        return Optional.of(new Wanted(files.length, from, bits));
     }
 
     /** Bytes of all folded runs, as they came. */
@@ -98,12 +108,13 @@ final class Segments<K, V> {
         }
     }
 
-    /** Merges all slices into the reducer's one run. The files are deleted as they are read. */
+    /** Merges all slices into the reducer's one run, over further files if there are many. The files are deleted as they are read. */
     @SuppressWarnings("unchecked")
     RawKeyValueIterator merge() throws IOException {
         JobConf job = context.getJobConf();
         RawComparator<K> order = (RawComparator<K>) job.getOutputKeyComparator();
-        return Merger.merge(job, local, keyClass, valueClass, null, files, true, Math.max(files.length, FACTOR_LEAST),
+        return Merger.merge(job, local, keyClass, valueClass, null, files, true,
+                Math.min(Math.max(files.length, FACTOR_LEAST), FACTOR_MOST),
                 new Path(context.getReduceId().toString()), order, context.getReporter(), context.getSpilledRecordsCounter(),
                 null, context.getMergePhase());
     }

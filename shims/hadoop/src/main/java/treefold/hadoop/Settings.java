@@ -14,18 +14,20 @@ import treefold.push.Cluster;
  * @param application the application that the relays accept
  * @param cluster the relays' cluster
  * @param slices the number of requests into which a reducer's keys are divided
- * @param deadline the time from the order to the result
+ * @param window the slices that a reducer orders at a time
+ * @param deadline the time from an order to its result
  * @param agentPort the port of agents at the hosts of their ShuffleHandlers
  * @param agents agents that are elsewhere, by the address of their ShuffleHandler
  * @param combiners combiners, by the address of the relay beside which they run
  */
-record Settings(String[] relays, String application, Cluster cluster, int slices, Duration deadline, int agentPort,
-        Map<String, String> agents, Map<String, String> combiners) {
+record Settings(String[] relays, String application, Cluster cluster, int slices, int window, Duration deadline,
+        int agentPort, Map<String, String> agents, Map<String, String> combiners) {
     static final String RELAYS_KEY = "treefold.shuffle.relays";
     static final String APPLICATION_KEY = "treefold.shuffle.application";
     static final String CLUSTER_KEY = "treefold.shuffle.cluster";
     static final String KEYS_KEY = "treefold.shuffle.keys";
     static final String SLICES_KEY = "treefold.shuffle.slices";
+    static final String WINDOW_KEY = "treefold.shuffle.window";
     static final String DEADLINE_KEY = "treefold.shuffle.deadline-seconds";
     static final String AGENT_PORT_KEY = "treefold.shuffle.agent.port";
     static final String AGENTS_KEY = "treefold.shuffle.agents";
@@ -33,8 +35,9 @@ record Settings(String[] relays, String application, Cluster cluster, int slices
 
     static final String APPLICATION_DEFAULT = "hadoop";
     static final int AGENT_PORT_DEFAULT = 13_563;
-    static final int SLICES_MAX = 64;
+    static final int SLICES_MAX = 4_096;
     private static final int SLICES_DEFAULT = 8;
+    private static final int WINDOW_DEFAULT = 8;
     private static final int DEADLINE_SECONDS_DEFAULT = 600;
     /** A node accepts no longer one. */
     static final int DEADLINE_SECONDS_MAX = 3_600;
@@ -45,17 +48,20 @@ record Settings(String[] relays, String application, Cluster cluster, int slices
         if (relays.length == 0) {
             throw new Plain(RELAYS_KEY + " is not set");
         }
-        int slices = conf.getInt(SLICES_KEY, SLICES_DEFAULT);
-        if (slices < 1 || slices > SLICES_MAX) {
-            throw new Plain(SLICES_KEY + " is " + slices + "; allowed: 1 to " + SLICES_MAX);
-        }
-        int seconds = conf.getInt(DEADLINE_KEY, DEADLINE_SECONDS_DEFAULT);
-        if (seconds < 1 || seconds > DEADLINE_SECONDS_MAX) {
-            throw new Plain(DEADLINE_KEY + " is " + seconds + "; allowed: 1 to " + DEADLINE_SECONDS_MAX);
-        }
-        return new Settings(relays, conf.getTrimmed(APPLICATION_KEY, APPLICATION_DEFAULT), cluster(conf), slices,
+        int slices = within(conf, SLICES_KEY, SLICES_DEFAULT, SLICES_MAX);
+        int window = within(conf, WINDOW_KEY, WINDOW_DEFAULT, Wanted.WINDOW_MAX);
+        int seconds = within(conf, DEADLINE_KEY, DEADLINE_SECONDS_DEFAULT, DEADLINE_SECONDS_MAX);
+        return new Settings(relays, conf.getTrimmed(APPLICATION_KEY, APPLICATION_DEFAULT), cluster(conf), slices, window,
                 Duration.ofSeconds(seconds), conf.getInt(AGENT_PORT_KEY, AGENT_PORT_DEFAULT), pairs(conf, AGENTS_KEY, "HANDLER=AGENT"),
                 pairs(conf, COMBINERS_KEY, "RELAY=COMBINER"));
+    }
+
+    private static int within(Configuration conf, String key, int usual, int most) throws Plain {
+        int number = conf.getInt(key, usual);
+        if (number < 1 || number > most) {
+            throw new Plain(key + " is " + number + "; allowed: 1 to " + most);
+        }
+        return number;
     }
 
     private static Map<String, String> pairs(Configuration conf, String key, String form) throws Plain {

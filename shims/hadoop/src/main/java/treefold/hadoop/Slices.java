@@ -7,7 +7,7 @@ import treefold.push.PushException;
 
 /**
  * Pushes sorted entries in slices: a key's slice is a hash of it, so all agents put it into the same one. Each slice is a push
- * request of its own, whose folded result must fit a message.
+ * request of its own, whose folded result must fit a message. Entries of slices that the order does not want are left out.
  *
  * <p>Pieces are held and pushed slice after slice, so that relays fold and pass on the first slices while the others arrive.
  */
@@ -24,11 +24,13 @@ final class Slices {
 
     private final Order order;
     private final Pushing pushing;
-    private final Packets.Writer[] pieces;
-    /** The finished pieces of each slice. */
+    private final int from;
+    /** The piece of each wanted slice, from the window's first slice on. */
+    private final Packets.Writer[] pieces = new Packets.Writer[Wanted.WINDOW_MAX];
+    /** The finished pieces of each slice of the window. */
     private final List<List<byte[]>> held = new ArrayList<>();
     private long heldBytes;
-    /** The wanted slices whose requests have not ended, a bit for each. */
+    /** The wanted slices whose requests have not ended, a bit for each of the window. */
     private long open;
 
     /** Pushes a piece of a slice. May wait. Returns false if the request has ended. */
@@ -46,8 +48,8 @@ final class Slices {
     Slices(Order order, Pushing pushing) {
         this.order = order;
         this.pushing = pushing;
-        this.open = order.wanted();
-        this.pieces = new Packets.Writer[order.slices()];
+        this.from = order.wanted().from();
+        this.open = order.wanted().bits();
         for (int slice = 0; slice < pieces.length; slice++) {
             pieces[slice] = new Packets.Writer(order.fold().kind());
             held.add(new ArrayList<>());
@@ -56,8 +58,8 @@ final class Slices {
 
     /** Adds an entry, whose key is not less than the one before, unless {@link #cut} was called between them. May wait. */
     void add(Entry entry) throws IOException, InterruptedException {
-        int slice = Integer.remainderUnsigned(hash(entry), pieces.length);
-        if (!isOpen(slice)) {
+        int slice = Integer.remainderUnsigned(hash(entry), order.wanted().slices()) - from;
+        if (slice < 0 || slice >= pieces.length || !isOpen(slice)) {
             return;
         }
         pieces[slice].add(entry);
@@ -112,7 +114,7 @@ final class Slices {
     }
 
     private void push(int slice, byte[] piece, boolean isLast) throws IOException, InterruptedException {
-        if (!pushing.push(order.request() + slice, piece, isLast)) {
+        if (!pushing.push(order.request() + from + slice, piece, isLast)) {
             // The reducer needs this slice no more, but perhaps others.
             open &= ~(1L << slice);
             if (open == 0) {

@@ -22,7 +22,7 @@ import treefold.push.PushException;
 import treefold.push.Reply;
 import treefold.push.WorkerSet;
 
-/** One try to get the folded map outputs of a reducer: a push request for each slice that has not come. */
+/** One try to get a window of the slices of a reducer's folded map outputs: a push request for each. */
 final class Wave {
     /** How long a request waits for an agent that has lost its relay. */
     static final Duration PATIENCE = Duration.ofSeconds(10);
@@ -63,17 +63,18 @@ final class Wave {
     }
 
     /**
-     * Gets all slices that have not come.
+     * Gets slices.
      *
-     * @param attempt the number of this try, from 0
+     * @param attempt the number of failed tries before this one
+     * @param wanted the slices
      * @throws AgainException if slices are missing for a reason that may pass
      * @throws Plain if they are missing for another
      */
-    void run(int attempt) throws AgainException, Plain, InterruptedException {
+    void run(int attempt, Wanted wanted) throws AgainException, Plain, InterruptedException {
         TreeMap<String, Attached> agents = orders.workers();
-        // The request's number differs for each attempt of a reducer, and for each try.
+        // The request's number differs for each attempt of a reducer, for each try, and for each window.
         Order order = new Order(reduce.getJobID().toString(), reduce.getTaskID().getId(), List.of(),
-                Order.number(reduce + " " + attempt), settings.slices(), segments.wanted(), fold, 0, 1);
+                Order.number(reduce + " " + attempt + " " + wanted.from()), wanted, fold, 0, 1);
         List<String> relays = new ArrayList<>(List.of(settings.relays()));
         // Reducers spread over the relays, and the next try begins with the next relay.
         Collections.rotate(relays, -((order.reduce() + attempt) % relays.size()));
@@ -106,15 +107,12 @@ final class Wave {
 
     private List<Slice> announce(Master master, Order order, WorkerSet workers) throws PushException {
         List<Slice> slices = new ArrayList<>();
-        for (int slice = 0; slice < settings.slices(); slice++) {
-            if (order.wants(slice)) {
-                int number = slice;
-                CompletableFuture<Reply> reply =
-                        master.announce(settings.application() + "/" + fold.reduce(), order.request() + slice, workers)
-                                .deadline(settings.deadline()).patience(PATIENCE).send();
-                // On the master's thread: it reads the next answer when this one is stored.
-                slices.add(new Slice(slice, reply, reply.thenAccept(answer -> store(number, answer))));
-            }
+        for (int slice : order.wanted().all().toArray()) {
+            CompletableFuture<Reply> reply =
+                    master.announce(settings.application() + "/" + fold.reduce(), order.request() + slice, workers)
+                            .deadline(settings.deadline()).patience(PATIENCE).send();
+            // On the master's thread: it reads the next answer when this one is stored.
+            slices.add(new Slice(slice, reply, reply.thenAccept(answer -> store(slice, answer))));
         }
         return slices;
     }

@@ -292,11 +292,11 @@ final class CombinerTest {
             TreeMap<String, String> properties = new TreeMap<>();
             properties.put(MRJobConfig.COMBINE_CLASS_ATTR, "no.such.Combiner");
             for (int order = 0; order < 4; order++) {
-                CombineOrder strange = new CombineOrder("job_1_0001", order, 64, 1, 1, 3_600, new int[] {5}, "", properties);
+                CombineOrder strange = new CombineOrder("job_1_0001", order, 64, new Wanted(1, 0, 1), 3_600, new int[] {5}, "", properties);
                 assertEquals(202, post(combiner, strange.text()).statusCode());
                 assertEquals(202, post(combiner, strange.text()).statusCode(), "the same order");
             }
-            CombineOrder another = new CombineOrder("job_1_0001", 4, 64, 1, 1, 3_600, new int[] {5}, "", properties);
+            CombineOrder another = new CombineOrder("job_1_0001", 4, 64, new Wanted(1, 0, 1), 3_600, new int[] {5}, "", properties);
             assertEquals(503, post(combiner, another.text()).statusCode());
             assertEquals(400, post(combiner, "x").statusCode());
             assertEquals(404, post(combiner, another.text().replace("jar=", "jar=" + "0".repeat(64))).statusCode());

@@ -195,7 +195,7 @@ final class CombiningTest {
     }
 
     private static CombineOrder order(JobConf job) {
-        return new CombineOrder("job_1700000000000_0007", 3, 640, 8, 0b1010_0001, 600, new int[] {1, 7, 9}, "",
+        return new CombineOrder("job_1700000000000_0007", 3, 640, new Wanted(8, 0, 0b1010_0001), 600, new int[] {1, 7, 9}, "",
                 CombineOrder.properties(job));
     }
 
@@ -220,7 +220,7 @@ final class CombiningTest {
         CombineOrder order = order(job(Greatest.class));
         assertEquals(0, order.request() % Settings.SLICES_MAX);
         assertNotEquals(order.request(), order(job(Failing.class)).request());
-        CombineOrder elsewhere = new CombineOrder(order.job(), order.reduce(), order.into() + 64, order.slices(), order.wanted(),
+        CombineOrder elsewhere = new CombineOrder(order.job(), order.reduce(), order.into() + 64, order.wanted(),
                 order.seconds(), order.workers(), order.jar(), order.properties());
         assertNotEquals(order.request(), elsewhere.request());
     }
@@ -229,7 +229,7 @@ final class CombiningTest {
     void wrong_orders_are_refused() {
         String text = order(job(Greatest.class)).text();
         for (String wrong : List.of("", "x", "\n", text + "more=1\n", text + text, text.replace("job=job_", "job=../"),
-                text.replace("jar=", "jar=ab"), text.replace("slices=8", "slices=65"), text.replace("wanted=a1", "wanted=0"),
+                text.replace("jar=", "jar=ab"), text.replace("slices=8", "slices=4097"), text.replace("wanted=a1", "wanted=0"),
                 text.replace("seconds=600", "seconds=3601"), text.replace("workers=1%2C7", "workers=x"),
                 text.replace("reduce=3", "reduce=-3"), text.replace("reduce=3\n", ""), text.replace("into=", "into=%"))) {
             assertThrows(IllegalArgumentException.class, () -> CombineOrder.parse(wrong), wrong);

@@ -153,7 +153,7 @@ final class FoldTest {
     }
 
     private static Order order(Fold fold, String... maps) {
-        return new Order("job_1700000000000_0007", 3, List.of(maps), -64, 8, 0b1010_0001, fold, 1, 2);
+        return new Order("job_1700000000000_0007", 3, List.of(maps), -64, new Wanted(8, 0, 0b1010_0001), fold, 1, 2);
     }
 
     @Test
@@ -161,7 +161,12 @@ final class FoldTest {
         Fold fold = new Fold(Fold.Kind.SUM, Keys.TEXT, Values.LONG, DefaultCodec.class.getName());
         Order order = order(fold, "attempt_1700000000000_0007_m_000001_0", "attempt_1700000000000_0007_m_000002_3");
         assertEquals(order, Order.parse(order.path()));
-        assertTrue(order.wants(0) && order.wants(7) && !order.wants(1));
+        assertTrue(order.wanted().has(0) && order.wanted().has(7) && !order.wanted().has(1));
+        Wanted last = new Wanted(Settings.SLICES_MAX, Settings.SLICES_MAX - Wanted.WINDOW_MAX, -1);
+        Order later = new Order(order.job(), 3, order.maps(), -4096, last, fold, 1, 2);
+        assertEquals(later, Order.parse(later.path()));
+        assertEquals(Wanted.WINDOW_MAX, later.wanted().all().count());
+        assertTrue(last.has(Settings.SLICES_MAX - 1) && !last.has(0) && !last.has(last.from() - 1));
     }
 
     @Test
@@ -169,7 +174,8 @@ final class FoldTest {
         Fold fold = new Fold(Fold.Kind.SUM, Keys.TEXT, Values.LONG, "");
         String path = order(fold, "attempt_1700000000000_0007_m_000001_0").path();
         List<String> wrong = new ArrayList<>(List.of("", "/mapOutput", "/mapOutput?", "/other?" + path, path + "&job=job_1_1",
-                path + "&", path.replace("&part=1", ""), path.replace("part=1", "part=2"), path.replace("slices=8", "slices=65"),
+                path + "&", path.replace("&part=1", ""), path.replace("part=1", "part=2"), path.replace("slices=8", "slices=4097"),
+                path.replace("from=0", "from=8"), path.replace("from=0", "from=1"), path.replace("from=0", "from=-1"),
                 path.replace("wanted=a1", "wanted=1a1"), path.replace("wanted=a1", "wanted=0"),
                 path.replace("wanted=a1", "wanted=x"), path.replace("fold=SUM", "fold=MERGE"), path.replace("_m_", "_r_"),
                 path.replace("job=job_1", "job=../job_1"), path.replace("reduce=3", "reduce=-3"),

@@ -174,6 +174,20 @@ final class HadoopTest {
         }
     }
 
+    @Test
+    void many_slices_come_in_windows() throws Exception {
+        try (Treefold relay = Treefold.node("--relay", "--accept", "hadoop");
+                MiniCluster.Agents agents = cluster.new Agents(relay.address())) {
+            Configuration conf = agents.conf(Jobs.WC, relay.address());
+            conf.setInt(Settings.SLICES_KEY, 100);
+            conf.setInt(Settings.WINDOW_KEY, 30);
+            Path output = folder.resolve("in-windows");
+            Job job = cluster.run(Jobs.WC, conf, folder.resolve("words"), output, REDUCERS);
+            assertEquals(REDUCERS, count(job, RelayShuffle.FOLDED));
+            assertArrayEquals(plainWords, MiniCluster.output(output));
+        }
+    }
+
     /** An order that is not the one of the bytes. */
     public static final class Backwards extends Text.Comparator {
         @Override
@@ -201,7 +215,8 @@ final class HadoopTest {
         try (Treefold relay = Treefold.node("--relay", "--accept", "hadoop");
                 MiniCluster.Agents agents = cluster.new Agents(relay.address())) {
             Fold fold = new Fold(Fold.Kind.SUM, Keys.TEXT, Values.LONG, "");
-            String path = new Order("job_1_0001", 0, List.of("attempt_1_0001_m_000000_0"), 64, 1, 1, fold, 0, 1).path();
+            String path = new Order("job_1_0001", 0, List.of("attempt_1_0001_m_000000_0"), 64, new Wanted(1, 0, 1),
+                    fold, 0, 1).path();
             URI orders = URI.create("http://127.0.0.1:" + agents.agents.get(0).port() + "/orders");
             for (String body : List.of("c2lnbmF0dXJl " + path, "AAAAAAAAAAAAAAAAAAAAAAAAAAA= " + path)) {
                 HttpResponse<String> answer = HttpClient.newHttpClient().send(

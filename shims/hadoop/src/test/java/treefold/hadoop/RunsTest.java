@@ -91,7 +91,7 @@ final class RunsTest {
         for (int map = 0; map < maps; map++) {
             names.add(map(map));
         }
-        return new Order("job_1_0001", 0, names, 640, 4, wanted, fold, 0, 1);
+        return new Order("job_1_0001", 0, names, 640, new Wanted(4, 0, wanted), fold, 0, 1);
     }
 
     private Slices slices(Order order) {
@@ -209,6 +209,27 @@ final class RunsTest {
         runs.flush();
         slices.end();
         assertEquals(List.of(642L), List.copyOf(pushed.keySet()));
+    }
+
+    @Test
+    void windows_of_slices_have_all_entries_once() throws Exception {
+        TreeMap<String, Long> entries = new TreeMap<>();
+        byte[] output = output(random(1, 60_000, entries).get(0), null);
+        int count = 300;
+        for (int from = 0; from < count; from += 40) {
+            long bits = (1L << Math.min(40, count - from)) - 1;
+            Order order = new Order("job_1_0001", 0, List.of(map(0)), 4_096, new Wanted(count, from, bits), SUM, 0, 1);
+            Slices slices = slices(order);
+            Runs runs = new Runs(SUM, null, CONF, slices);
+            try (Outputs served = serve(200, order, output)) {
+                runs.take(served);
+            }
+            runs.flush();
+            slices.end();
+            server.stop(0);
+        }
+        assertEquals(count, ended.size());
+        assertEquals(entries, sums());
     }
 
     @Test
