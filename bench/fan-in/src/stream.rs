@@ -182,6 +182,7 @@ fn open(pattern: Pattern, children: u32) -> StreamMessage<Bytes> {
         window_bytes: 64 << 20,
         first_tag: 1,
         packets_before: 0,
+        takes_unfiltered: false,
     })
 }
 
@@ -197,8 +198,16 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     assert_eq!(root.asked, children, "the root must ask each of its children once");
     for &child in &in_order {
         let (joined, away) = (vec![(endpoint(child), 0)], Vec::new());
-        let news =
-            StreamNews { stream: STREAM, place: 1, epoch: 1, received: 0, joined, away, hears_missed: false };
+        let news = StreamNews {
+            stream: STREAM,
+            place: 1,
+            epoch: 1,
+            received: 0,
+            joined,
+            away,
+            hears_missed: false,
+            unfiltered: false,
+        };
         root.hear(FIRST_CHILD + child, StreamMessage::News(news));
     }
     let opening = clock.elapsed();

@@ -36,7 +36,9 @@ use process::{Ended, Pool};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use treefold_operators::{Codec, Declared, Operator, OperatorError, Outcome, Partition, Placement, Result, Slice};
+use treefold_operators::{
+    Codec, Declared, Operator, OperatorError, Outcome, Partition, Placement, Result, Slice,
+};
 
 /// Names the service whose locals a process serves.
 const VARIABLE: &str = "TREEFOLD_ISOLATED";
@@ -146,7 +148,13 @@ impl Isolated {
         }
     }
 
-    fn run_one(&self, partition: &Partition, slice: Slice, params: &Bytes, reduce: Option<&Bytes>) -> Outcome {
+    fn run_one(
+        &self,
+        partition: &Partition,
+        slice: Slice,
+        params: &Bytes,
+        reduce: Option<&Bytes>,
+    ) -> Outcome {
         let parts = self.run(partition, Wanted::Slice(slice), params, reduce);
         Outcome::Now(parts.and_then(|mut parts| match (parts.pop(), parts.is_empty()) {
             (Some(partial), true) => Ok(partial),

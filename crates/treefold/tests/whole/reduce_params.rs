@@ -12,7 +12,7 @@ use treefold::operators::{Codec, Declared, Outcome, ReduceParams, ready};
 use treefold::push::{Worker, application};
 use treefold::{
     CallError, Client, Cluster, Error, Node, Operator, OperatorError, Partition, Placement, Raw, Reply,
-    SeparateAggregation, Service, Shape, Status, Slice,
+    SeparateAggregation, Service, Shape, Slice, Status,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
