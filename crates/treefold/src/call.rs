@@ -260,7 +260,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     async fn reply<T: Body>(self, finish: Option<Finish<'_, T>>) -> Result<Reply<T>, Error> {
-        let of_reduce = finish.is_some().then(|| self.params.of_reduce().clone()).unwrap_or_default();
+        let of_reduce = finish.as_ref().map(|_| self.params.of_reduce().clone()).unwrap_or_default();
         let outcome = self.client.outcome(Arc::clone(&self.kind), self.params, self.options).await?;
         match mistake(&self.kind, &outcome) {
             Some(mistake) => Err(mistake),

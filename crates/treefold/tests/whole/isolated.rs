@@ -101,7 +101,7 @@ async fn a_local_that_never_returns_costs_its_process() {
     let host = Host::start().await;
     let before = host.processes().await;
     for _ in 0..3 {
-        let reply = host.tell("loop", Duration::from_millis(400)).await;
+        let reply = host.tell("loop", Duration::from_secs(2)).await;
         assert_eq!(reply.contributed.to_string(), "0", "{reply:?}");
         // Both processes are there for the next call, and one of them is new.
         assert!(!host.processes().await.is_empty());
