@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 /// The launcher as the root node of its tree.
 pub(crate) struct Root {
     place: Place,
-    branches: Branches,
-    /// Every other node, if the root sends orders itself.
+    /// Every other node, if the root sends orders itself. Closed before `branches` waits for the processes.
     told: Vec<TcpStream>,
+    branches: Branches,
 }
 
 impl Root {

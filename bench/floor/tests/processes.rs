@@ -19,7 +19,7 @@ fn stdout(output: &Output) -> &str {
 
 #[test]
 fn every_shape_gives_its_figures() {
-    for kind in ["blocking", "events", "events-root"] {
+    for kind in ["blocking", "told", "events", "events-root"] {
         let trees = "--nodes 2,9,20 --fanout 1,2,flat --rounds 50 --waves 100 --depth 8";
         let output = floor(&format!("{trees} --kind {kind} -o json")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -70,7 +70,7 @@ fn an_event_driven_tree_keeps_the_most_waves_in_flight() {
 fn leaf() -> (Child, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let seat = format!("--seat 2/3/2/events/{port}/{}", std::process::id());
+    let seat = format!("--seat 2/3/2/events/{port}/0/{}", std::process::id());
     let process = floor(&seat).stderr(Stdio::piped()).spawn().unwrap();
     let (mut socket, _) = listener.accept().unwrap();
     socket.set_nodelay(true).unwrap();

@@ -407,7 +407,8 @@ mod tests {
     fn a_reduce_may_have_parameters_of_another_type() {
         let (operator, limit) = (erase(Limited), 25i64.encode().unwrap());
         let text = "five.".to_string().encode().unwrap();
-        let local = |id| operator.local_slice(&partition(id), Slice::WHOLE, &text, &limit).now().unwrap().unwrap();
+        let local =
+            |id| operator.local_slice(&partition(id), Slice::WHOLE, &text, &limit).now().unwrap().unwrap();
         let sum = operator.reduce(local(1), local(2), &limit).now().unwrap().unwrap();
         assert_eq!(i64::decode(&sum), Ok(25));
         assert_eq!(

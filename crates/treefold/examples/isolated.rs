@@ -16,8 +16,8 @@ type Told = Concatenate<u32, String>;
 const PARTIAL_BYTES_MAX: usize = 1 << 20;
 
 /// Does what it is told, and returns the number of its process.
-fn obey(partition: &Partition, order: &String) -> Result<Told, OperatorError> {
-    match order.as_str() {
+fn obey(partition: &Partition, order: &str) -> Result<Told, OperatorError> {
+    match order {
         "abort" => std::process::abort(),
         "loop" => loop {
             std::hint::spin_loop();
@@ -47,7 +47,7 @@ impl treefold::Aggregation for Bytes {
 }
 
 fn service() -> Service {
-    let orders = merging("obey", obey);
+    let orders = merging("obey", |partition: &Partition, order: &String| obey(partition, order));
     let service = Service::new("orders").aggregation("obey", orders).aggregation("bytes", Bytes).total(2);
     service.partition(0, ()).partition(1, ()).isolated(2)
 }
