@@ -180,7 +180,7 @@ pub enum Work<P> {
         partition: PartitionId,
         /// The aggregation's parameters.
         params: P,
-        /// Those of the reduce, if it has others. A local needs them if it must bring a sample into the form of the reduce.
+        /// The reduce's parameters, if it has others. A local needs them if it must bring a sample into the form of the reduce.
         reduce: Option<P>,
     },
     /// Computes one partition's partial, cut into slices; answered with [`crate::input::Input::SlicesDone`].

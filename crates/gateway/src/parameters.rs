@@ -33,7 +33,7 @@ pub(crate) const PARAMS_FOR: &str = "params_for";
 #[derive(Debug, Default)]
 pub(crate) struct Params {
     pub(crate) common: Bytes,
-    /// Those of the reduce, if it has any of its own.
+    /// The reduce's parameters, if it has any of its own.
     pub(crate) reduce: Option<Bytes>,
     own: BTreeMap<PartitionId, Bytes>,
     /// The bytes that the entries count, with [`OWN_ENTRY_BYTES`] for each partition.

@@ -20,7 +20,7 @@ pub(super) struct Ask {
     pub(super) partition: PartitionId,
     pub(super) wanted: Wanted,
     pub(super) params: Bytes,
-    /// Those of the reduce, if it has any of its own.
+    /// The reduce's parameters, if it has any of its own.
     pub(super) reduce: Option<Bytes>,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Wanted {
     All(u32),
 }
 
-/// What a process says.
+/// The news of a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// First: it has loaded its data.

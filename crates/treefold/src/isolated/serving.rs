@@ -34,7 +34,7 @@ pub(crate) fn serve(services: Vec<Service>, of: &str, limits: &Limits) -> Result
     let mut reading = socket.try_clone().map_err(StartError::Loop)?;
     let (sender, asks) = channel();
     let read_asks = move || {
-        // What the node sends is within its own limits.
+        // The node sends only bytes within its own limits.
         while let Ok(ask) = read::<Ask>(&mut reading, usize::MAX) {
             if sender.send(ask).is_err() {
                 break;

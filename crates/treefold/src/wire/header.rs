@@ -1,5 +1,4 @@
-//! Every frame's header as a protobuf message. `docs/protocol.proto` defines the same messages in protobuf's
-//! own language. Change the two together, and only by adding fields.
+//! Every frame's header as a protobuf message, as in `docs/protocol.proto`. Change both, and only by adding fields.
 //!
 //! Trees, reports and services are *columns*: one packed row per property instead of one message per seat. A
 //! seat then costs no tag, no length and no allocation, and a subtree of 64 seats is read in about a

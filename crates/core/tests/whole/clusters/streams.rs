@@ -507,7 +507,7 @@ fn play_losses_by_hand(leaves_lack_filters: bool) {
     }
 }
 
-/// What a filter sees of a node without filters are its endpoints. Elsewhere than in a leaf the stream needs its filter.
+/// A filter has the endpoints of a node without filters as its sources. Elsewhere than in a leaf the stream needs its filter.
 #[test]
 fn a_node_without_filters_is_seen_as_its_endpoints() {
     for synchronisation in
