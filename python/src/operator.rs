@@ -221,7 +221,13 @@ impl Operator for Functions {
         self.slices
     }
 
-    fn local_slice(&self, partition: &treefold::Partition, slice: Slice, params: &Bytes, _: &Bytes) -> Outcome {
+    fn local_slice(
+        &self,
+        partition: &treefold::Partition,
+        slice: Slice,
+        params: &Bytes,
+        _: &Bytes,
+    ) -> Outcome {
         Outcome::Now(self.sample(partition, slice, params, payload::value))
     }
 
