@@ -189,7 +189,7 @@ mod lost_processes {
             .unwrap()
     }
 
-    const KINDS: [&str; 3] = ["blocking", "events", "events-root"];
+    const KINDS: [&str; 4] = ["blocking", "told", "events", "events-root"];
 
     #[test]
     fn a_killed_launcher_leaves_no_process() {
