@@ -49,6 +49,8 @@ pub enum Reduce {
     Ready(Ready),
     /// A command, which reads both partials and prints one.
     Command(Template),
+    /// A module, with which the node folds.
+    Module,
 }
 
 /// The bounds of each process.
@@ -167,7 +169,7 @@ impl AsyncAggregation for Exec {
         run.directory = place.as_ref().map(|text| directory(text, id, total)).transpose()?.map(PathBuf::from);
         let output = self.runner.run(run).await?;
         match *reduce {
-            Reduce::Command(_) => Ok(Partial::text(output)),
+            Reduce::Command(_) | Reduce::Module => Ok(Partial::text(output)),
             Reduce::Ready(ready) => self.fold(output.len(), move || ready.lift(id, output)).await,
         }
     }
@@ -181,6 +183,7 @@ impl AsyncAggregation for Exec {
             Reduce::Command(template) => {
                 self.reduce_by(template, a.into_text()?, b.into_text()?, &params).await
             }
+            Reduce::Module => Err(OperatorError::new("the node has not loaded the module")),
         }
     }
 
@@ -190,7 +193,7 @@ impl AsyncAggregation for Exec {
                 reduce: format!("{PREFIX}{ready}"),
                 params: ReduceParams::Fixed(Bytes::new()),
             }),
-            Reduce::Command(_) => None,
+            Reduce::Command(_) | Reduce::Module => None,
         }
     }
 

@@ -26,6 +26,8 @@ pub enum ReduceParams {
     Fixed(Bytes),
     /// They are this field of the call's parameters, which are a map in MessagePack.
     Field(String),
+    /// They are the parameters of the call's reduce, as they are.
+    OfReduce,
 }
 
 impl ReduceParams {
@@ -36,6 +38,7 @@ impl ReduceParams {
     pub fn of_call(&self, call: &Bytes) -> Result<Bytes> {
         match self {
             Self::Fixed(params) => Ok(params.clone()),
+            Self::OfReduce => Ok(call.clone()),
             Self::Field(name) => field(call, name)
                 .map_err(|error| OperatorError::new(format!("the call's parameters: {error}"))),
         }

@@ -164,6 +164,7 @@ impl ClientBuilder {
             identity: Identity::new(id, self.cluster, false),
             registry,
             foreign: self.foreign,
+            modules: Vec::new(),
             listener: None,
             datagrams: sockets::datagrams_at(any).map_err(StartError::Loop)?,
             join: self.addrs,

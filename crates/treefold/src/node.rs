@@ -5,7 +5,7 @@ use crate::driver::asks::Handle;
 use crate::driver::thread::{Setup, Thread, Welcome};
 use crate::entropy;
 use crate::error::{Error, StartError};
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, Sent};
 use crate::isolated;
 use crate::options::ClusterOptions;
 use crate::seeds::ask_seeds;
@@ -252,7 +252,9 @@ impl NodeBuilder {
         if let Some(service) = isolated::requested() {
             match isolated::serve(std::mem::take(&mut self.services), &service, &self.cluster.limits)? {}
         }
-        let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
+        let (services, modules) =
+            load_modules(std::mem::take(&mut self.services), self.foreign.clone()).await?;
+        let registry = Registry::new(services, &self.cluster.limits)?;
         let of_library: Option<MakeReduce> = self.relay.then_some(|_| None);
         let registry = registry.learning(self.make_reduce.or(of_library));
         let addrs = sockets::resolve(&self.listen).await?;
@@ -303,6 +305,7 @@ impl NodeBuilder {
             identity,
             registry,
             foreign: self.foreign,
+            modules,
             listener: Some(listener),
             datagrams,
             join: self.join,
@@ -335,6 +338,22 @@ impl NodeBuilder {
 }
 
 /// Refuses a node that does what its certificate does not allow, before any other process does.
+/// Makes the modules of services, beside the caller's tasks.
+async fn load_modules(
+    mut services: Vec<Service>,
+    foreign: Option<Arc<dyn Foreign>>,
+) -> Result<(Vec<Service>, Vec<Arc<Sent>>), StartError> {
+    let load = move || {
+        let made: Result<Vec<_>, _> =
+            services.iter_mut().map(|service| service.load_modules(foreign.as_ref())).collect();
+        Ok((services, made?.concat()))
+    };
+    match tokio::task::spawn_blocking(load).await {
+        Ok(loaded) => loaded,
+        Err(ended) => Err(StartError::Loop(std::io::Error::other(ended))),
+    }
+}
+
 fn check_certificate(
     identity: &Identity,
     services: &BTreeMap<String, ServiceCard>,

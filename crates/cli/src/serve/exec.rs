@@ -7,6 +7,7 @@
 //! exec=words:command=wc -w all.txt:dir=/srv/{partition}:reduce=sum-lines:partitions=0/4
 //! exec=top:command=./score {query}:reduce=top-k:k=10:partitions=0/1
 //! exec=merged:command=./runs:reduce-command=sort -m {a} {b}:partitions=0/1
+//! exec=own:command=./runs:reduce-module=fold.wasm:partitions=0/1
 //! ```
 //!
 //! A command may contain colons: only a colon before one of the keys ends it.
@@ -32,7 +33,18 @@ impl super::kind::Kind for Kind {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["command", "reduce", "reduce-command", "dir", "k", "order", "empty", "output", "memory"]
+        &[
+            "command",
+            "reduce",
+            "reduce-command",
+            "reduce-module",
+            "dir",
+            "k",
+            "order",
+            "empty",
+            "output",
+            "memory",
+        ]
     }
 
     fn has_free_text(&self) -> bool {
@@ -54,6 +66,8 @@ impl super::kind::Kind for Kind {
 struct Tool {
     name: String,
     spec: Spec,
+    /// The path of the module that folds.
+    module: Option<String>,
 }
 
 impl Offer for Tool {
@@ -69,6 +83,12 @@ impl Offer for Tool {
         let exec = Exec::open(self.spec.clone(), partitions.iter(), total);
         let exec = exec.map_err(|error| format!("--serve exec={}: {}", self.name, chain(&error)))?;
         let service = Service::new(self.name.as_str()).total(total).async_aggregation(AGGREGATION, exec);
+        let service = match &self.module {
+            Some(path) => service.reduce_module(
+                module(path).map_err(|problem| format!("--serve exec={}: {problem}", self.name))?,
+            ),
+            None => service,
+        };
         let service = partitions.iter().fold(service, |service, partition| service.partition(partition, ()));
         Ok(service.into())
     }
@@ -89,7 +109,11 @@ fn tool(words: &Words<'_>) -> Result<Tool, CallError> {
         limits: limits(words)?,
         empty: words.of("empty").map_or(Ok(Vec::new()), exit_codes)?,
     };
-    Ok(Tool { name: name.to_owned(), spec })
+    Ok(Tool { name: name.to_owned(), spec, module: words.of("reduce-module").map(str::to_owned) })
+}
+
+fn module(path: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("reduce-module {path}: {error}"))
 }
 
 fn line(key: &str, given: &str, error: &SpecError) -> CallError {
@@ -104,20 +128,21 @@ fn reduce(words: &Words<'_>) -> Result<Reduce, CallError> {
         Order::named(name).ok_or_else(|| CallError::bad_field("order", name, allowed))
     };
     let order = words.of("order").map(of_name).transpose()?;
-    match (words.of("reduce"), words.of("reduce-command")) {
-        (Some(name), None) => {
+    match (words.of("reduce"), words.of("reduce-command"), words.of("reduce-module")) {
+        (Some(name), None, None) => {
             let ready = Ready::named(name, k, order);
             Ok(Reduce::Ready(ready.map_err(|allowed| CallError::bad_field("reduce", name, allowed))?))
         }
-        (None, Some(_)) if k.is_some() || order.is_some() => {
+        (None, ..) if k.is_some() || order.is_some() => {
             Err(words.refuse("k and order for ready reduces only"))
         }
-        (None, Some(command)) => {
+        (None, Some(command), None) => {
             let template =
                 Template::reduce(command).map_err(|error| line("reduce-command", command, &error))?;
             Ok(Reduce::Command(template))
         }
-        _ => Err(words.refuse("reduce=NAME or reduce-command=LINE, and not both")),
+        (None, None, Some(_)) => Ok(Reduce::Module),
+        _ => Err(words.refuse("one of reduce=NAME, reduce-command=LINE and reduce-module=FILE")),
     }
 }
 
@@ -181,8 +206,8 @@ mod tests {
             ("exec=a/b:command=cat:reduce=count:partitions=0/1", "a name of letters"),
             ("exec=a:command=cat:reduce=count", "partitions=0-3/12"),
             ("exec=a:reduce=count:partitions=0/1", "a command"),
-            ("exec=a:command=cat:partitions=0/1", "reduce=NAME or reduce-command=LINE"),
-            ("exec=a:command=cat:reduce=count:reduce-command=cat:partitions=0/1", "and not both"),
+            ("exec=a:command=cat:partitions=0/1", "one of reduce=NAME"),
+            ("exec=a:command=cat:reduce=count:reduce-command=cat:partitions=0/1", "one of reduce=NAME"),
             ("exec=a:command=cat:command=ls:reduce=count:partitions=0/1", "command is given twice"),
             ("exec=a:command=cat:reduce=sum:partitions=0/1", "sum-lines, sum-counts"),
             ("exec=a:command=cat:reduce=top-k:partitions=0/1", "k=10"),

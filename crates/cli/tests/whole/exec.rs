@@ -386,3 +386,36 @@ fn examples_of_the_page_print_what_it_shows_when_pasted() {
     assert_eq!(left.next(), None, "{all}");
     assert_eq!(pasted.code, 0, "{all}");
 }
+
+#[test]
+fn module_folds_at_relays_that_fetch_it_and_calls_pass_by_those_that_cannot_run_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let module = directory.path().join("longer.wasm");
+    std::fs::write(&module, wat::parse_str(crate::up::LONGER).unwrap()).unwrap();
+    let nodes =
+        cluster(TOTAL, &[format!("own:command=seq {{partition}} 9:reduce-module={}", module.display())]);
+    let relay = NodeProcess::start(&["--relay", "--join", &nodes[0].addr]);
+    nodes.iter().for_each(|node| wait_for_folding(node, &relay, "own"));
+    let args = ["call", "own/run", "--at", &nodes[1].addr, "--params", "null", "--explain", "-o", "json"];
+    let whole: String = (0..10).map(|line| format!("{line}\n")).collect();
+    let ended = run_args(&args);
+    let answer = ended.json();
+    assert_eq!((&answer["value"], ended.code), (&json!(whole), 0), "{answer} {}", ended.stderr);
+    assert_eq!(relays::inner(&answer), [relay.addr.clone()], "{answer}");
+    let kept = run_args(&["operator", "list", "--at", &relay.addr]).stdout;
+    assert!(kept.contains("reduce"), "{kept}");
+    // The nodes themselves fold by it, too.
+    let answer = run_args(&[&args[..], &["--shape", "chain"]].concat()).json();
+    assert_eq!(answer["value"], json!(whole), "{answer}");
+
+    for (file, bytes, says) in [
+        ("no.wasm", None, "no.wasm: No such file"),
+        ("text.wasm", Some("text".as_bytes().to_vec()), "the module of \"run\""),
+    ] {
+        let path = directory.path().join(file);
+        bytes.iter().for_each(|bytes| std::fs::write(&path, bytes).unwrap());
+        let serve = format!("exec=own:command=cat:reduce-module={}:partitions=0/1", path.display());
+        let refused = run_args(&["node", "--listen", "127.0.0.1:0", "--serve", &serve]);
+        assert!(refused.code != 0 && refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}

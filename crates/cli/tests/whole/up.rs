@@ -241,6 +241,68 @@ fn answer_rows(front: std::net::SocketAddr, endpoint: u32) {
     }
 }
 
+/// Inner processes have no tools. They learn how partials of the back-ends' tools are folded.
+#[test]
+fn inner_processes_fold_for_tools_of_back_ends() {
+    let text = hosts(
+        "tools",
+        "HOST:0 => HOST:[1-2]; HOST:1 => HOST:[3-4]; HOST:3 => HOST:[5-6]; HOST:2 => HOST:[7-8];",
+    );
+    let directory = directory_with(&text, SSH);
+    let (topology, module) = (directory.path().join("tree.top"), directory.path().join("longer.wasm"));
+    std::fs::write(&module, wat::parse_str(LONGER).expect("a module")).expect("a file");
+    let own = format!("exec=own:command=seq {{partition}} 9:reduce-module={}", module.display());
+    let mut up = treefold();
+    up.args(["up", topology.to_str().expect("a path"), "--local", "--token", TOKEN]);
+    up.args(["--serve", "exec=lines:command=echo 1:reduce=sum-lines", "--serve", &own]);
+    let mut up = up.stdout(Stdio::piped()).spawn().expect("it can be started");
+    let mut lines = BufReader::new(up.stdout.take().expect("a pipe")).lines();
+    let at =
+        lines.find_map(|line| Some(line.ok()?.strip_prefix("TREEFOLD_AT=")?.to_owned())).expect("an address");
+
+    let children = |node: &Value| node["children"].as_array().cloned().unwrap_or_default();
+    let whole: String = (0..10).map(|line| format!("{line}\n")).collect();
+    for (tool, value) in [("lines", "5\n"), ("own", &whole)] {
+        let kind = format!("{tool}/run");
+        wait_until("all inner processes fold", || {
+            let words = [
+                "call",
+                &kind,
+                "--params",
+                "null",
+                "--shape",
+                "topology",
+                "--explain",
+                "-o",
+                "json",
+                "--at",
+                &at,
+            ];
+            let called =
+                treefold().args(words).env("TREEFOLD_TOKEN", TOKEN).output().expect("it can be started");
+            let answer: Value = serde_json::from_slice(&called.stdout).expect("JSON");
+            assert_eq!((&answer["value"], &answer["status"]), (&value.into(), &"full".into()), "{answer}");
+            let below: Vec<Value> = children(&answer["tree"]);
+            let below: Vec<Value> = below.iter().flat_map(|child| children(child)).collect();
+            below.len() == 4 && below.iter().map(|child| children(child).len()).sum::<usize>() == 2
+        });
+    }
+    // SAFETY: the process was started here, and was not waited for.
+    unsafe { libc::kill(up.id() as i32, libc::SIGTERM) };
+    assert!(up.wait().expect("it was started").success());
+}
+
+/// A reduce that keeps the longer of two partials.
+pub(crate) const LONGER: &str = r#"(module
+  (memory (export "memory") 2)
+  (func (export "treefold_abi_v1"))
+  (func (export "treefold_alloc") (param i32) (result i32) (i32.const 64))
+  (func (export "treefold_reduce")
+    (param $a i32) (param $a_bytes i32) (param $b i32) (param $b_bytes i32) (param i32 i32) (result i64)
+    (if (i32.gt_u (local.get $b_bytes) (local.get $a_bytes))
+      (then (local.set $a (local.get $b)) (local.set $a_bytes (local.get $b_bytes))))
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $a)) (i64.const 32)) (i64.extend_i32_u (local.get $a_bytes)))))"#;
+
 #[test]
 fn calls_follow_the_topology_and_inner_processes_fold_for_their_service() {
     let text = hosts("calls", "HOST:0 => HOST:[1-2]; HOST:1 => HOST:[3-5]; HOST:2 => HOST:[6-8];");

@@ -363,7 +363,9 @@ impl Foreman {
                     Some(LaunchNews::Lost { peer }) => {
                         leaving.remove(&peer);
                     }
-                    Some(LaunchNews::Said { .. } | LaunchNews::TurnedAway { .. }) => {}
+                    Some(
+                        LaunchNews::Said { .. } | LaunchNews::Card { .. } | LaunchNews::TurnedAway { .. },
+                    ) => {}
                     None => return,
                 }
             }

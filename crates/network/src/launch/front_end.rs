@@ -289,6 +289,7 @@ impl FrontEnd {
                 self.let_go(peer, CONNECTION_LOST);
                 self.keep(peer);
             }
+            LaunchNews::Card { .. } => {}
             LaunchNews::TurnedAway { from, why } => self.events.tell(NetworkEvent::TurnedAway { from, why }),
         }
     }
@@ -458,12 +459,16 @@ impl FrontEnd {
     fn note_started(&mut self, started: Started) {
         let Started { place, card } = started;
         let addr = card.node.addr;
-        let at = {
+        let (at, is_known) = {
             let mut roster = self.roster();
             let Some(&(at, _)) = roster.places.get(&place) else { return };
+            let is_known = roster.cards[at].as_ref().is_some_and(|known| known.node == card.node);
             roster.note(at, Some(card));
-            at
+            (at, is_known)
         };
+        if is_known {
+            return;
+        }
         for (child, _) in self.take_waiting(at) {
             self.foreman.say(child, Launch::Redirect { addr: addr.to_string() });
         }

@@ -121,8 +121,18 @@ impl Post {
         let own_addr = card.node.addr.to_string();
         let own = Started { place: self.place.clone(), card };
         let (parent, seeking, root, foreman) = (None, None, None, None);
-        let mut member =
-            Member { own_addr, plan: self, handle, own, parent, seeking, root, foreman, assigned };
+        let mut member = Member {
+            own_addr,
+            plan: self,
+            handle,
+            own,
+            parent,
+            seeking,
+            root,
+            foreman,
+            assigned,
+            is_card_new: false,
+        };
         member.seek(member.plan.parent.clone(), member.plan.attach_timeout, false);
         tokio::pin!(stop);
         member.live(news, stop.as_mut()).await
@@ -145,6 +155,8 @@ struct Member {
     root: Option<String>,
     foreman: Option<Foreman>,
     assigned: Option<oneshot::Sender<()>>,
+    /// The card of this process has changed since it was sent.
+    is_card_new: bool,
 }
 
 /// The search for a parent. Other messages are handled in the meantime.
@@ -185,6 +197,11 @@ impl Member {
                 },
                 Heard::News(LaunchNews::Lost { peer }) => {
                     self.lose(peer);
+                    None
+                }
+                Heard::News(LaunchNews::Card { card }) => {
+                    self.own.card = card;
+                    self.is_card_new = true;
                     None
                 }
                 Heard::News(LaunchNews::TurnedAway { .. }) => None,
@@ -300,7 +317,15 @@ impl Member {
 
     fn report(&mut self) {
         let (Some(foreman), Some(parent)) = (&mut self.foreman, self.parent) else { return };
-        if let Some((started, failed)) = foreman.drain_report() {
+        let (mut started, failed) = foreman.drain_report().unwrap_or_default();
+        if !started.is_empty() {
+            let cards = started.iter().map(|started| Arc::clone(&started.card)).collect();
+            self.handle.launch_ask(LaunchAsk::Teach { cards });
+        }
+        if std::mem::take(&mut self.is_card_new) {
+            started.push(self.own.clone());
+        }
+        if !started.is_empty() || !failed.is_empty() {
             say(&self.handle, parent, Launch::Report { started, failed });
         }
     }

@@ -102,6 +102,8 @@ pub enum LaunchAsk {
     Say { to: NodeId, word: Box<Launch> },
     /// Give core these cards.
     Learn { cards: Vec<Arc<MemberCard>> },
+    /// Learn to fold for the services of these processes, which core does not see.
+    Teach { cards: Vec<Arc<MemberCard>> },
     /// Tell core that a node is lost. This node may have no connection to it.
     Forget { node: NodeId },
     /// Run a future beside the loop: a launcher whose user has no runtime, or a stream whose events go to a
@@ -118,6 +120,8 @@ pub enum LaunchNews {
     Said { from: NodeId, word: Box<Launch> },
     /// A peer is lost.
     Lost { peer: NodeId },
+    /// The node folds for one more service, and says so on its card.
+    Card { card: Arc<MemberCard> },
     /// A connecting process was rejected.
     TurnedAway { from: SocketAddr, why: String },
 }
@@ -142,6 +146,7 @@ impl Loop {
                 let from = self.identity.node;
                 self.feed(Input::Message { from, message: Message::Cards(cards) });
             }
+            LaunchAsk::Teach { cards } => cards.iter().for_each(|card| self.learn_of(card)),
             LaunchAsk::Forget { node } => self.feed(Input::Lost { peer: node }),
             LaunchAsk::Live { life } => {
                 tokio::task::spawn_local(life);
@@ -173,12 +178,16 @@ impl Loop {
         };
         let stands = |parent| {
             self.feed(Input::Command(Command::StandBelow { parent }));
-            let machine = self.machine.borrow();
-            let own = machine.node.view().card(&self.identity.node);
-            (parent, Arc::clone(own.expect("invariant: a node knows its own card")))
+            (parent, self.own_card())
         };
         // If the launcher no longer waits, it is about to end.
         let _ = answer.send(reached.map(stands));
+    }
+
+    pub(super) fn own_card(&self) -> Arc<MemberCard> {
+        let machine = self.machine.borrow();
+        let own = machine.node.view().card(&self.identity.node);
+        Arc::clone(own.expect("invariant: a node knows its own card"))
     }
 
     fn known_at(&self, addr: SocketAddr) -> Option<NodeId> {

@@ -1,13 +1,16 @@
 //! Learns to fold for services that this node does not have: asks the members that have one how its partials are folded.
 //!
 //! One member of each service is asked, and each member that comes later, because a service may have been started anew with
-//! another reduce. Only nodes that are to fold for others learn: relays, nodes without services, and inner processes of networks.
+//! another reduce. A reduce that is a module is then fetched from the member. Only nodes that are to fold for others learn: relays, nodes without services, and inner processes of networks.
 
 use super::Loop;
+use super::launching::LaunchNews;
+use crate::foreign::named;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use treefold_core::config::Kind;
 use treefold_core::id::NodeId;
 use treefold_core::input::{Command, Input};
 use treefold_core::membership::card::MemberCard;
@@ -122,19 +125,32 @@ impl Loop {
             if !lesson.services.contains(service) {
                 continue;
             }
-            match self.registry.learn(declared) {
-                Ok(Some(kind)) => {
-                    tracing::info!(node = %self.identity.node, aggregation = %kind.name, "folds for one more aggregation");
-                    self.feed(Input::Command(Command::Learn { kind }));
-                }
-                Ok(None) => {}
-                Err(problem) => {
-                    tracing::info!(node = %self.identity.node, %from, %problem, "calls pass this node by");
-                }
+            match named(&declared.reduce) {
+                None => self.learned(self.registry.learn(declared)),
+                Some(Ok(id)) => self.learn_by_module(from, declared.name, id),
+                Some(Err(problem)) => self.pass_by(&format!("{}: {problem}", declared.name)),
             }
         }
         self.operators.borrow_mut().lessons.told.extend(lesson.services);
         self.ask_for_reduces();
+    }
+
+    /// The node has learned, or knows why it can't.
+    pub(super) fn learned(self: &Rc<Self>, result: Result<Option<Kind>, String>) {
+        match result {
+            Ok(Some(kind)) => {
+                tracing::info!(node = %self.identity.node, aggregation = %kind.name, "folds for one more aggregation");
+                self.feed(Input::Command(Command::Learn { kind }));
+                self.hear(LaunchNews::Card { card: self.own_card() });
+            }
+            Ok(None) => {}
+            Err(problem) => self.pass_by(&problem),
+        }
+    }
+
+    /// This node does not fold an aggregation that it was told of.
+    pub(super) fn pass_by(&self, problem: &str) {
+        tracing::info!(node = %self.identity.node, %problem, "calls pass this node by");
     }
 
     pub(super) fn forget_lessons_of(self: &Rc<Self>, member: NodeId) {

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use treefold_core::config::Placement;
 use treefold_core::id::NodeId;
 use treefold_core::input::Input;
+use treefold_core::limits::Limits;
 use treefold_core::message::{Message, OperatorStatus};
 use treefold_core::stream::operator::OperatorNews;
 use treefold_core::stream::spec::NoFilter;
@@ -62,9 +63,16 @@ pub(super) enum Asker {
 }
 
 impl Operators {
-    pub(super) fn new(foreign: Option<Arc<dyn Foreign>>) -> Self {
+    /// `kept` are operators of the node's own services.
+    pub(super) fn new(foreign: Option<Arc<dyn Foreign>>, kept: Vec<Arc<Sent>>, limits: &Limits) -> Self {
         let (loading, to_load, opening) = Default::default();
-        let (shelf, fetches, lessons) = (Shelf::default(), Fetches::default(), Lessons::default());
+        let (mut shelf, fetches, lessons) = (Shelf::default(), Fetches::default(), Lessons::default());
+        for sent in kept {
+            let id = sent.id;
+            if let Err(problem) = shelf.put(sent, limits) {
+                tracing::warn!(%id, %problem, "other nodes can't fetch a module of this node's services");
+            }
+        }
         Self { foreign, shelf, fetches, lessons, tickets: 0, loading, to_load, opening }
     }
 

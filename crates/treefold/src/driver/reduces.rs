@@ -19,6 +19,7 @@ use super::Loop;
 use super::operators::{Asker, NO_FOREIGN, Operators};
 use crate::foreign::{NAME_PREFIX, Sent, filter_name, named};
 use crate::sent_reduce::{self, SentJob};
+use crate::service::LEARNED_MAX;
 use crate::workers::Task;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +65,8 @@ struct Fetch {
     waiting: Vec<Job<Bytes>>,
     /// Streams of which this node is the front-end and whose filters wait for it.
     streams: Vec<(StreamId, Awaited)>,
+    /// Aggregations of other services that it folds, as a member has said.
+    lessons: Vec<String>,
 }
 
 /// A stream's next step when its operator is here, or cannot be fetched.
@@ -265,6 +268,44 @@ impl Loop {
         self.send(child, Message::OperatorLent { id, payload });
     }
 
+    /// Learns to fold an aggregation by a module, which the member has that says so.
+    pub(super) fn learn_by_module(self: &Rc<Self>, from: NodeId, name: String, id: OperatorId) {
+        let asks = {
+            let operators = &mut *self.operators.borrow_mut();
+            let is_here = operators.shelf.find(id).is_some();
+            if is_here || operators.foreign.is_none() {
+                None
+            } else {
+                let asks = operators.begin_fetch(id, from);
+                let fetch = operators.fetches.open.get_mut(&id);
+                // Several members may say so. There are at most as many aggregations as a node learns of.
+                fetch.filter(|fetch| fetch.lessons.len() < LEARNED_MAX).map(|fetch| {
+                    if !fetch.lessons.contains(&name) {
+                        fetch.lessons.push(name.clone());
+                    }
+                    asks
+                })
+            }
+        };
+        match asks {
+            Some(true) => self.send(from, Message::OperatorWant { id }),
+            Some(false) => {}
+            None => self.learn_module(name, id),
+        }
+    }
+
+    fn learn_module(self: &Rc<Self>, name: String, id: OperatorId) {
+        let (sent, loads) = {
+            let operators = &mut *self.operators.borrow_mut();
+            (operators.shelf.find(id), operators.foreign.is_some())
+        };
+        match sent {
+            Some(sent) => self.learned(self.registry.learn_module(name, sent)),
+            None if !loads => self.pass_by(&format!("{name}: {NO_FOREIGN}")),
+            None => self.pass_by(&format!("{name}: the node fetches {FETCHES_MAX} other operators")),
+        }
+    }
+
     /// A node answers that was asked for an operator.
     pub(super) fn take_lent(self: &Rc<Self>, from: NodeId, id: OperatorId, payload: Option<Bytes>) {
         let bytes_max = self.identity.limits.operator_bytes_max;
@@ -300,8 +341,9 @@ impl Loop {
             return self.end_fetch(id, &problem);
         }
         let fetch = self.operators.borrow_mut().fetches.open.remove(&id);
-        let Some(Fetch { waiting, streams, .. }) = fetch else { return };
+        let Some(Fetch { waiting, streams, lessons, .. }) = fetch else { return };
         waiting.into_iter().for_each(|job| self.run_sent(job));
+        lessons.into_iter().for_each(|name| self.learn_module(name, id));
         self.serve_streams(id, streams);
     }
 
@@ -337,6 +379,7 @@ impl Loop {
         for child in fetch.askers {
             self.send(child, Message::OperatorLent { id, payload: None });
         }
+        fetch.lessons.iter().for_each(|name| self.pass_by(&format!("{name}: {problem}")));
         self.serve_streams(id, fetch.streams);
     }
 

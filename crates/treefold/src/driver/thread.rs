@@ -14,7 +14,7 @@ use super::operators::Operators;
 use super::streams::Streams;
 use super::{Loop, Machine, Members};
 use crate::error::StartError;
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, Sent};
 use crate::group_keys::GroupKeys;
 use crate::record::Recorder;
 use crate::service::Registry;
@@ -51,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) registry: Registry,
     /// Makes operators of bytes that are sent to this node.
     pub(crate) foreign: Option<Arc<dyn Foreign>>,
+    /// Operators of the node's own services, which it gives to nodes that fold.
+    pub(crate) modules: Vec<Arc<Sent>>,
     /// `None` for a client, to which no peer can connect.
     pub(crate) listener: Option<std::net::TcpListener>,
     pub(crate) datagrams: std::net::UdpSocket,
@@ -244,6 +246,7 @@ impl Loop {
         let inline_cost_max = setup.config.tuning.inline_cost_max;
         let meters = (0..registry.kinds_max()).map(|_| Meter::default()).collect();
         let message_bytes_max = setup.identity.limits.message_bytes_max;
+        let operators = Operators::new(setup.foreign, setup.modules, &setup.identity.limits);
         let this = Rc::new(Self {
             identity: setup.identity,
             started: Instant::now(),
@@ -277,7 +280,7 @@ impl Loop {
             answers: RefCell::default(),
             streams: RefCell::new(Streams::new(ours.handle)),
             launcher: RefCell::default(),
-            operators: RefCell::new(Operators::new(setup.foreign)),
+            operators: RefCell::new(operators),
             members: ours.members,
             complaints: Complaints::default(),
         });

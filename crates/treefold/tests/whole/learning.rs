@@ -1,11 +1,14 @@
 //! Nodes that fold for services which they do not have: they learn the ready-made reduces from the members that have them.
 
 use crate::figures::eventually;
+use crate::names::Names;
+use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use treefold::operators::merge::Count;
 use treefold::operators::packet::{Packet, Row};
 use treefold::operators::{Raw, ready};
-use treefold::{Node, Partition, Reason, Reply, Service};
+use treefold::{Aggregation, Node, OperatorError, Partition, Reason, Reply, Service, Status};
 
 const TOTAL: u32 = 4;
 
@@ -94,4 +97,77 @@ async fn relay_folds_for_a_service_that_it_has_never_heard_of_and_by_its_latest_
             .any(|loss| matches!(&loss.reason, Reason::ReduceFailed(text) if text.contains("another reduce")))
     };
     eventually("the relay refuses", refuses).await;
+}
+
+/// Texts that only a module folds: the operator has no reduce of its own.
+struct Lines;
+
+impl Aggregation for Lines {
+    type Params = Raw;
+    type Partial = Raw;
+
+    fn local(&self, partition: &Partition, _: &Raw) -> Result<Raw, OperatorError> {
+        Ok(Raw(format!("all\t1\npartition {}\t1\n", partition.id).into()))
+    }
+
+    fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw, OperatorError> {
+        Err(OperatorError::new("the module folds"))
+    }
+}
+
+fn lines(module: &'static str) -> Service {
+    Service::new("lines").aggregation("all", Lines).reduce_module(module).total(TOTAL)
+}
+
+#[tokio::test]
+async fn relay_fetches_the_module_of_a_service_that_it_has_never_heard_of() {
+    let foreign: Arc<Names> = Arc::default();
+    let start = async |service: Option<Service>, partition: u32, seed: Option<&Node>| {
+        let builder = Node::builder().join(seed.iter().map(|seed| seed.addr())).foreign(foreign.clone());
+        let builder = match service {
+            Some(service) => builder.service(service.partition(partition, ())),
+            None => builder.relay(),
+        };
+        builder.start().await.unwrap()
+    };
+    let mut members = vec![start(Some(lines("sum-lines")), 0, None).await];
+    for partition in 1..TOTAL {
+        members.push(start(Some(lines("sum-lines")), partition, members.first()).await);
+    }
+    let without = Node::builder().join([members[0].addr()]).relay().start().await.unwrap();
+    let relay = start(None, 0, members.first()).await;
+    folds(&relay, &members[0], "lines").await;
+    let ask = async |front: &Node| {
+        let reply: Reply<Raw> =
+            front.client().call_raw("lines/all", Bytes::new()).explain(true).await.unwrap();
+        let inner: Vec<_> = reply.report.as_ref().unwrap().children.iter().map(|child| child.node).collect();
+        (reply.status, reply.value.map(|value| String::from_utf8(value.0.to_vec()).unwrap()), inner)
+    };
+    let whole: String = (0..TOTAL).map(|partition| format!("partition {partition}\t1\n")).collect();
+    let whole = format!("all\t{TOTAL}\n{whole}");
+    for front in &members {
+        let (status, value, _) = ask(front).await;
+        assert_eq!((status, value.as_deref()), (Status::Full, Some(&*whole)));
+    }
+    let status = members[0].status().await.unwrap();
+    let card = |node: &Node| {
+        status.members.iter().find(|member| member.card.node == node.id()).unwrap().card.clone()
+    };
+    assert!(!card(&without).services.contains_key("lines"), "it can't load modules");
+    assert_eq!(relay.client().operators().await.unwrap().len(), 1);
+
+    // A module that is no reduce, bytes that are no module, and a node that loads none.
+    for (module, foreign, says) in [
+        ("identity", Some(foreign.clone()), "is a filter; a reduce is needed"),
+        ("nonsense", Some(foreign.clone()), "is no filter"),
+        ("sum-lines", None, "without support for modules"),
+    ] {
+        let builder = Node::builder().service(lines(module).partition(0, ()));
+        let builder = match foreign {
+            Some(foreign) => builder.foreign(foreign),
+            None => builder,
+        };
+        let refused = builder.start().await.unwrap_err().to_string();
+        assert!(refused.contains(says) && refused.contains("\"all\""), "{refused}");
+    }
 }
