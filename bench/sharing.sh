@@ -13,7 +13,7 @@ set -euo pipefail
 source "$(dirname "$0")/hadoop/bed.sh"
 
 for word in "$@"; do
-  case $word in -h | --help) exec python3 "$root/bench/sharing" --help ;; esac
+  case $word in -h | --help) exec python3 -B "$root/bench/sharing" --help ;; esac
 done
 enter push,hadoop,solr "$@"
 
@@ -23,7 +23,7 @@ prepare
 cluster --accept solr --share solr=1 --share hadoop=1 --workers 1 --processors 1
 solr=$root/shims/solr
 mkdir -p "$DIR/tmp"
-TMPDIR=$DIR/tmp python3 "$root/bench/sharing" "$@" --treefold "$treefold" --directory "$DIR" --relay-process "$first_relay" \
+TMPDIR=$DIR/tmp python3 -B "$root/bench/sharing" "$@" --treefold "$treefold" --directory "$DIR" --relay-process "$first_relay" \
   --log4j "$solr/src/test/resources/log4j2.xml" \
   --classes "$solr/target/classes:$solr/target/test-classes:$(cat "$root/shims/target/classpath-of-treefold-solr")" \
   -- "${java[@]}" -Xmx256m -cp "$classes:$DIR/jars/jobs.jar" treefold.hadoop.Bench
