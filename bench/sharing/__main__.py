@@ -43,11 +43,11 @@ def arguments():
                "jars of the last build, OFFLINE=1 no network. It needs root's rights, and exits with 77 without them.")
     parser.add_argument("--quick", action="store_true", help="one small job, to check that everything works")
     parser.add_argument("--jobs", type=int, help="Hadoop jobs one after another; each is a repeat (3; quick: 1)")
-    parser.add_argument("--keys", type=int, help="words of each of the eight maps (300000; quick: 100000)")
+    parser.add_argument("--keys", type=int, help="words of each of the eight maps (250000; quick: 100000)")
     parser.add_argument("--slices", type=int, default=64, help="slices of the job's keys; more make shorter tasks (%(default)s)")
     parser.add_argument("--shares", default="1:1,3:1,1:3", help="shares of Solr and Hadoop, phase by phase (%(default)s)")
     parser.add_argument("--phase-seconds", type=float, help="length of a phase (6; quick: 2)")
-    parser.add_argument("--relay-processors", type=float, default=0.1, help="the relay's part of a processor (%(default)s)")
+    parser.add_argument("--relay-processors", type=float, default=0.05, help="the relay's part of a processor (%(default)s)")
     parser.add_argument("--clients", type=int, default=32, help="clients of Solr, each with one query at a time (%(default)s)")
     parser.add_argument("--shards", type=int, help="shards of Solr (6; quick: 3)")
     parser.add_argument("--documents", type=int, default=300, help="documents of each shard (%(default)s)")
@@ -60,7 +60,7 @@ def arguments():
     parser.add_argument("--relay-process", type=int, help=argparse.SUPPRESS)
     parser.add_argument("bench", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    for name, usual, quick in (("jobs", 3, 1), ("keys", 300_000, 100_000), ("phase_seconds", 6, 2), ("shards", 6, 3), ("warm_seconds", 25, 8)):
+    for name, usual, quick in (("jobs", 3, 1), ("keys", 250_000, 100_000), ("phase_seconds", 6, 2), ("shards", 6, 3), ("warm_seconds", 25, 8)):
         if getattr(options, name) is None:
             setattr(options, name, quick if options.quick else usual)
     options.addresses, options.relay_mbit = "one", 0
