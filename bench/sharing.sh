@@ -15,6 +15,8 @@ source "$(dirname "$0")/hadoop/bed.sh"
 for word in "$@"; do
   case $word in -h | --help) exec python3 -B "$root/bench/sharing" --help ;; esac
 done
+# Refuses wrong options before anything starts.
+python3 -B "$root/bench/sharing" "$@" --parse
 enter push,hadoop,solr "$@"
 
 treefold=${TREEFOLD:-treefold}

@@ -58,8 +58,11 @@ def arguments():
     for name in ("treefold", "classes", "log4j", "directory"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     parser.add_argument("--relay-process", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--parse", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("bench", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.parse and options.bench:
+        parser.error(f"unexpected: {' '.join(options.bench)}")
     for name, usual, quick in (("jobs", 3, 1), ("keys", 250_000, 100_000), ("phase_seconds", 6, 2), ("shards", 6, 3), ("warm_seconds", 25, 8)):
         if getattr(options, name) is None:
             setattr(options, name, quick if options.quick else usual)
@@ -69,6 +72,8 @@ def arguments():
         ((_, _), *_) = options.settings
     except ValueError:
         parser.error(f"--shares is a list of pairs such as 1:1,3:1, not {options.shares!r}")
+    if options.parse:
+        sys.exit()
     return options
 
 
