@@ -19,42 +19,13 @@ import sys
 import time
 from pathlib import Path
 
+from group import Group
+
 TREEFOLD = os.environ.get("TREEFOLD", "treefold")
 SHAPES = ["flat", "kary:16", "kary:8", "kary:4"]
 SHARES = [1.0, 0.5, 0.2, 0.1, 0.05]
-# Short periods, so that a held process waits for milliseconds and not for most of a tenth of a second. A quota of less than 1 ms is invalid.
-PERIOD_US = 20_000
 SECONDS = 3
 UP_MAX = 120
-
-
-class Group:
-    """A control group for one process; version 1 or 2, whichever has the processors."""
-
-    def __init__(self) -> None:
-        name = f"treefold-held-{os.getpid()}"
-        first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-        self.is_first = first.is_dir()
-        self.path = (first if self.is_first else second) / name
-        self.path.mkdir()
-
-    def share(self, processors: float) -> None:
-        """Lets the group use this many processors."""
-        quota_us = int(PERIOD_US * processors)
-        if self.is_first:
-            (self.path / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (self.path / "cpu.cfs_quota_us").write_text(str(quota_us))
-        else:
-            (self.path.parent / "cgroup.subtree_control").write_text("+cpu")
-            (self.path / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-
-    def take(self, process: int) -> None:
-        """Moves a process into the group."""
-        (self.path / "cgroup.procs").write_text(str(process))
-
-    def remove(self) -> None:
-        """Removes the group; no process may be in it."""
-        self.path.rmdir()
 
 
 def children(process: int) -> int:
@@ -92,7 +63,7 @@ def main() -> None:
     if backends < 1 or rounds < 1:
         parser.error("backends and rounds are at least 1")
     try:
-        group = Group()
+        group = Group(f"treefold-held-{os.getpid()}")
     except OSError as error:
         sys.exit(f"error: can't make a control group, which needs root's rights: {error}")
     runs: dict[tuple[float, str], list[dict[str, float]]] = {}

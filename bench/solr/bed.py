@@ -19,6 +19,13 @@ CLIENT_EDGES = 5
 GUARD = "trap '' INT TERM HUP; cat >/dev/null; for try in $(seq 100); do rm -rf -- \"$1\" && break; sleep 0.2; done"
 
 
+def seconds_of(process):
+    """Processor time of a process."""
+    with open(f"/proc/{process}/stat", encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Program:
     """A program that has said that it is ready."""
 
@@ -51,26 +58,27 @@ class Program:
 
     def seconds(self):
         """Processor time."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return seconds_of(self.process.pid)
 
     def signal(self, number):
         self.process.send_signal(number)
 
 
 class Bed:
-    def __init__(self, options, racks):
+    def __init__(self, options, racks, bridge=None, relays=()):
+        """Racks with a relay in each; or one rack at a bridge, behind which there are relays already."""
         self.options = options
         self.directory = tempfile.mkdtemp(prefix="treefold-solr-bed-")
         self.guard = subprocess.Popen(["sh", "-c", GUARD, "guard", self.directory], stdin=subprocess.PIPE, process_group=0)
         self.network = Network(racks, options.relay_mbit)
         self.programs = {}
-        self._plan(racks)
-        self._start(racks)
+        if bridge:
+            self.network.join(bridge)
+        self._plan(racks, has_relays=bool(relays))
+        self._start(racks, relays or self._start_relays(racks))
 
-    def _plan(self, racks):
-        for rack in range(racks):
+    def _plan(self, racks, has_relays):
+        for rack in range(0 if has_relays else racks):
             self.network.plug_in(f"relay{rack}", rack, self.options.relay_mbit)
         for shard in range(self.options.shards):
             self.network.plug_in(f"shard{shard}", shard * racks // self.options.shards, self.options.edge_mbit)
@@ -90,7 +98,7 @@ class Bed:
             f"-Dlog4j2.configurationFile={self.options.log4j}", "-cp", self.options.classes, "treefold.solr.BedHost",
             arguments[0], host.address, home, *arguments[1:]])
 
-    def _start(self, racks):
+    def _start_relays(self, racks):
         relays = [self.network.hosts[f"relay{rack}"].address + f":{RELAY_PORT}" for rack in range(racks)]
         for rack, address in enumerate(relays):
             join = ["--join", relays[0]] if rack > 0 else []
@@ -98,6 +106,9 @@ class Bed:
                 self.options.treefold, "node", "--listen", address, "--relay", "--rack", f"r{rack}", "--accept", "solr", "--insecure",
                 *join])
             relay.wait("listening on ")
+        return relays
+
+    def _start(self, racks, relays):
         shards = [self.network.hosts[f"shard{number}"] for number in range(self.options.shards)]
         for number, shard in enumerate(shards):
             own = relays[shard.rack:] + relays[:shard.rack]
@@ -120,10 +131,10 @@ class Bed:
         front = self.network.hosts["front"]
         return load.Load(self.network.hosts["clients"].space, front.address, SOLR_PORT, clients, questions, seed)
 
-    def warm(self, seconds):
+    def warm(self, seconds, **more):
         """Lets the virtual machines compile what they run: small results, so that no link binds."""
         for shards in self.shards.values():
-            running = self.load(8, [load.question(shards, 1)], 0)
+            running = self.load(8, [load.question(shards, 1, **more)], 0)
             time.sleep(seconds)
             print(f"# warm: {len(running.end()) / seconds:.1f} answers/s with one row", file=sys.stderr, flush=True)
 

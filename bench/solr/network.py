@@ -6,7 +6,8 @@
 
 A link is a veth pair with a token bucket at both ends, so what goes to a host queues at its switch. The namespaces have no
 names: the kernel removes them with their interfaces as soon as this process and the programs in them have ended, however
-that happens. Programs end with this process (PR_SET_PDEATHSIG). Nothing is put into the namespace in which this starts.
+that happens. Programs end with this process (PR_SET_PDEATHSIG). Nothing is put into the namespace in which this starts, unless
+the network joins a switch there.
 """
 
 import ctypes
@@ -127,6 +128,12 @@ class Network:
         space.configure("tc", [_shaped("eth0", mbit)])
         self.hosts[name] = Host(name, rack, address, mbit, space, port)
         return self.hosts[name]
+
+    def join(self, bridge):
+        """Connects the first rack's switch with a bridge of the namespace in which this runs."""
+        self.switches[0].configure("ip", [f"link add name trunk0 type veth peer name port-trunk netns {os.getpid()}",
+                                          "link set dev trunk0 master bridge0 up"])
+        subprocess.run(["ip", "link", "set", "dev", "port-trunk", "master", bridge, "up"], check=True)
 
     def carried(self):
         """Bytes that each link has carried: to the host, and from it; of the uplink, to the second rack, and from it."""
