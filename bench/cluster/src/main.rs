@@ -60,6 +60,9 @@ enum Experiment {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = polling::load_index() {
+        return code;
+    }
     // the experiments start this executable as their nodes, origins and displays
     if std::env::args_os().nth(1).is_some_and(|word| word == "node" || word == "mirror") {
         return micro::blocking::node().unwrap_or_else(treefold_cli::treefold);

@@ -2,18 +2,21 @@
 //!
 //! Every server is a node with one emulated processor (`micro/emulated`), and every server holds the same partition. A
 //! call asks this partition for work of a drawn duration. Its front, a node without partitions, chooses the server by
-//! a policy of production: sockets, polls, queues and load figures are real. The paper's central load index manager is
-//! in the caller ([`series`]), which sees all calls: for `ideal` each server holds one more partition, which no other
-//! has, and the caller asks that of the server with the fewest open calls.
+//! a policy of production: sockets, polls, queues and load figures are real. For `ideal` each server holds one more partition,
+//! which no other has, and the caller asks that of the server with the fewest open calls: it sees all calls ([`series`]).
+//! `manager` does the same with the paper's load index manager, a process of its own ([`load_index`]).
 //!
 //! The policies take turns on one cluster, with the same arrivals and the same service times, in rounds of a seed each.
 //! The workloads are the simulator's ([`treefold_sim::experiment::polling::workload`]), which can compute each point too
-//! ([`simulated`]). Work is emulated, so a poll takes nothing from the emulated processors; the real processor time of
-//! servers and fronts is measured beside it ([`point`]).
+//! ([`simulated`]). If work is emulated, a poll takes nothing from the emulated processors; the real processor time of
+//! servers and fronts is measured beside it ([`point`]). With `--spin` servers spin real processors, of which each has a
+//! fixed share ([`groups`]), and polls take their part of it.
 //!
 //! - [`args`]: the parameters.
 //! - [`series`]: the compared ways to choose a server.
 //! - [`balancer`]: one of them, tower's balancer.
+//! - [`load_index`]: the load index manager, and its clients.
+//! - [`groups`]: control groups of servers that spin.
 //! - [`caller`]: makes the calls, checks the answers.
 //! - [`point`]: from calls to figures, and how these are printed.
 //! - [`simulated`]: the same points in the simulator.
@@ -21,34 +24,56 @@
 mod args;
 mod balancer;
 mod caller;
+mod groups;
+mod load_index;
 mod point;
 mod series;
 mod simulated;
 
 pub(crate) use args::BenchPolling;
+pub(crate) use load_index::process as load_index;
 
-use crate::load::pace::Pacing;
-use crate::load::trial::Trial;
+use crate::load::pace::{Arrival, Pacing};
+use crate::load::trial::{Calls, Trial};
 use crate::load::{REST, progress};
 use crate::micro::caller::{Asks, Caller};
-use caller::{PollingCalls, SHARED, own_of, work};
+use caller::{Notes, PollingCalls, SHARED, own_of, work};
+use groups::Groups;
 use indicatif::ProgressBar;
+use load_index::IndexProcess;
 use point::{Cell, Measured, Point};
-use series::LoadIndex;
-use std::cell::RefCell;
+use series::{Chooser, LoadIndex, Series};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 use tokio::task::LocalSet;
-use treefold::{Client, Shape};
+use treefold::{Client, ReplicaPolicy, Shape};
 use treefold_cli::commands::connect;
 use treefold_cli::exit::{Failure, Verdict};
 use treefold_cli::fleet::Fleet;
 use treefold_cli::output::{Format, print, print_json};
 use treefold_sim::experiment::polling::workload::Workload;
+use treefold_sim::world::distribution::Distribution;
 
 /// A call that finds out whether a front knows all servers.
 const PROBE_MS: f64 = 0.1;
+/// Number of calls of each series on the idle cluster, and the pause between them.
+const IDLE_CALLS: u64 = 300;
+const IDLE_PAUSE: Duration = Duration::from_millis(5);
+/// Load and duration of the calls without work by which the servers' work beside spinning is measured.
+const BESIDE_LOAD: f64 = 0.9;
+const BESIDE_S: f64 = 4.0;
+
+/// A cluster under measurement.
+struct Ground<'a> {
+    fleet: &'a Fleet,
+    /// The fronts of each poll timeout.
+    crews: Vec<Vec<Client>>,
+    /// The load index manager, if a series needs it.
+    manager: Option<IndexProcess>,
+    workload: &'a Workload,
+    bar: ProgressBar,
+}
 
 impl BenchPolling {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
@@ -67,8 +92,11 @@ impl BenchPolling {
         for workload in &self.workload {
             let configs = self.configs()?;
             let fleet = Fleet::start_told(self.told(&configs)).await?;
-            let measured = self.measure_fleet(&fleet, workload).await;
+            let mut groups = Groups::default();
+            let measured = self.measure_fleet(&fleet, workload, &mut groups).await;
             fleet.end().await;
+            // Groups can be removed when their processes have ended.
+            drop(groups);
             let mut cells = measured?;
             if self.simulate {
                 cells.iter_mut().for_each(|cell| self.simulate(cell, workload));
@@ -120,79 +148,145 @@ impl BenchPolling {
         self.servers + 1
     }
 
-    /// Measures all series at all loads on one cluster, in rounds.
-    async fn measure_fleet(&self, fleet: &Fleet, workload: &Workload) -> Result<Vec<Cell>, Failure> {
+    /// Measures all series at all loads on one cluster. Servers that spin are put into `groups`.
+    async fn measure_fleet(
+        &self,
+        fleet: &Fleet,
+        workload: &Workload,
+        groups: &mut Groups,
+    ) -> Result<Vec<Cell>, Failure> {
         fleet.meet().await?;
         let crews = self.connect_crews(fleet).await?;
         let series = self.series();
+        let asks_manager = series.iter().any(|series| series.chooser == Chooser::Manager);
+        let manager = if asks_manager { Some(IndexProcess::start(self.servers).await?) } else { None };
+        if let Some(share) = self.spin {
+            let ids: Vec<u32> = fleet.processes().ids().collect();
+            let (servers, fronts) = ids.split_at(self.servers as usize);
+            let callers = [std::process::id()].into_iter().chain(manager.as_ref().and_then(IndexProcess::id));
+            let others: Vec<u32> = fronts.iter().copied().chain(callers).collect();
+            groups.slow_down(servers, &others, share)?;
+        }
+        let points = series.len() * self.load.len() * self.rounds as usize;
+        let bar = progress(fleet.size(), points as f64 * self.trial_s());
+        let ground = Ground { fleet, crews, manager, workload, bar };
+        let cells = self.measure_series(&ground, &series).await;
+        ground.bar.finish_and_clear();
+        cells
+    }
+
+    /// Measures each series at each load, in rounds.
+    async fn measure_series(&self, ground: &Ground<'_>, series: &[Series]) -> Result<Vec<Cell>, Failure> {
+        let beside_ms = self.beside_ms(ground).await?;
+        let mut idle = Vec::new();
+        for &series in series {
+            idle.push(self.idle(ground, series).await?);
+        }
         let mut cells: Vec<Cell> = Vec::new();
         for &load in &self.load {
-            let rate = self.rate_per_s(workload, load);
-            cells.extend(series.iter().map(|&series| Cell::new(series, load, rate)));
+            let rate = self.rate_per_s(ground.workload, beside_ms, load);
+            cells.extend(series.iter().zip(&idle).map(|(&series, idle)| {
+                let mut cell = Cell::new(series, load, rate);
+                cell.idle = idle.clone();
+                cell
+            }));
         }
-        let bar = progress(fleet.size(), (cells.len() as u32 * self.rounds) as f64 * self.trial_s());
         for round in 0..self.rounds {
             for at_load in cells.chunks_mut(series.len()) {
                 // Each round begins with another series, so that none is always measured behind the same one.
                 at_load.rotate_left(1);
                 for cell in at_load {
-                    bar.set_message(format!(
-                        "{}, {} at load {}",
-                        workload.name, cell.series.chooser, cell.load
-                    ));
-                    let fronts = &crews[cell.series.crew];
-                    let measured = self.trial(fleet, fronts, cell, round, workload, &bar).await?;
+                    let (name, chooser) = (ground.workload.name, cell.series.chooser);
+                    ground.bar.set_message(format!("{name}, {chooser} at load {}", cell.load));
+                    let calls = self.calls(ground, cell.series, ground.workload.service.clone()).await?;
+                    let measured = self.trial(ground, calls, cell.rate_per_s, round).await?;
                     cell.add(measured);
                     tokio::time::sleep(REST).await;
                 }
             }
         }
-        bar.finish_and_clear();
         let turns = self.rounds as usize % series.len();
         cells.chunks_mut(series.len()).for_each(|at_load| at_load.rotate_right(turns));
         Ok(cells)
     }
 
+    /// Measures the time that each call takes a spinning server beside its service time; zero if servers are emulated.
+    async fn beside_ms(&self, ground: &Ground<'_>) -> Result<f64, Failure> {
+        let Some(share) = self.spin else { return Ok(0.0) };
+        let series = Series { chooser: Chooser::Policy(ReplicaPolicy::Random), crew: 0 };
+        let (rate_per_s, busy) = self.rate_per_s(ground.workload, 0.0, BESIDE_LOAD);
+        let mut cell = Cell::new(series, BESIDE_LOAD, (rate_per_s, busy));
+        let mut calls = self.calls(ground, series, Distribution::Fixed(0.0)).await?;
+        calls.until_s = BESIDE_S;
+        cell.add(self.trial(ground, calls, rate_per_s, 0).await?);
+        Ok(cell.servers_ms() / share)
+    }
+
+    /// Makes calls without work, one after another.
+    async fn idle(&self, ground: &Ground<'_>, series: Series) -> Result<Notes, Failure> {
+        let calls = self.calls(ground, series, Distribution::Fixed(0.0)).await?;
+        for number in 0..IDLE_CALLS {
+            let arrival = Arrival { number, planned: Duration::ZERO, seed: number };
+            calls.call(arrival, Shape::Auto, 0.0).await?;
+            tokio::time::sleep(IDLE_PAUSE).await;
+        }
+        Ok(calls.notes.take())
+    }
+
+    /// Returns the calls of a series, with these service times.
+    async fn calls<'a>(
+        &self,
+        ground: &'a Ground<'_>,
+        series: Series,
+        service: Distribution,
+    ) -> Result<PollingCalls<'a>, Failure> {
+        let fronts = &ground.crews[series.crew];
+        let manager = match &ground.manager {
+            Some(manager) if series.chooser == Chooser::Manager => Some(manager.connect(fronts.len()).await?),
+            _ => None,
+        };
+        Ok(PollingCalls {
+            fronts,
+            chooser: series.chooser,
+            service,
+            spin: self.spin,
+            deadline: self.deadline,
+            index: LoadIndex::new(self.servers),
+            manager,
+            balancers: series.balancers(self.servers, fronts.len()),
+            until_s: self.seconds,
+            notes: Rc::default(),
+        })
+    }
+
     /// Measures one series at one load in one round.
     async fn trial(
         &self,
-        fleet: &Fleet,
-        fronts: &[Client],
-        cell: &Cell,
+        ground: &Ground<'_>,
+        calls: PollingCalls<'_>,
+        rate_per_s: f64,
         round: u32,
-        workload: &Workload,
-        bar: &ProgressBar,
     ) -> Result<Measured, Failure> {
-        let choosing = Rc::new(RefCell::new(Vec::new()));
-        let calls = PollingCalls {
-            fronts,
-            chooser: cell.series.chooser,
-            workload,
-            deadline: self.deadline,
-            index: LoadIndex::new(self.servers),
-            balancers: cell.series.balancers(self.servers, fronts.len()),
-            until_s: self.seconds,
-            choosing: Rc::clone(&choosing),
-        };
-        let deviation = workload.gap_variation;
+        let deviation = ground.workload.gap_variation;
+        let seconds = calls.until_s;
         let trial = Trial {
             calls: &calls,
             shape: Shape::Auto,
             pacing: deviation.map_or(Pacing::Poisson, |deviation| Pacing::LogNormal { deviation }),
-            rate_per_s: cell.rate_per_s,
+            rate_per_s,
             // The same for each series and load: the same arrivals, scaled, and the same service times.
             seed: self.seed.wrapping_add(u64::from(round) << 32),
             warm_up: Duration::from_secs_f64(self.warm_up),
-            measured: Duration::from_secs_f64(self.seconds),
+            measured: Duration::from_secs_f64(seconds),
         };
-        let before = fleet.processes().cpu_times()?;
-        let record = trial.run(fleet, bar).await?;
-        let after = fleet.processes().cpu_times()?;
+        let (began_at, before) = (Instant::now(), ground.fleet.processes().cpu_times()?);
+        let record = trial.run(ground.fleet, &ground.bar).await?;
+        let after = ground.fleet.processes().cpu_times()?;
+        let quota = self.spin.map(|share| began_at.elapsed().mul_f64(share * f64::from(self.servers)));
         let used: Vec<Duration> = after.iter().zip(&before).map(|(after, before)| *after - *before).collect();
         let (servers, fronts) = used.split_at(self.servers as usize);
         let (servers, fronts) = (servers.iter().sum(), fronts.iter().sum());
-        let choosing = choosing.take();
-        Ok(Measured { record, seconds: self.seconds, choosing, servers, fronts })
+        Ok(Measured { record, seconds, notes: calls.notes.take(), servers, fronts, quota })
     }
 
     /// Connects one client to each front, and waits until each front knows all servers.

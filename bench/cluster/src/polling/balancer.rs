@@ -43,8 +43,8 @@ impl TowerLoad {
     }
 }
 
-type Answer = Result<Reply<Timed>, Error>;
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(super) type Answer = Result<Reply<Timed>, Error>;
+pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Makes a call that asks this partition.
 pub(super) type Ask = Box<dyn FnOnce(PartitionId) -> Answering + Send>;

@@ -1,6 +1,7 @@
 //! Makes the calls, and checks the answers.
 
-use super::balancer::Balancer;
+use super::balancer::{Answer, Answering, Balancer};
+use super::load_index::IndexClient;
 use super::series::{Chooser, LoadIndex};
 use crate::load::pace::Arrival;
 use crate::load::trial::{Calls, Ended};
@@ -8,12 +9,16 @@ use crate::micro::caller::{KIND, fault_of, times_of};
 use std::cell::RefCell;
 use std::iter::once;
 use std::rc::Rc;
-use std::time::Duration;
-use treefold::{Client, Reply, Shape};
+use std::time::{Duration, Instant};
+use treefold::operators::Body;
+use treefold::{CallBuilder, Client, Reply, Report, Shape};
 use treefold_cli::exit::Failure;
 use treefold_core::id::PartitionId;
-use treefold_micro::{Distribution, Emulation, Timed};
-use treefold_sim::experiment::polling::workload::Workload;
+use treefold_micro::{Distribution, Emulation, Folded, Timed, Work};
+use treefold_sim::world::distribution::Distribution as ServiceTimes;
+
+/// The aggregation of servers that spin.
+const SPIN_KIND: &str = "micro/spin";
 
 /// The partition that every server holds.
 pub(super) const SHARED: PartitionId = 0;
@@ -30,15 +35,37 @@ const SERVICE: u64 = 0;
 pub(super) struct PollingCalls<'a> {
     pub(super) fronts: &'a [Client],
     pub(super) chooser: Chooser,
-    pub(super) workload: &'a Workload,
+    pub(super) service: ServiceTimes,
+    /// The share of a processor that a server has and spins; without one, its processor is emulated.
+    pub(super) spin: Option<f64>,
     pub(super) deadline: Duration,
     pub(super) index: Rc<LoadIndex>,
+    /// The connections to the load index manager, if it is the chooser.
+    pub(super) manager: Option<Rc<IndexClient>>,
     /// Tower's balancer of each front, if it is the chooser.
     pub(super) balancers: Vec<Rc<Balancer>>,
     /// Calls that are planned before this second of the measurement and after its beginning are measured.
     pub(super) until_s: f64,
-    /// Time of each measured call outside of its server.
-    pub(super) choosing: Rc<RefCell<Vec<Duration>>>,
+    pub(super) notes: Rc<RefCell<Notes>>,
+}
+
+/// Times of the measured calls, in the order of their ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    /// At the front and on the way.
+    pub(super) outside: Vec<Duration>,
+    /// In the local.
+    pub(super) local: Vec<Duration>,
+    /// Until the load index manager had named a server.
+    pub(super) inquiries: Vec<Duration>,
+}
+
+impl Notes {
+    fn take_of<T>(&mut self, reply: &Reply<T>) {
+        let Some(Report { total, local, .. }) = reply.explain() else { return };
+        self.outside.push(reply.elapsed.saturating_sub(*total));
+        self.local.push(*local);
+    }
 }
 
 impl Calls for PollingCalls<'_> {
@@ -50,30 +77,75 @@ impl Calls for PollingCalls<'_> {
     ) -> impl Future<Output = Result<Ended, Failure>> + 'static {
         let turn = arrival.turn(self.fronts.len());
         let (front, balancer) = (self.fronts[turn].clone(), self.balancers.get(turn).cloned());
-        let work = work(self.workload.service.draw_for_ms(arrival.seed, SERVICE));
-        let (chooser, deadline) = (self.chooser, self.deadline);
-        let placed = (chooser == Chooser::Ideal).then(|| self.index.place(arrival.seed));
+        let ms = self.service.draw_for_ms(arrival.seed, SERVICE);
+        let spun = self.spin.map(|share| Work { local_ms: ms * share, ..Work::default() });
+        let options = Options { chooser: self.chooser, shape, deadline: self.deadline };
+        let placed = (self.chooser == Chooser::Ideal).then(|| self.index.place(arrival.seed));
+        let manager = self.manager.clone();
         let is_measured = (0.0..self.until_s).contains(&planned_s);
-        let choosing = is_measured.then(|| Rc::clone(&self.choosing));
+        let notes = is_measured.then(|| Rc::clone(&self.notes));
         async move {
-            let ask = move |partition: PartitionId| {
-                let mut call = front.call::<Timed>(KIND, &work).shape(shape).deadline(deadline).explain(true);
-                call = call.partitions(once(partition).collect());
-                if let Chooser::Policy(policy) = chooser {
-                    call = call.policy(policy);
-                }
-                call.into_future()
+            let ask = move |partition: PartitionId| -> Answering {
+                let Some(work) = spun else {
+                    return options.of(front.call(KIND, &work(ms)), partition).into_future();
+                };
+                let answering = options.of(front.call(SPIN_KIND, &work), partition).into_future();
+                Box::pin(async { answering.await.map(timed) })
             };
-            let result = match balancer {
-                Some(balancer) => balancer.call(Box::new(ask)).await,
-                None => ask(placed.as_ref().map_or(SHARED, |placed| own_of(placed.server()))).await,
+            let result: Answer = match (balancer, manager) {
+                (Some(balancer), _) => balancer.call(Box::new(ask)).await,
+                (None, Some(manager)) => {
+                    let asked_at = Instant::now();
+                    let server = manager.place(turn, arrival.seed).await?;
+                    if let Some(notes) = &notes {
+                        notes.borrow_mut().inquiries.push(asked_at.elapsed());
+                    }
+                    let result = ask(own_of(server)).await;
+                    manager.end(turn, server);
+                    result
+                }
+                (None, None) => ask(placed.as_ref().map_or(SHARED, |placed| own_of(placed.server()))).await,
             };
             drop(placed);
-            if let (Some(choosing), Ok(reply)) = (choosing, &result) {
-                choosing.borrow_mut().extend(outside_of_server(reply));
+            if let (Some(notes), Ok(reply)) = (notes, &result) {
+                notes.borrow_mut().take_of(reply);
             }
             Ended::of(result, |reply| fault_of(reply, 1), times_of)
         }
+    }
+}
+
+/// Options of every call of a trial.
+#[derive(Clone, Copy)]
+struct Options {
+    chooser: Chooser,
+    shape: Shape,
+    deadline: Duration,
+}
+
+impl Options {
+    fn of<T: Body>(self, call: CallBuilder<'static, T>, partition: PartitionId) -> CallBuilder<'static, T> {
+        let call = call.shape(self.shape).deadline(self.deadline).explain(true);
+        let call = call.partitions(once(partition).collect());
+        match self.chooser {
+            Chooser::Policy(policy) => call.policy(policy),
+            _ => call,
+        }
+    }
+}
+
+/// Returns the answer of a server that spins in the form of one whose processor is emulated. Its times are unknown.
+fn timed(reply: Reply<Folded>) -> Reply<Timed> {
+    let timed = |Folded { sum, partitions, .. }| Timed { sum, partitions, ..Timed::default() };
+    Reply {
+        status: reply.status,
+        value: reply.value.map(timed),
+        asked: reply.asked,
+        contributed: reply.contributed,
+        missing: reply.missing,
+        total_is_guess: reply.total_is_guess,
+        elapsed: reply.elapsed,
+        report: reply.report,
     }
 }
 
@@ -86,10 +158,4 @@ pub(super) fn work(ms: f64) -> Emulation {
         processors: 1,
         ..Emulation::default()
     }
-}
-
-/// Returns the time of an answered call at its front and on the way, without its time at the server.
-fn outside_of_server<T>(reply: &Reply<T>) -> Option<Duration> {
-    let server = reply.explain()?;
-    Some(reply.elapsed.saturating_sub(server.total))
 }

@@ -4,6 +4,7 @@
 //! has the mean over the rounds, and the interval of this mean. Ratios to the ideal are computed within a round, where
 //! both have the same arrivals and the same service times.
 
+use super::caller::Notes;
 use super::series::{Chooser, Series};
 use crate::load::trial::{Ending, Record};
 use serde::{Serialize, Serializer};
@@ -25,6 +26,8 @@ pub(super) struct Cell {
     pub(super) busy: f64,
     pub(super) rate_per_s: f64,
     rounds: Vec<Round>,
+    /// The times of its calls on the idle cluster.
+    pub(super) idle: Notes,
     /// The simulator's mean response time of each seed; empty if nothing was simulated.
     pub(super) simulated_ms: Vec<f64>,
 }
@@ -35,11 +38,12 @@ pub(super) struct Measured {
     pub(super) record: Record,
     /// Length of the measurement; calls that were planned in it are measured.
     pub(super) seconds: f64,
-    /// Time of each measured call outside of its server.
-    pub(super) choosing: Vec<Duration>,
+    pub(super) notes: Notes,
     /// Processor time of the servers and of the fronts in the whole trial.
     pub(super) servers: Duration,
     pub(super) fronts: Duration,
+    /// Processor time that the servers' quotas allow in the whole trial.
+    pub(super) quota: Option<Duration>,
 }
 
 /// The figures of one trial.
@@ -48,11 +52,12 @@ struct Round {
     mean_ms: f64,
     p95_ms: f64,
     p99_ms: f64,
-    choosing: Vec<Duration>,
+    notes: Notes,
     calls: Count,
     machine: Ticks,
     own_s: f64,
     servers_us: f64,
+    servers_busy: Option<f64>,
     fronts_us: f64,
     late_us: f64,
     sent_late_us: f64,
@@ -70,9 +75,9 @@ struct Count {
 
 impl Round {
     fn of(measured: Measured) -> Self {
-        let Measured { record, seconds, choosing, servers, fronts } = measured;
+        let Measured { record, seconds, notes, servers, fronts, quota } = measured;
         let all = record.samples.len() as f64;
-        let mut round = Self { choosing, machine: record.machine, own_s: record.own_s, ..Self::default() };
+        let mut round = Self { notes, machine: record.machine, own_s: record.own_s, ..Self::default() };
         let mut responses = Vec::new();
         let (mut jobs, mut late_ns, mut sent_late) = (0, 0, Duration::ZERO);
         for sample in record.samples.iter().filter(|sample| (0.0..seconds).contains(&sample.planned_s)) {
@@ -95,6 +100,7 @@ impl Round {
         round.p95_ms = quantile_us(&responses, 0.95) / 1e3;
         round.p99_ms = quantile_us(&responses, 0.99) / 1e3;
         round.servers_us = share(servers.as_secs_f64() * 1e6, all);
+        round.servers_busy = quota.map(|quota| share(servers.as_secs_f64(), quota.as_secs_f64()));
         round.fronts_us = share(fronts.as_secs_f64() * 1e6, all);
         round.late_us = share(late_ns as f64 / 1e3, jobs as f64);
         round.sent_late_us = share(sent_late.as_secs_f64() * 1e6, round.calls.made as f64);
@@ -104,7 +110,20 @@ impl Round {
 
 impl Cell {
     pub(super) fn new(series: Series, load: f64, (rate_per_s, busy): (f64, f64)) -> Self {
-        Self { series, load, busy, rate_per_s, rounds: Vec::new(), simulated_ms: Vec::new() }
+        Self {
+            series,
+            load,
+            busy,
+            rate_per_s,
+            rounds: Vec::new(),
+            idle: Notes::default(),
+            simulated_ms: Vec::new(),
+        }
+    }
+
+    /// Returns the mean processor time of the servers for one call, in ms.
+    pub(super) fn servers_ms(&self) -> f64 {
+        mean(&self.rounds.iter().map(|round| round.servers_us / 1e3).collect::<Vec<_>>())
     }
 
     /// Adds the results of one more round.
@@ -143,7 +162,8 @@ impl Cell {
             ]),
             to_ideal,
             simulated: self.simulated(ideal),
-            choosing: Choosing::of(self.rounds.iter().flat_map(|round| &round.choosing)),
+            choosing: self.choosing(ideal),
+            local_ms: mean_ms(self.noted(|notes| &notes.local)).unwrap_or_default(),
             calls: self.calls(),
             cost: self.cost(),
         }
@@ -151,7 +171,32 @@ impl Cell {
 
     fn simulated(&self, ideal: Option<&Self>) -> Option<Simulated> {
         let mean_ms = Some(&self.simulated_ms).filter(|seeds| !seeds.is_empty()).map(|seeds| mean(seeds))?;
+        let ideal = ideal.filter(|ideal| !ideal.simulated_ms.is_empty());
         Some(Simulated { mean_ms, to_ideal: ideal.map(|ideal| share(mean_ms, mean(&ideal.simulated_ms))) })
+    }
+
+    fn noted(&self, times: fn(&Notes) -> &Vec<Duration>) -> impl Iterator<Item = Duration> {
+        self.rounds.iter().flat_map(move |round| times(&round.notes).iter().copied())
+    }
+
+    fn choosing(&self, ideal: Option<&Self>) -> Choosing {
+        let outside_ms = |cell: &Self| mean_ms(cell.noted(|notes| &notes.outside)).unwrap_or_default();
+        let calls = self.noted(|notes| &notes.outside).count() as f64;
+        let later = |than| {
+            share(self.noted(|notes| &notes.outside).filter(|&time| time > than).count() as f64, calls)
+        };
+        let in_us = |ms: Option<f64>| ms.map(|ms| ms * 1e3);
+        let ms_mean = outside_ms(self);
+        let ideal = ideal.filter(|_| self.series.chooser.polls());
+        Choosing {
+            ms_mean,
+            ms_idle: mean_ms(self.idle.outside.iter().copied()).unwrap_or_default(),
+            polling_ms: ideal.map(|ideal| ms_mean - outside_ms(ideal)),
+            later_than_10ms: later(Duration::from_millis(10)),
+            later_than_20ms: later(Duration::from_millis(20)),
+            inquiry_us: in_us(mean_ms(self.noted(|notes| &notes.inquiries))),
+            inquiry_us_idle: in_us(mean_ms(self.idle.inquiries.iter().copied())),
+        }
     }
 
     fn calls(&self) -> Count {
@@ -169,6 +214,12 @@ impl Cell {
         let own_s: f64 = self.rounds.iter().map(|round| round.own_s).sum();
         Cost {
             servers_us: mean_of(|round| round.servers_us),
+            servers_busy: self
+                .rounds
+                .iter()
+                .map(|round| round.servers_busy)
+                .collect::<Option<Vec<_>>>()
+                .map(|busy| mean(&busy)),
             fronts_us: mean_of(|round| round.fronts_us),
             cpu_busy: share(machine.busy_s, machine.capacity_s),
             cpu_own: share(own_s, machine.capacity_s),
@@ -195,6 +246,9 @@ pub(super) struct Point {
     to_ideal: Option<Figures>,
     simulated: Option<Simulated>,
     choosing: Choosing,
+    /// Mean time of a request's local: at its processor, without the queue.
+    #[serde(serialize_with = "precisely")]
+    local_ms: f64,
     calls: Count,
     cost: Cost,
 }
@@ -244,27 +298,22 @@ struct Simulated {
 struct Choosing {
     #[serde(serialize_with = "precisely")]
     ms_mean: f64,
+    /// Of calls without work, one at a time.
+    #[serde(serialize_with = "precisely")]
+    ms_idle: f64,
+    /// Beyond that of ideal's calls; `None` without polls or without ideal.
+    #[serde(serialize_with = "precisely_if_any")]
+    polling_ms: Option<f64>,
     /// Shares of the calls.
     #[serde(serialize_with = "precisely")]
     later_than_10ms: f64,
     #[serde(serialize_with = "precisely")]
     later_than_20ms: f64,
-}
-
-impl Choosing {
-    fn of<'a>(times: impl Iterator<Item = &'a Duration>) -> Self {
-        let (mut sum_ms, mut count, mut later) = (0.0, 0.0, [0.0; 2]);
-        for time in times {
-            let ms = time.as_secs_f64() * 1e3;
-            sum_ms += ms;
-            count += 1.0;
-            for (later, than_ms) in later.iter_mut().zip([10.0, 20.0]) {
-                *later += f64::from(u8::from(ms > than_ms));
-            }
-        }
-        let [than_10_ms, than_20_ms] = later.map(|later| share(later, count));
-        Self { ms_mean: share(sum_ms, count), later_than_10ms: than_10_ms, later_than_20ms: than_20_ms }
-    }
+    /// Time until the load index manager has named a server, under load and on the idle cluster.
+    #[serde(serialize_with = "precisely_if_any")]
+    inquiry_us: Option<f64>,
+    #[serde(serialize_with = "precisely_if_any")]
+    inquiry_us_idle: Option<f64>,
 }
 
 /// The real processor time of calls, and the error of the emulation.
@@ -273,6 +322,9 @@ struct Cost {
     /// Processor time of all servers and of all fronts for one call.
     #[serde(serialize_with = "precisely")]
     servers_us: f64,
+    /// Used part of the servers' quotas; `None` if they are emulated.
+    #[serde(serialize_with = "precisely_if_any")]
+    servers_busy: Option<f64>,
     #[serde(serialize_with = "precisely")]
     fronts_us: f64,
     /// Busy share of the machine's processors during the measurements.
@@ -292,7 +344,11 @@ struct Cost {
 /// Returns the points of one workload's cells.
 pub(super) fn points(workload: &'static str, timeouts: &[Duration], cells: &[Cell]) -> Vec<Point> {
     let ideal = |load: f64| {
-        cells.iter().find(|cell| cell.series.chooser == Chooser::Ideal && cell.load.total_cmp(&load).is_eq())
+        let of = |chooser| {
+            let is_it = |cell: &&Cell| cell.series.chooser == chooser && cell.load.total_cmp(&load).is_eq();
+            cells.iter().find(is_it)
+        };
+        of(Chooser::Ideal).or_else(|| of(Chooser::Manager))
     };
     cells.iter().map(|cell| cell.point(workload, timeouts, ideal(cell.load))).collect()
 }
@@ -312,10 +368,15 @@ pub(super) fn table(points: &[Point]) -> String {
         right("p95"),
         right("p99"),
         right("choosing ms"),
+        right("idle"),
+        right("polling"),
         right("> 10 ms %"),
+        right("inquiry µs"),
+        right("local ms"),
         right("calls"),
         right("lost"),
         right("servers µs"),
+        right("busy"),
         right("fronts µs"),
         right("cpu"),
     ]);
@@ -337,10 +398,15 @@ pub(super) fn table(points: &[Point]) -> String {
             ratio_cell(ratio(|figures| figures.p95)),
             ratio_cell(ratio(|figures| figures.p99)),
             format!("{:.2}", point.choosing.ms_mean),
+            format!("{:.2}", point.choosing.ms_idle),
+            point.choosing.polling_ms.map_or_else(String::new, |ms| format!("{ms:.2}")),
             format!("{:.2}", point.choosing.later_than_10ms * 100.0),
+            point.choosing.inquiry_us.map_or_else(String::new, |us| format!("{us:.0}")),
+            format!("{:.1}", point.local_ms),
             point.calls.made.to_string(),
             point.calls.lost.to_string(),
             format!("{:.0}", point.cost.servers_us),
+            point.cost.servers_busy.map_or_else(String::new, |busy| format!("{busy:.2}")),
             format!("{:.0}", point.cost.fronts_us),
             format!("{:.2}", point.cost.cpu_busy),
         ]);
@@ -355,6 +421,13 @@ fn share(part: f64, whole: f64) -> f64 {
 
 fn mean(figures: &[f64]) -> f64 {
     share(figures.iter().sum(), figures.len() as f64)
+}
+
+/// Returns the mean of some times, in ms, if there are any.
+fn mean_ms(times: impl Iterator<Item = Duration>) -> Option<f64> {
+    let (sum, count) =
+        times.fold((0.0, 0u32), |(sum, count), time| (sum + time.as_secs_f64() * 1e3, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Rounds to six decimals, because shares of thousandths need more than three.
@@ -391,9 +464,10 @@ mod tests {
         Measured {
             record: Record { samples, machine, own_s: 0.5 },
             seconds: 4.0,
-            choosing: [1, 12, 25, 2].map(Duration::from_millis).to_vec(),
+            notes: Notes { outside: [1, 12, 25, 2].map(Duration::from_millis).to_vec(), ..Notes::default() },
             servers: Duration::from_micros(600),
             fronts: Duration::from_micros(300),
+            quota: Some(Duration::from_micros(1_200)),
         }
     }
 
@@ -427,6 +501,17 @@ mod tests {
     }
 
     #[test]
+    fn manager_stands_for_ideal_where_that_is_not_measured() {
+        let polled = Chooser::Policy(ReplicaPolicy::Polled { polls: 2 });
+        let mut manager = cell(Chooser::Manager, &[1, 1, 1]);
+        manager.idle.inquiries = [40, 60].map(Duration::from_micros).to_vec();
+        let points = points("test", &TIMEOUTS, &[cell(polled, &[2, 2, 2]), manager]);
+        assert_eq!(points[0].to_ideal.unwrap().mean, 2.0);
+        assert_eq!(points[0].choosing.polling_ms, Some(0.0), "both are outside of their servers for as long");
+        assert_eq!((points[1].choosing.inquiry_us_idle, points[1].choosing.inquiry_us), (Some(50.0), None));
+    }
+
+    #[test]
     fn few_rounds_have_no_interval_and_no_ideal_gives_no_ratio() {
         let random = Chooser::Policy(ReplicaPolicy::Random);
         let point = &points("test", &TIMEOUTS, &[cell(random, &[1, 1])])[0];
@@ -451,5 +536,6 @@ mod tests {
         assert_eq!((point.cost.cpu_busy, point.cost.late_us_mean), (0.25, 2.0));
         assert_eq!((point.choosing.ms_mean, point.choosing.later_than_10ms), (10.0, 0.5));
         assert_eq!(point.choosing.later_than_20ms, 0.25);
+        assert_eq!((point.cost.servers_busy, point.choosing.polling_ms), (Some(0.5), None));
     }
 }

@@ -15,6 +15,8 @@ pub(super) enum Chooser {
     Tower(TowerLoad),
     /// By the numbers of open calls, which the caller knows.
     Ideal,
+    /// By the same numbers, which a load index manager knows: a process that is asked before each call.
+    Manager,
 }
 
 impl Chooser {
@@ -25,7 +27,7 @@ impl Chooser {
 
     /// True if the simulator has it too.
     pub(super) fn is_simulated(self) -> bool {
-        !matches!(self, Self::Tower(_))
+        !matches!(self, Self::Tower(_) | Self::Manager)
     }
 }
 
@@ -35,6 +37,7 @@ impl fmt::Display for Chooser {
             Self::Policy(policy) => fmt::Display::fmt(policy, f),
             Self::Tower(load) => f.pad(load.name()),
             Self::Ideal => f.pad("ideal"),
+            Self::Manager => f.pad("manager"),
         }
     }
 }
@@ -55,9 +58,10 @@ impl Series {
     }
 }
 
-/// The number of open calls of each server: the load index manager of the paper's ideal scenario (§4).
+/// The number of open calls of each server, as the paper's ideal scenario needs it (§4).
 ///
-/// The paper's clients ask it over the network. Here it is in the process that makes all calls, and costs nothing.
+/// The paper's clients ask a manager over the network, as the calls of [`Chooser::Manager`] do. For [`Chooser::Ideal`] the index is
+/// in the process that makes all calls, and costs nothing.
 #[derive(Debug)]
 pub(super) struct LoadIndex(RefCell<Vec<u32>>);
 

@@ -31,6 +31,11 @@ impl Processes {
         Ok(self)
     }
 
+    /// Ids of the processes, in their order.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|&(_, id)| id)
+    }
+
     /// Number of processes.
     pub fn len(&self) -> usize {
         self.0.len()
