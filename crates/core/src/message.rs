@@ -255,6 +255,8 @@ pub struct Partial<P> {
     pub last: bool,
     /// The sender's load now.
     pub load: LoadFigure,
+    /// The elapsed time of one of the sender's locals in this wave, if the call wants loads; on the last partial.
+    pub own: Option<Duration>,
     /// The loads of the nodes below the sender, if the call wants them; on the last partial.
     pub loads: Vec<LoadNews>,
     /// The measured costs of the aggregation at the sender.

@@ -37,6 +37,7 @@ mod reaper;
 mod relays;
 mod shares;
 mod sim;
+mod slow;
 mod stored;
 mod stream;
 mod top;

@@ -22,6 +22,7 @@ use crate::call::{CallOptions, Outcome, Status, plan};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};
+use crate::load::Loads;
 use crate::message::{Message, Payload, Report};
 use crate::node::context::Context;
 use crate::node::path::Key;
@@ -384,10 +385,7 @@ impl<P: Payload> Calls<P> {
         let Phase::Ended(missing) = &mut wave.phase else { return };
         let mut missing = core::mem::take(missing);
         let Some(mut call) = self.open.remove(&wave.ask.slice.first(wave.tag.wave)) else { return };
-        wave.tale
-            .heard
-            .iter()
-            .for_each(|heard| desk.cx.loads.table.learn(heard.node, heard.figure, heard.as_of));
+        desk.cx.learn_from(now, wave);
         if wave.parts.resting().len() > 1 {
             wave.parts.keep_largest();
             missing = wave.missing(desk.cx.me, &Reason::Late, desk.cx.config.limits.missing_max);
@@ -533,6 +531,7 @@ impl<P: Payload> OpenCall<P> {
         };
         let reduce_ms = cx.reduce_estimate(kind, &self.name).as_millis_f64();
         let mut candidates = Vec::with_capacity(choice.by_node.len());
+        let excess = cx.loads.speeds.of(&self.name, now, &mut cx.random).cloned();
         for (&node, partitions) in &choice.by_node {
             let processors =
                 cx.sight.view().card(&node).map_or(1.0, |card| f64::from(card.processors.max(1)));
@@ -541,11 +540,12 @@ impl<P: Payload> OpenCall<P> {
             } else {
                 cx.loads.table.load_ms(node, now, &mut cx.random).unwrap_or(0.0)
             };
+            let excess_ms = excess.as_ref().and_then(|excess| excess.get(&node)).copied().unwrap_or(0.0);
             candidates.push(Candidate {
                 node,
                 partitions: partitions.clone(),
-                load_ms,
-                local_ms: local_ms * partitions.len() as f64 / processors,
+                load_ms: load_ms + excess_ms,
+                local_ms: (local_ms + excess_ms) * partitions.len() as f64 / processors,
                 reduce_ms: reduce_ms / processors,
             });
         }
@@ -554,6 +554,20 @@ impl<P: Payload> OpenCall<P> {
 }
 
 impl<P: Payload> Context<P> {
+    /// Learns the loads and the times of the nodes of a call's wave.
+    fn learn_from(&mut self, now: Instant, wave: &Wave<P>) {
+        let Loads { table, speeds, .. } = &mut self.loads;
+        for heard in &wave.tale.heard {
+            table.learn(heard.node, heard.figure, heard.as_of);
+            if let Some(own) = heard.own {
+                speeds.learn(&wave.ask.name, heard.node, own, now);
+            }
+        }
+        if let Some(own) = wave.tale.timing.own().filter(|_| wave.ask.loads_wanted) {
+            speeds.learn(&wave.ask.name, self.me, own, now);
+        }
+    }
+
     /// True if members declare the total of a service.
     fn is_total_declared(&self, service: &str) -> bool {
         self.view().service(service).is_some_and(|index| index.agreed().declared)

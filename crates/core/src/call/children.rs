@@ -10,7 +10,7 @@ use crate::message::{Message, Partial, Payload, Report};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::Standing;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::Wave;
@@ -101,6 +101,7 @@ impl<P: Payload> Calls<P> {
 /// Reports of a last partial, beside its part.
 struct News {
     load: LoadFigure,
+    own: Option<Duration>,
     loads: Vec<LoadNews>,
     given_up: Vec<NodeId>,
     report: Option<Box<Report>>,
@@ -129,8 +130,8 @@ impl<P: Payload> Wave<P> {
             && !self.parts.claimed().intersects(&partial.contributors);
         match partial.payload.take_if(|_| is_all) {
             Some(payload) => {
-                let Partial { contributors, load, loads, given_up, report, .. } = *partial;
-                Ok((Part { payload, contributors }, News { load, loads, given_up, report }))
+                let Partial { contributors, load, own, loads, given_up, report, .. } = *partial;
+                Ok((Part { payload, contributors }, News { load, own, loads, given_up, report }))
             }
             None => Err(partial),
         }
@@ -164,7 +165,7 @@ impl<P: Payload> Wave<P> {
         let child = &self.seat.children[at];
         let (node, branch) = child.name();
         if self.ask.loads_wanted {
-            self.tale.hear(now, node, news.load, &news.loads, child.tree().seats().len());
+            self.tale.hear(now, (node, news.load, news.own), &news.loads, child.tree().seats().len());
         }
         cx.credit.forget(own_and_child(self.tag, node, branch));
         self.tale.reports.extend(news.report.map(|report| *report));
@@ -175,7 +176,7 @@ impl<P: Payload> Wave<P> {
 
     /// Takes a partial that is not the whole answer of its child.
     fn take_some(&mut self, desk: &mut Desk<'_, P>, now: Instant, at: usize, partial: Partial<P>) {
-        let Partial { tag, payload, contributors, missing, last, report, load, loads, given_up, .. } =
+        let Partial { tag, payload, contributors, missing, last, report, load, own, loads, given_up, .. } =
             partial;
         let from = self.seat.children[at].node;
         let mut accounted = contributors.clone();
@@ -202,7 +203,7 @@ impl<P: Payload> Wave<P> {
             if !later_ask.is_empty() {
                 desk.cx.send(from, Message::Cancel { tag });
             }
-            self.end_child(desk.cx, now, at, News { load, loads, given_up, report });
+            self.end_child(desk.cx, now, at, News { load, own, loads, given_up, report });
             let rest = self.seat.children[at].answers_for.difference(&accounted);
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, rest);
         } else {

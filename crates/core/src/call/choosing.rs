@@ -21,6 +21,7 @@ use crate::node::context::Context;
 use crate::replica::ReplicaPolicy;
 use crate::replica::announced::Announced;
 use crate::replica::choice::Choice;
+use crate::replica::least_loaded::Pace;
 use crate::replica::policies::Choosing;
 use crate::replica::polled::{Poll, Verdict};
 use crate::replica::prequal::{probe_sequence, probed_at};
@@ -62,9 +63,13 @@ impl<P: Payload> OpenCall<P> {
             return None;
         }
         let policy = self.policy_of(cx);
+        if !policy.polls() {
+            return None;
+        }
         let timeout = cx.config.tuning.poll_timeout;
         let Context { sight, random, loads, .. } = cx;
-        loads.replicas.poll(policy, wanted!(sight, self), timeout.into(), now, random)
+        let slow = loads.speeds.for_call(&self.name, now, random);
+        loads.replicas.poll(policy, wanted!(sight, self), (timeout.into(), slow), now, random)
     }
 
     fn policy_of(&self, cx: &Context<P>) -> ReplicaPolicy {
@@ -82,8 +87,13 @@ impl<P: Payload> OpenCall<P> {
         let own = (cx.me, cx.load_figure());
         let Context { sight, random, loads, .. } = cx;
         let wanted = wanted!(sight, self);
+        let slow = match poll {
+            Some(_) => None,
+            None => loads.speeds.for_call(&self.name, now, random),
+        };
         let announced = Announced { loads: &loads.table, own, now };
-        let choosing = Choosing { policy, service: service_of(&self.name), local_ms, announced };
+        let pace = Pace { local_ms, excess: slow.as_ref().or(poll.and_then(Poll::excess)) };
+        let choosing = Choosing { policy, service: service_of(&self.name), pace, announced };
         loads.replicas.choose(choosing, wanted, poll, random)
     }
 

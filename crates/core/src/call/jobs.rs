@@ -85,6 +85,13 @@ pub(crate) struct OpenJob {
     pub(crate) armed: Option<Instant>,
 }
 
+impl OpenJob {
+    /// The time from its start until now. An inline job has used only its own.
+    fn took(&self, now: Instant, cost: Duration) -> Duration {
+        if self.place == Place::Inline { cost } else { self.started_at.until(now) }
+    }
+}
+
 /// Operator work that was handed out: jobs of waves and runs of streams' filters.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
@@ -228,7 +235,7 @@ impl<P: Payload> Wave<P> {
         result: Result<P, JobError>,
         cost: Duration,
     ) {
-        let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
+        let took = job.took(now, cost);
         let is_fold = job.what.is_fold();
         self.lighten(desk.cx, job.kind, job.what);
         let time = if is_fold { &mut self.tale.timing.reduce } else { &mut self.tale.timing.local };
@@ -252,6 +259,10 @@ impl<P: Payload> Wave<P> {
                 self.losses.note(loss, desk.cx.config.limits.missing_max);
             }
             (What::Local(partition) | What::Slices(partition), Ok(payload)) => {
+                if self.ask.slice.is_whole() {
+                    let (count, time) = &mut self.tale.timing.done;
+                    (*count, *time) = (*count + 1, *time + took);
+                }
                 self.take_own(desk.cx, partition, payload);
             }
             (What::Local(partition) | What::Slices(partition), Err(error)) => {
@@ -332,12 +343,12 @@ impl<P: Payload> Context<P> {
             self.queue.charge_inline(now, account_id, cost);
         }
         if is_ok {
-            self.learn_cost(&job, cost);
+            self.learn_cost(now, &job, cost);
         }
         Some(job)
     }
 
-    fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
+    fn learn_cost(&mut self, now: Instant, job: &OpenJob, cost: Duration) {
         match job.what {
             What::Fold { .. } | What::Chain(_) => {
                 let folds = job.what.folds();
@@ -346,7 +357,7 @@ impl<P: Payload> Context<P> {
             }
             What::Local(_) | What::Slices(_) => {
                 self.counters.waves.locals_run += 1;
-                self.loads.costs.observe_local(job.kind, cost);
+                self.loads.costs.observe_local(job.kind, job.took(now, cost));
             }
             What::Join => {}
         }

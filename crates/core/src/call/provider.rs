@@ -159,8 +159,8 @@ impl<P: Payload> Context<P> {
             None => (None, PartitionSet::new()),
         };
         let (load, cost) = (self.load_figure(), self.cost_figure(kind));
-        let (loads, given_up, report) = (Vec::new(), Vec::new(), None);
-        Partial { tag, payload, contributors, missing, last, load, loads, cost, given_up, report }
+        let (own, loads, given_up, report) = (None, Vec::new(), Vec::new(), None);
+        Partial { tag, payload, contributors, missing, last, load, own, loads, cost, given_up, report }
     }
 
     /// Notifies nodes from which nothing more is expected that a wave has ended.

@@ -141,6 +141,8 @@ bounded! {
         /// this.
         #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
         pub announce_every: Duration => Time(Duration::from_millis(1), HOUR),
+        /// A node is slow if its locals take more than so many times the usual time of other nodes; at 1000, none is.
+        pub slow_factor: f64 => Fraction(1.0, 1_000.0),
         /// True if a front adds the work that it has just placed on a node to that node's last load figure.
         pub anticipate: bool => Switch,
         /// A node that has nothing to send on a stream sends its parent a sign of life at this interval.
@@ -191,6 +193,7 @@ impl Tuning {
         tries_max: 3,
         poll_timeout: Duration::from_millis(10),
         announce_every: Duration::from_millis(500),
+        slow_factor: 2.0,
         anticipate: true,
         stream_beat: Duration::from_millis(200),
         stream_patience: Duration::from_millis(700),

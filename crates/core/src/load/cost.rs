@@ -50,6 +50,11 @@ impl Ewma {
         self.variance = (1.0 - weight) * (self.variance + off * step);
     }
 
+    /// The number of measurements.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// The mean in ms, if there is a measurement.
     pub fn mean_ms(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean_ms)

@@ -36,15 +36,17 @@ pub struct LoadNews {
     pub figure: LoadFigure,
     /// The age of the figure.
     pub age: Duration,
+    /// The elapsed time of one of its locals in this wave; `None` if none has ended well.
+    pub own: Option<Duration>,
 }
 
-/// The measured costs of an aggregation at a node: averages of processor time.
+/// The measured costs of an aggregation at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CostFigure {
-    /// One partition's local; `None` if the node has run none.
+    /// One partition's local, the mean of elapsed time; `None` if the node has run none.
     pub local: Option<Duration>,
-    /// One binary reduction; `None` if the node has run none.
+    /// One binary reduction, the mean of processor time; `None` if the node has run none.
     pub reduce: Option<Duration>,
 }
 

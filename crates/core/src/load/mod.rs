@@ -7,6 +7,7 @@
 //! * [`figure`]: the load figure that partials, gossip and answers to polls carry.
 //! * [`announce`]: when a figure is worth announcing, and how a stale figure is corrected.
 //! * [`launches`]: the work that was placed by calls, until the table adds it.
+//! * [`speed`]: how fast other nodes are.
 //! * [`delays`]: the round trips to other nodes.
 //! * [`table`]: the last figure of each other node, and the work placed there since.
 
@@ -18,6 +19,7 @@ pub mod index;
 pub mod latency;
 pub mod launches;
 mod placed;
+pub mod speed;
 pub mod table;
 
 use crate::config::NodeConfig;
@@ -31,6 +33,7 @@ use delays::Delays;
 use figure::CostFigure;
 use index::LoadIndex;
 use latency::Latencies;
+use speed::Speeds;
 use table::LoadTable;
 
 /// Aggregations whose costs are remembered from other nodes' partials.
@@ -46,6 +49,8 @@ pub(crate) struct Loads {
     /// Costs of aggregations as other nodes report them, for a caller that does not run them itself.
     pub(crate) costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
+    /// How fast other nodes are.
+    pub(crate) speeds: Speeds,
     /// The round trips to other nodes.
     pub(crate) delays: Delays,
     /// The times that children took.
@@ -65,6 +70,7 @@ impl Loads {
             costs: CostTable::new(config.tuning.cost_weight),
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
+            speeds: Speeds::new(config.tuning.slow_factor, peers_max, config.seed),
             delays: Delays::new(peers_max),
             child_times: ChildTimes::default(),
             replicas: Replicas::new(peers_max),

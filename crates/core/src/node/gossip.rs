@@ -310,6 +310,7 @@ impl<P: Payload> Node<P> {
                 self.calls.give_up_polls(&mut desk!(self), now, node);
                 self.cx.settle_loads();
                 self.cx.loads.table.forget(node);
+                self.cx.loads.speeds.forget(node);
                 self.cx.loads.delays.forget(node);
                 self.cx.loads.replicas.forget(node);
                 self.cx.loads.relays_ejected.forget(node);

@@ -79,6 +79,7 @@ fn partial(branch: u32, contributors: PartitionSet, missing: Vec<Missing>, last:
         last,
         load: LoadFigure::default(),
         loads: Vec::new(),
+        own: None,
         cost: CostFigure::default(),
         given_up: Vec::new(),
         report: None,

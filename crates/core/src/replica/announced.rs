@@ -12,7 +12,7 @@
 //! work that this front has placed on a node since, unless `Tuning::anticipate` is off.
 
 use super::choice::{Choice, Wanted};
-use super::least_loaded::{Among, Cost, choose as choose_least};
+use super::least_loaded::{Among, Cost, Pace, choose as choose_least};
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::load::table::LoadTable;
@@ -66,11 +66,11 @@ impl Announced<'_> {
         &self,
         wanted: impl Wanted<'w>,
         reading: Reading,
-        local_ms: f64,
+        pace: Pace<'_>,
         random: &mut Random,
     ) -> Choice {
         let cost =
-            |node, random: &mut Random| Some(Cost::of_load(self.figure(node, reading, random), local_ms));
+            |node, random: &mut Random| Some(Cost::of_load(node, self.figure(node, reading, random), pace));
         choose_least(wanted, Among::All, cost, random)
     }
 }
@@ -96,7 +96,8 @@ mod tests {
     fn chosen(loads: &LoadTable, replicas: &[u8], reading: Reading, millis: u64) -> BTreeSet<NodeId> {
         let service: Service = vec![(0, replicas.iter().map(|&number| node(number)).collect())];
         let announced = Announced { loads, own: (node(99), busy(0)), now: at(millis) };
-        let one = |seed| announced.choose(wanted(&service), reading, 1.0, &mut Random::new(seed));
+        let one =
+            |seed| announced.choose(wanted(&service), reading, Pace::alike(1.0), &mut Random::new(seed));
         (0..100).flat_map(|seed| one(seed).by_node.into_keys()).collect()
     }
 
@@ -149,7 +150,7 @@ mod tests {
             let loads = three();
             let announced = Announced { loads: &loads, own: (node(4), busy(3)), now: at(300) };
             let reading = if raw { Reading::Raw } else { Reading::Corrected };
-            let choice = announced.choose(wanted(&service), reading, 1.0, &mut Random::new(seed));
+            let choice = announced.choose(wanted(&service), reading, Pace::alike(1.0), &mut Random::new(seed));
             assert_honours(&choice, &service);
         }
     }

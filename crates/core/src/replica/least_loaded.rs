@@ -12,6 +12,7 @@
 use super::choice::{Choice, Placing, Wanted, least_by_lot};
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
+use crate::load::speed::Excess;
 use crate::random::Random;
 use alloc::collections::BTreeMap;
 
@@ -25,9 +26,27 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost by load in ms per processor, for partitions whose local takes one processor `local_ms`.
-    pub fn of_load(figure: LoadFigure, local_ms: f64) -> Self {
-        Self { now: figure.load_ms(), step: local_ms / f64::from(figure.processors.max(1)) }
+    /// The cost of `node` by its load in ms per processor, and by its pace.
+    pub fn of_load(node: NodeId, figure: LoadFigure, pace: Pace<'_>) -> Self {
+        let excess_ms = pace.excess.and_then(|excess| excess.get(&node)).copied().unwrap_or(0.0);
+        let step = (pace.local_ms + excess_ms) / f64::from(figure.processors.max(1));
+        Self { now: figure.load_ms() + excess_ms, step }
+    }
+}
+
+/// The expected times of one partition's local.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace<'a> {
+    /// On one processor of a usual node, in ms.
+    pub local_ms: f64,
+    /// The time beyond that at slow nodes, if there are any.
+    pub excess: Option<&'a Excess>,
+}
+
+impl Pace<'_> {
+    /// All nodes take the same time.
+    pub fn alike(local_ms: f64) -> Self {
+        Self { local_ms, excess: None }
     }
 }
 
@@ -128,7 +147,7 @@ mod tests {
 
     /// Chooses among all replicas by load, for locals of 1 ms.
     fn by_load(service: &Service, load: impl Fn(NodeId) -> LoadFigure) -> Choice {
-        let cost = |node, _: &mut Random| Some(Cost::of_load(load(node), 1.0));
+        let cost = |node, _: &mut Random| Some(Cost::of_load(node, load(node), Pace::alike(1.0)));
         choose(wanted(service), Among::All, cost, &mut Random::new(1))
     }
 
@@ -138,6 +157,19 @@ mod tests {
         // out.
         let choice = by_load(&alike(60, &[1, 2]), |who| if who == node(1) { busy(0) } else { busy(20) });
         assert_eq!((choice.by_node[&node(1)].len(), choice.by_node[&node(2)].len()), (40, 20));
+    }
+
+    #[test]
+    fn a_slow_node_is_cheaper_only_than_a_queue_as_long_as_its_excess() {
+        let excess = Excess::from([(node(2), 30.0)]);
+        let shares = |queued_ms: u64| {
+            let pace = Pace { local_ms: 1.0, excess: Some(&excess) };
+            let load = |who| if who == node(1) { busy(queued_ms) } else { busy(0) };
+            let cost = |who, _: &mut Random| Some(Cost::of_load(who, load(who), pace));
+            let choice = choose(wanted(&alike(9, &[1, 2])), Among::All, cost, &mut Random::new(1));
+            choice.by_node.get(&node(2)).map_or(0, PartitionSet::len)
+        };
+        assert_eq!((shares(0), shares(20), shares(25), shares(65)), (0, 0, 1, 2));
     }
 
     #[test]

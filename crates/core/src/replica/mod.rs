@@ -77,6 +77,11 @@ impl ReplicaPolicy {
     /// requests, and four or eight for longer ones (docs/evaluation.md).
     pub const DEFAULT: Self = Self::Polled { polls: 3 };
 
+    /// True if a call waits for polls.
+    pub(crate) fn polls(self) -> bool {
+        matches!(self, Self::Polled { .. } | Self::PrequalInline)
+    }
+
     /// One of each, for tests and comparisons.
     pub const EXAMPLES: [Self; if cfg!(feature = "comparison") { 8 } else { 7 }] = [
         Self::Random,

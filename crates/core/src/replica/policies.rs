@@ -15,6 +15,7 @@ use super::announced::{Announced, Reading};
 use super::choice::{Choice, Wanted};
 use super::ejection::Ejection;
 use super::in_flight::{InFlight, PlacedCall};
+use super::least_loaded::Pace;
 use super::peak_ewma::PeakEwma;
 use super::polled::Poll;
 use super::prequal::{INLINE_POLLS, Prequal};
@@ -22,6 +23,7 @@ use super::round_robin::RoundRobin;
 use crate::error::Missing;
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
+use crate::load::speed::Excess;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeSet;
@@ -44,8 +46,8 @@ pub struct Choosing<'a> {
     pub policy: ReplicaPolicy,
     /// The service.
     pub service: &'a str,
-    /// The expected time of one partition's local on one processor.
-    pub local_ms: f64,
+    /// The expected times of one partition's local.
+    pub pace: Pace<'a>,
     /// The loads that are known without polling, and the present time.
     pub announced: Announced<'a>,
 }
@@ -72,7 +74,7 @@ impl Replicas {
         &self,
         policy: ReplicaPolicy,
         wanted: impl Wanted<'w>,
-        timeout: Duration,
+        (timeout, slow): (Duration, Option<Excess>),
         now: Instant,
         random: &mut Random,
     ) -> Option<Poll> {
@@ -82,8 +84,8 @@ impl Replicas {
             _ => return None,
         };
         let poll = match self.ejection.spare(wanted.clone(), now) {
-            Some(spared) => Poll::begin(spared.wanted(), polls, timeout, now, random),
-            None => Poll::begin(wanted, polls, timeout, now, random),
+            Some(spared) => Poll::begin(spared.wanted(), polls, (timeout, slow), now, random),
+            None => Poll::begin(wanted, polls, (timeout, slow), now, random),
         };
         let poll = if is_inline { poll.without_the_last(random) } else { poll };
         (!poll.is_complete()).then_some(poll)
@@ -114,24 +116,24 @@ impl Replicas {
         poll: Option<&Poll>,
         random: &mut Random,
     ) -> Choice {
-        let Choosing { policy, local_ms, announced, .. } = call;
+        let Choosing { policy, pace, announced, .. } = call;
         let now = announced.now;
         match (policy, poll) {
-            (ReplicaPolicy::Announced, _) => announced.choose(wanted, Reading::Corrected, local_ms, random),
+            (ReplicaPolicy::Announced, _) => announced.choose(wanted, Reading::Corrected, pace, random),
             #[cfg(feature = "comparison")]
-            (ReplicaPolicy::AnnouncedRaw, _) => announced.choose(wanted, Reading::Raw, local_ms, random),
+            (ReplicaPolicy::AnnouncedRaw, _) => announced.choose(wanted, Reading::Raw, pace, random),
             (ReplicaPolicy::PeakEwma, _) => {
                 // A reported latency is used as it is, without a random correction.
                 let reported = |node| announced.latency(node);
-                self.peak_ewma.choose(wanted, &self.in_flight, reported, local_ms, now, random)
+                self.peak_ewma.choose(wanted, &self.in_flight, reported, pace.local_ms, now, random)
             }
-            (ReplicaPolicy::Prequal, _) => self.prequal.choose(wanted, now, random),
+            (ReplicaPolicy::Prequal, _) => self.prequal.choose(wanted, pace.excess, now, random),
             (ReplicaPolicy::PrequalInline, Some(poll)) => {
-                self.prequal.choose_inline(wanted, poll.answers(), now, random)
+                self.prequal.choose_inline(wanted, poll.answers(), pace.excess, now, random)
             }
             (ReplicaPolicy::Polled { .. }, Some(poll)) => {
                 let figure = |node, random: &mut Random| announced.figure(node, Reading::Corrected, random);
-                poll.choose(wanted, figure, local_ms, random)
+                poll.choose(wanted, figure, pace.local_ms, random)
             }
             (_, _) => super::random::choose(wanted, random),
         }
@@ -250,7 +252,8 @@ mod tests {
         random: &mut Random,
     ) -> Choice {
         let loads = LoadTable::new(9, 7);
-        let mut poll = replicas.poll(policy, wanted(service), Duration::from_millis(10), at(5), random);
+        let mut poll =
+            replicas.poll(policy, wanted(service), (Duration::from_millis(10), None), at(5), random);
         if let Some(poll) = &mut poll {
             let targets: Vec<NodeId> = poll.targets().collect();
             targets.into_iter().for_each(|node| {
@@ -258,7 +261,7 @@ mod tests {
             });
         }
         let announced = Announced { loads: &loads, own: (node(99), LoadFigure::default()), now: at(6) };
-        let call = Choosing { policy, service: "s", local_ms: 1.0, announced };
+        let call = Choosing { policy, service: "s", pace: Pace::alike(1.0), announced };
         replicas.choose(call, wanted(service), poll.as_ref(), random)
     }
 

@@ -18,9 +18,10 @@
 //! A call whose partitions have one replica each sends no polls and is complete from the start.
 
 use super::choice::{Choice, Wanted};
-use super::least_loaded::{Among, Cost, choose as choose_least};
+use super::least_loaded::{Among, Cost, Pace, choose as choose_least};
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
+use crate::load::speed::Excess;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeMap;
@@ -29,7 +30,7 @@ use alloc::collections::BTreeMap;
 pub const POLLS_PER_CALL_MAX: usize = 64;
 
 /// The polls of one call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Poll {
     /// The polled nodes, and their answers.
     answers: BTreeMap<NodeId, Asked>,
@@ -43,6 +44,8 @@ pub struct Poll {
     is_cut: bool,
     give_up_at: Instant,
     late: u32,
+    /// The nodes that are slow, for this call.
+    slow: Option<Excess>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +68,12 @@ pub enum Verdict {
 
 impl Poll {
     /// Draws the nodes to poll: for each partition with several replicas, `polls` of them, including nodes
-    /// already drawn for another partition. Answers count until `timeout` from now.
+    /// already drawn for another partition. Slow nodes are drawn only where there are not enough others. Answers count until
+    /// `timeout` from now.
     pub fn begin<'a>(
         wanted: impl Wanted<'a>,
         polls: u32,
-        timeout: Duration,
+        (timeout, slow): (Duration, Option<Excess>),
         now: Instant,
         random: &mut Random,
     ) -> Self {
@@ -85,10 +89,20 @@ impl Poll {
                 is_cut = true;
                 break;
             }
-            draw_targets(replicas, polls as usize, &mut answers, random);
+            let mut draw = |may_be: &dyn Fn(&NodeId) -> bool| {
+                draw_targets(replicas, polls as usize, &mut answers, may_be, random);
+            };
+            let Some(slow) = &slow else {
+                draw(&|_| true);
+                continue;
+            };
+            let excess = |node: &NodeId| slow.get(node).copied().unwrap_or(0.0);
+            draw(&|node| excess(node) < 0.0);
+            draw(&|node| excess(node) <= 0.0);
+            draw(&|_| true);
         }
         let waiting = answers.len();
-        Self { answers, waiting, waived: 0, first: 0, is_cut, give_up_at: now + timeout, late: 0 }
+        Self { answers, waiting, waived: 0, first: 0, is_cut, give_up_at: now + timeout, late: 0, slow }
     }
 
     /// Lets the call start without the last answer, as long as it waits for at least two.
@@ -164,8 +178,13 @@ impl Poll {
         })
     }
 
+    /// The nodes that are slow, with their excess.
+    pub fn excess(&self) -> Option<&Excess> {
+        self.slow.as_ref()
+    }
+
     /// Chooses for each partition the replica with the least load by the answers. `announced` gives the load
-    /// of replicas that the bound left unpolled.
+    /// of replicas that the bound left unpolled, and of all if no node has answered in time.
     pub fn choose<'a>(
         &self,
         wanted: impl Wanted<'a>,
@@ -173,32 +192,35 @@ impl Poll {
         local_ms: f64,
         random: &mut Random,
     ) -> Choice {
+        let is_answered = self.answers().next().is_some();
         let figure = |node, random: &mut Random| match self.answers.get(&node) {
             Some(Asked::Answered(figure)) => Some(*figure),
-            Some(Asked::Waiting | Asked::Lost) => None,
-            None => self.is_cut.then(|| announced(node, random)),
+            Some(Asked::Waiting | Asked::Lost) => (!is_answered).then(|| announced(node, random)),
+            None => (self.is_cut || !is_answered).then(|| announced(node, random)),
         };
-        let cost = |node, random: &mut Random| Some(Cost::of_load(figure(node, random)?, local_ms));
+        let pace = Pace { local_ms, excess: self.excess() };
+        let cost = |node, random: &mut Random| Some(Cost::of_load(node, figure(node, random)?, pace));
         choose_least(wanted, Among::All, cost, random)
     }
 }
 
-/// Adds random `replicas` to `answers` until `polls` of them are included (Knuth's selection sampling: one
+/// Adds random `replicas` that `may_be` drawn to `answers` until `polls` of all are included (Knuth's selection sampling: one
 /// pass, no copy, every subset equally likely).
 fn draw_targets(
     replicas: &[NodeId],
     polls: usize,
     answers: &mut BTreeMap<NodeId, Asked>,
+    may_be: impl Fn(&NodeId) -> bool,
     random: &mut Random,
 ) {
     let asked = replicas.iter().filter(|node| answers.contains_key(*node)).count();
     let mut missing = polls.saturating_sub(asked).min(POLLS_PER_CALL_MAX - answers.len());
-    let mut left = replicas.len() - asked;
+    let mut left = replicas.iter().filter(|node| !answers.contains_key(*node) && may_be(node)).count();
     for node in replicas {
         if missing == 0 {
             break;
         }
-        if answers.contains_key(node) {
+        if answers.contains_key(node) || !may_be(node) {
             continue;
         }
         if random.below(left) < missing {

@@ -7,7 +7,7 @@
 //! * A node is **hot** if it has more in flight than the 2^−0.25 ≈ 0.84 quantile of recent answers.
 //! * Among cold nodes, the one with the least latency is chosen. If all are hot, the one with the fewest in
 //!   flight is chosen.
-//! * With fewer than two answers to compare, the choice is random.
+//! * With fewer than two answers to compare, the choice is random, among nodes that are not [slow](crate::load::speed).
 //!
 //! There are two ways to obtain the signs:
 //! * `prequal` keeps a [`pool`] of answers. Each call *probes* three random nodes, chooses by the answers to
@@ -42,6 +42,7 @@
 use super::choice::{Choice, Wanted};
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
+use crate::load::speed::Excess;
 use crate::random::Random;
 use crate::replica::polled::POLLS_PER_CALL_MAX;
 use crate::time::{Duration, Instant};
@@ -116,9 +117,15 @@ impl Prequal {
     }
 
     /// Chooses by the pool.
-    pub fn choose<'a>(&mut self, wanted: impl Wanted<'a>, now: Instant, random: &mut Random) -> Choice {
+    pub fn choose<'a>(
+        &mut self,
+        wanted: impl Wanted<'a>,
+        slow: Option<&Excess>,
+        now: Instant,
+        random: &mut Random,
+    ) -> Choice {
         self.pool.expire(now);
-        self.pool.choose(wanted, self.seen.hot_above(), random)
+        self.pool.choose(wanted, self.seen.hot_above(), slow, random)
     }
 
     /// Chooses by answers that the call has waited for.
@@ -126,6 +133,7 @@ impl Prequal {
         &mut self,
         wanted: impl Wanted<'a>,
         answers: impl Iterator<Item = (NodeId, LoadFigure)>,
+        slow: Option<&Excess>,
         now: Instant,
         random: &mut Random,
     ) -> Choice {
@@ -134,7 +142,7 @@ impl Prequal {
             self.seen.note(figure.in_flight);
             fresh.put(node, figure, u32::MAX, POLLS_PER_CALL_MAX, now);
         }
-        fresh.choose(wanted, self.seen.hot_above(), random)
+        fresh.choose(wanted, self.seen.hot_above(), slow, random)
     }
 
     /// Called after a call was launched: removes old and bad entries, and returns the nodes to probe, all

@@ -98,6 +98,7 @@ impl<P: Payload> Answered<P> {
             // Loads are reported once: a kept wave that is asked again has no news, and holds none in
             // between.
             let heard = core::mem::take(&mut self.tale.heard);
+            last.own = self.tale.timing.own().filter(|_| self.ask.loads_wanted);
             last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
         let bytes: usize = parts.iter().map(|part| part.payload.len()).sum();

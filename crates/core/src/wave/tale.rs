@@ -13,11 +13,13 @@ pub(crate) struct Heard {
     pub(crate) node: NodeId,
     pub(crate) figure: LoadFigure,
     pub(crate) as_of: Instant,
+    /// The elapsed time of one of its locals.
+    pub(crate) own: Option<Duration>,
 }
 
 impl Heard {
     pub(crate) fn passed_on(&self, now: Instant) -> LoadNews {
-        LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of) }
+        LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of), own: self.own }
     }
 }
 
@@ -32,6 +34,8 @@ pub(crate) struct Timing {
     pub(crate) in_flight_found: Option<u32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
+    /// Locals of whole partials that have ended well, and their time, which `local` includes.
+    pub(crate) done: (u32, Duration),
 }
 
 impl Timing {
@@ -43,7 +47,14 @@ impl Timing {
             in_flight_found: None,
             local: Duration::ZERO,
             reduce: Duration::ZERO,
+            done: (0, Duration::ZERO),
         }
+    }
+
+    /// The time of one local.
+    pub(crate) fn own(&self) -> Option<Duration> {
+        let (count, took) = self.done;
+        (count > 0).then(|| took.div(count.into()))
     }
 }
 
@@ -67,17 +78,17 @@ impl Tale {
     pub(crate) fn hear(
         &mut self,
         now: Instant,
-        child: NodeId,
-        figure: LoadFigure,
+        (child, figure, own): (NodeId, LoadFigure, Option<Duration>),
         below: &[LoadNews],
         seats: usize,
     ) {
-        self.heard.push(Heard { node: child, figure, as_of: now });
+        self.heard.push(Heard { node: child, figure, as_of: now, own });
         let told = below.iter().take(seats.saturating_sub(1));
         self.heard.extend(told.map(|news| Heard {
             node: news.node,
             figure: news.figure,
             as_of: now - news.age,
+            own: news.own,
         }));
     }
 

@@ -25,6 +25,7 @@ impl World {
                     load: self.places[at].node.load_figure(),
                     loads: Vec::new(),
                     given_up: Vec::new(),
+                    own: None,
                     cost: CostFigure::default(),
                     report: None,
                 };

@@ -97,6 +97,7 @@ fn wrong_partial(call: &Call<Bytes>) -> Partial<Bytes> {
         missing: Vec::new(),
         last: true,
         load: LoadFigure::default(),
+        own: None,
         loads: Vec::new(),
         cost: CostFigure::default(),
         given_up: Vec::new(),

@@ -122,6 +122,7 @@ impl Inner {
             last: true,
             load: LoadFigure::default(),
             loads: Vec::new(),
+            own: None,
             cost: CostFigure::default(),
             given_up: Vec::new(),
             report: None,

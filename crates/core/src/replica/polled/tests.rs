@@ -22,7 +22,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn begin(service: &Service, polls: u32, seed: u64) -> Poll {
-    Poll::begin(wanted(service), polls, Duration::from_millis(10), at(100), &mut Random::new(seed))
+    Poll::begin(wanted(service), polls, (Duration::from_millis(10), None), at(100), &mut Random::new(seed))
 }
 
 /// Chooses by the answers, for locals of 1 ms, without announced figures.
@@ -77,12 +77,29 @@ fn a_poll_does_not_wait_for_a_lost_node() {
 }
 
 #[test]
-fn without_any_answer_the_choice_is_random() {
+fn without_any_answer_the_announced_figures_count_and_among_equals_chance() {
     let service = alike(1, &[1, 2, 3]);
     let chosen: BTreeSet<NodeId> = (0..100)
         .flat_map(|seed| choose(&begin(&service, 2, 1), &service, seed).by_node.into_keys())
         .collect();
     assert_eq!(chosen.len(), 3);
+    let announced = |who, _: &mut Random| if who == node(3) { busy(1) } else { busy(9) };
+    for seed in 0..20 {
+        let poll = begin(&service, 2, seed);
+        let choice = poll.choose(wanted(&service), announced, 1.0, &mut Random::new(seed));
+        assert_eq!(choice.by_node.into_keys().collect::<Vec<_>>(), [node(3)]);
+    }
+}
+
+#[test]
+fn slow_nodes_are_polled_only_where_there_are_not_enough_others() {
+    let service = alike(1, &[1, 2, 3, 4]);
+    let slow = Excess::from([(node(1), 9.0), (node(2), 9.0), (node(3), 9.0)]);
+    for seed in 0..20 {
+        let timing = (Duration::from_millis(10), Some(slow.clone()));
+        let poll = Poll::begin(wanted(&service), 2, timing, at(100), &mut Random::new(seed));
+        assert!(poll.targets().count() == 2 && poll.targets().any(|who| who == node(4)));
+    }
 }
 
 #[test]

@@ -66,13 +66,13 @@ fn answers_of_earlier_probes_decide_and_errors_wipe_them_out() {
         }
     };
     answer(&mut prequal, &mut random);
-    let choice = prequal.choose(wanted(&service), at(10), &mut random);
+    let choice = prequal.choose(wanted(&service), None, at(10), &mut random);
     assert!(choice.by_node.contains_key(&node(1)));
     answer(&mut prequal, &mut random);
     prequal.drop_answers(node(1));
-    let choice = prequal.choose(wanted(&service), at(10), &mut random);
+    let choice = prequal.choose(wanted(&service), None, at(10), &mut random);
     assert!(choice.by_node.contains_key(&node(2)), "a failed node is not preferred");
-    prequal.choose(wanted(&service), at(9_999), &mut random);
+    prequal.choose(wanted(&service), None, at(9_999), &mut random);
     assert!(prequal.pool().is_empty(), "all were too old");
 }
 
@@ -80,7 +80,7 @@ fn answers_of_earlier_probes_decide_and_errors_wipe_them_out() {
 fn in_line_the_answers_of_this_very_call_decide() {
     let (mut prequal, mut random) = (Prequal::new(), Random::new(1));
     let answers = [(node(0), said(1, 9)), (node(2), said(1, 3))];
-    let choice = prequal.choose_inline(wanted(&ring(1, 3)), answers.into_iter(), at(0), &mut random);
+    let choice = prequal.choose_inline(wanted(&ring(1, 3)), answers.into_iter(), None, at(0), &mut random);
     assert!(choice.by_node.contains_key(&node(2)));
     assert!(prequal.pool().is_empty(), "they are not kept");
 }

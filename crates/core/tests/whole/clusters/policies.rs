@@ -103,3 +103,47 @@ fn answers_that_no_call_waits_for_are_not_late() {
         assert_eq!(cluster.node(0).status(cluster.now()).counters.polls_late, 0, "{policy}");
     }
 }
+
+/// The locals that a node has run.
+fn locals_of(cluster: &Cluster, at: u32) -> u64 {
+    cluster.node(at).status(cluster.now()).counters.waves.locals_run
+}
+
+#[test]
+fn a_slow_replica_is_avoided_until_it_has_recovered() {
+    const SLOW: u32 = 4;
+    for policy in [ReplicaPolicy::DEFAULT, ReplicaPolicy::Announced] {
+        let mut cluster = Cluster::new(&Plan { replicas: 2, ..Plan::default() });
+        cluster.slow(SLOW, Duration::from_millis(500));
+        let share_over = |cluster: &mut Cluster, calls: u32| {
+            let (slow, other) = (locals_of(cluster, SLOW), locals_of(cluster, SLOW + 1));
+            for _ in 0..calls {
+                let outcome = cluster.ask(0, by(policy));
+                assert_honest(&outcome);
+                cluster.run_for(Duration::from_millis(40));
+            }
+            (locals_of(cluster, SLOW) - slow, locals_of(cluster, SLOW + 1) - other)
+        };
+        share_over(&mut cluster, 5);
+        // In four seconds nobody rechecks it.
+        assert_eq!(share_over(&mut cluster, 100).0, 0, "{policy}");
+        cluster.slow(SLOW, Duration::ZERO);
+        cluster.run_for(Duration::from_secs(45));
+        share_over(&mut cluster, 5);
+        let (recovered, other) = share_over(&mut cluster, 100);
+        assert!(recovered > other / 2, "{policy}: {recovered} and {other} locals");
+    }
+}
+
+#[test]
+fn nobody_is_slow_if_all_are_slow_alike() {
+    let mut cluster = Cluster::new(&Plan { replicas: 2, ..Plan::default() });
+    (0..8).for_each(|at| cluster.slow(at, Duration::from_millis(100)));
+    for _ in 0..100 {
+        cluster.ask(0, by(ReplicaPolicy::DEFAULT));
+        cluster.run_for(Duration::from_millis(400));
+    }
+    let locals: Vec<u64> = (0..8).map(|at| locals_of(&cluster, at)).collect();
+    let (least, most) = (locals.iter().min().unwrap(), locals.iter().max().unwrap());
+    assert!(most < &(2 * least), "{locals:?}");
+}

@@ -125,6 +125,10 @@ pub(in crate::wire) struct PartialHeader {
     pub(in crate::wire) loads: Vec<u8>,
     #[prost(bytes = "vec", repeated, tag = "14")]
     pub(in crate::wire) given_up: Vec<Vec<u8>>,
+    #[prost(uint32, tag = "15")]
+    pub(in crate::wire) own_us: u32,
+    #[prost(bytes = "vec", tag = "16")]
+    pub(in crate::wire) loads_own: Vec<u8>,
 }
 
 fields!(PartialHeader {
@@ -142,4 +146,6 @@ fields!(PartialHeader {
     12 bytes loads_nodes,
     13 bytes loads,
     14 repeated_bytes given_up,
+    15 uint32 own_us,
+    16 bytes loads_own,
 });

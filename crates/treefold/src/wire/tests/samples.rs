@@ -98,6 +98,7 @@ pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
             processors: 4,
             latency: Duration::from_micros(420),
         },
+        own: None,
         loads: Vec::new(),
         given_up: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
@@ -369,7 +370,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let call_sliced = Call { slice: Slice::new(2, 8).expect("2 is below 8"), ..call() };
     let call_hedged = Call { waiting: slope, spare: 1, hedge: true, ..call() };
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
-    let news = LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700) };
+    let news =
+        LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700), own: None };
+    let timed = LoadNews { own: Some(Duration::from_micros(90)), ..news };
+    let timing = Partial { own: Some(Duration::from_micros(12)), loads: vec![timed, news], ..partial("sum") };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
     let telling = Partial { given_up: vec![node(3), node(4)], ..partial("sum") };
     let push = Some(PushRequest { request: 7, patience: Duration::from_millis(2) });
@@ -382,6 +386,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("call-in-flight", Message::Call(Box::new(Call { in_flight: 3, ..call() }))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
+        ("partial-with-times", Message::Partial(Box::new(timing))),
         ("partial-with-given-up", Message::Partial(Box::new(telling))),
         ("call-sliced", Message::Call(Box::new(call_sliced))),
         ("request-sliced", Message::Request(Box::new(request_sliced))),

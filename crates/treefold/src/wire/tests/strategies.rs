@@ -187,22 +187,39 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
 /// Figures about a third node have a precision of 32 bits of microseconds.
 fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
-    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros()).prop_map(
-        |(node, age, queued, in_flight, processors, latency)| LoadNews {
+    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros(), own()).prop_map(
+        |(node, age, queued, in_flight, processors, latency, own)| LoadNews {
             node,
             age,
+            own,
             figure: LoadFigure { queued, in_flight, processors, latency },
         },
     );
     prop::collection::vec(news, 0..9)
 }
 
+/// A known time is at least a microsecond.
+fn own() -> impl Strategy<Value = Option<Duration>> {
+    option::of((1..u32::MAX).prop_map(|us| Duration::from_micros(us.into())))
+}
+
 fn partial() -> impl Strategy<Value = Message<Bytes>> {
-    let rest = (any::<bool>(), load(), loads(), cost(), vec(node(), 0..3), option::of(report()));
+    let rest = (any::<bool>(), load(), own(), loads(), cost(), vec(node(), 0..3), option::of(report()));
     (tag(), option::of(payload()), set(), missing(), rest).prop_map(
-        |(tag, payload, contributors, missing, (last, load, loads, cost, given_up, report))| {
-            let partial =
-                Partial { tag, payload, contributors, missing, last, load, loads, cost, given_up, report };
+        |(tag, payload, contributors, missing, (last, load, own, loads, cost, given_up, report))| {
+            let partial = Partial {
+                tag,
+                payload,
+                contributors,
+                missing,
+                last,
+                load,
+                own,
+                loads,
+                cost,
+                given_up,
+                report,
+            };
             Message::Partial(Box::new(partial))
         },
     )

@@ -2,6 +2,7 @@
 
 use super::super::super::choice::tests::{Service, assert_honours, node, services, wanted};
 use super::*;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -32,7 +33,7 @@ fn one_partition(replicas: &[u8]) -> Service {
 }
 
 fn chosen(pool: &mut Pool, replicas: &[u8], hot_above: u32, seed: u64) -> NodeId {
-    let choice = pool.choose(wanted(&one_partition(replicas)), hot_above, &mut Random::new(seed));
+    let choice = pool.choose(wanted(&one_partition(replicas)), hot_above, None, &mut Random::new(seed));
     *choice.by_node.keys().next().expect("it has replicas")
 }
 
@@ -57,26 +58,29 @@ fn with_fewer_than_two_answers_the_choice_is_random() {
 
 #[test]
 fn being_chosen_shows_at_once() {
-    let mut pool = pool(&[(1, 0, 1), (2, 0, 10)]);
-    let service: Service = (0..10).map(|p| (p, vec![node(1), node(2)])).collect();
-    let choice = pool.choose(wanted(&service), 3, &mut Random::new(1));
+    let mut pool = pool(&[(1, 0, 20), (2, 0, 90)]);
+    let service: Service = (0..9).map(|p| (p, vec![node(1), node(2)])).collect();
+    let choice = pool.choose(wanted(&service), 3, None, &mut Random::new(1));
     let share = |number| choice.by_node[&node(number)].len();
-    // Each is cold up to 3 in flight: four partitions to the faster, four to the other, and then both are
-    // equally hot.
-    assert_eq!((share(1), share(2)), (5, 5));
-    assert_eq!((pool.entries[&node(1)].in_flight, pool.entries[&node(2)].in_flight), (5, 5));
+    // The fifth partition at the quicker node would end after 100 ms, the first at the other one after 90.
+    assert_eq!((share(1), share(2)), (8, 1));
+    assert_eq!(
+        (pool.entries[&node(1)].in_flight, pool.entries[&node(2)].in_flight),
+        (1, 1),
+        "it is one call"
+    );
 }
 
 #[test]
 fn an_entry_is_used_up_once_per_call() {
     let mut pool = Pool::new();
-    for number in [1, 2] {
-        pool.put(node(number), said(0, u64::from(number)), 2, 16, at(0));
+    for (number, latency_ms) in [(1, 1), (2, 9)] {
+        pool.put(node(number), said(0, latency_ms), 2, 16, at(0));
     }
     let service: Service = (0..3).map(|p| (p, vec![node(1), node(2)])).collect();
-    pool.choose(wanted(&service), 99, &mut Random::new(1));
+    pool.choose(wanted(&service), 99, None, &mut Random::new(1));
     assert_eq!(nodes(&pool), [node(1), node(2)], "three partitions of one call");
-    pool.choose(wanted(&service), 99, &mut Random::new(1));
+    pool.choose(wanted(&service), 99, None, &mut Random::new(1));
     assert_eq!(nodes(&pool), [node(2)]);
 }
 
@@ -120,7 +124,7 @@ proptest! {
         hot_above in 0_u32..9,
         seed: u64,
     ) {
-        let choice = pool(&entries).choose(wanted(&service), hot_above, &mut Random::new(seed));
+        let choice = pool(&entries).choose(wanted(&service), hot_above, None, &mut Random::new(seed));
         assert_honours(&choice, &service);
     }
 }
