@@ -85,13 +85,6 @@ pub(crate) struct OpenJob {
     pub(crate) armed: Option<Instant>,
 }
 
-impl OpenJob {
-    /// The time from its start until now. An inline job has used only its own.
-    fn took(&self, now: Instant, cost: Duration) -> Duration {
-        if self.place == Place::Inline { cost } else { self.started_at.until(now) }
-    }
-}
-
 /// Operator work that was handed out: jobs of waves and runs of streams' filters.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
@@ -235,7 +228,7 @@ impl<P: Payload> Wave<P> {
         result: Result<P, JobError>,
         cost: Duration,
     ) {
-        let took = job.took(now, cost);
+        let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
         let is_fold = job.what.is_fold();
         self.lighten(desk.cx, job.kind, job.what);
         let time = if is_fold { &mut self.tale.timing.reduce } else { &mut self.tale.timing.local };
@@ -343,12 +336,12 @@ impl<P: Payload> Context<P> {
             self.queue.charge_inline(now, account_id, cost);
         }
         if is_ok {
-            self.learn_cost(now, &job, cost);
+            self.learn_cost(&job, cost);
         }
         Some(job)
     }
 
-    fn learn_cost(&mut self, now: Instant, job: &OpenJob, cost: Duration) {
+    fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
         match job.what {
             What::Fold { .. } | What::Chain(_) => {
                 let folds = job.what.folds();
@@ -357,7 +350,7 @@ impl<P: Payload> Context<P> {
             }
             What::Local(_) | What::Slices(_) => {
                 self.counters.waves.locals_run += 1;
-                self.loads.costs.observe_local(job.kind, job.took(now, cost));
+                self.loads.costs.observe_local(job.kind, cost);
             }
             What::Join => {}
         }

@@ -40,13 +40,13 @@ pub struct LoadNews {
     pub own: Option<Duration>,
 }
 
-/// The measured costs of an aggregation at a node.
+/// The measured costs of an aggregation at a node: averages of processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CostFigure {
-    /// One partition's local, the mean of elapsed time; `None` if the node has run none.
+    /// One partition's local; `None` if the node has run none.
     pub local: Option<Duration>,
-    /// One binary reduction, the mean of processor time; `None` if the node has run none.
+    /// One binary reduction; `None` if the node has run none.
     pub reduce: Option<Duration>,
 }
 
