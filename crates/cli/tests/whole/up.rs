@@ -283,7 +283,7 @@ fn inner_processes_fold_for_tools_of_back_ends() {
             let answer: Value = serde_json::from_slice(&called.stdout).expect("JSON");
             assert_eq!((&answer["value"], &answer["status"]), (&value.into(), &"full".into()), "{answer}");
             let below: Vec<Value> = children(&answer["tree"]);
-            let below: Vec<Value> = below.iter().flat_map(|child| children(child)).collect();
+            let below: Vec<Value> = below.iter().flat_map(children).collect();
             below.len() == 4 && below.iter().map(|child| children(child).len()).sum::<usize>() == 2
         });
     }
