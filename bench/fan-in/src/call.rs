@@ -202,6 +202,7 @@ fn partial_of(tag: Tag, child: u32, contributors: PartitionSet) -> Input<Bytes> 
         missing: Vec::new(),
         last: true,
         load: LoadFigure { processors: 2, ..LoadFigure::default() },
+        own: None,
         loads: Vec::new(),
         cost: CostFigure::default(),
         given_up: Vec::new(),

@@ -184,6 +184,7 @@ impl Peer {
                         missing: Vec::new(),
                         last: true,
                         load: LoadFigure { processors: 1, ..LoadFigure::default() },
+                        own: None,
                         loads: Vec::new(),
                         cost: CostFigure::default(),
                         given_up: Vec::new(),

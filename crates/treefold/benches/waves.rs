@@ -432,6 +432,7 @@ fn partial(contributors: PartitionSet) -> Message<Bytes> {
             processors: 2,
             latency: Duration::from_micros(90),
         },
+        own: None,
         loads: Vec::new(),
         given_up: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_nanos(310)), reduce: Some(Duration::from_nanos(200)) },

@@ -94,6 +94,7 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
             processors: 4,
             latency: Span::from_micros(900),
         },
+        own: None,
         loads: Vec::new(),
         given_up: Vec::new(),
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },

@@ -48,7 +48,7 @@ impl Groups {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         for (number, &server) in servers.iter().enumerate() {
             let path = controller.root.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            fs::create_dir(&path).map_err(|error| refused(&path, error))?;
+            fs::create_dir(&path).map_err(|error| refused(&path, &error))?;
             self.0.push(path.clone());
             controller.limit(&path, share)?;
             // Started by a process that runs before others, a server would inherit that.
@@ -73,7 +73,7 @@ impl Drop for Groups {
             for _ in 0..REMOVALS {
                 match fs::remove_dir(path) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                        std::thread::sleep(REMOVAL_PAUSE)
+                        std::thread::sleep(REMOVAL_PAUSE);
                     }
                     // If it can't be removed, the next run tries again.
                     _ => break,
@@ -155,10 +155,10 @@ fn quota(share: f64) -> (u64, u64) {
 }
 
 fn write(path: &Path, text: impl Display) -> Result<(), Failure> {
-    fs::write(path, text.to_string()).map_err(|error| refused(path, error))
+    fs::write(path, text.to_string()).map_err(|error| refused(path, &error))
 }
 
-fn refused(path: &Path, error: io::Error) -> Failure {
+fn refused(path: &Path, error: &io::Error) -> Failure {
     let path = path.display();
     Failure::failed(format!(
         "can't write {path}: {error}; --spin needs root's rights and writable control groups"
