@@ -462,7 +462,9 @@ impl FrontEnd {
         let (at, is_known) = {
             let mut roster = self.roster();
             let Some(&(at, _)) = roster.places.get(&place) else { return };
-            let is_known = roster.cards[at].as_ref().is_some_and(|known| known.node == card.node);
+            // It folds for more services, and stands where it stood.
+            let stands = |known: &Arc<MemberCard>| (known.node, known.parent) == (card.node, card.parent);
+            let is_known = roster.cards[at].as_ref().is_some_and(stands);
             roster.note(at, Some(card));
             (at, is_known)
         };
