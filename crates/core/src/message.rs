@@ -240,6 +240,8 @@ pub struct Call<P> {
 }
 
 /// A partial of a child's subtree. A child may send several disjoint ones for one wave; the last is marked.
+///
+/// Eleven fields, because a message is flat: each field is one of the header's.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Partial<P> {
