@@ -540,7 +540,8 @@ impl<P: Payload> OpenCall<P> {
             } else {
                 cx.loads.table.load_ms(node, now, &mut cx.random).unwrap_or(0.0)
             };
-            let excess_ms = excess.as_ref().and_then(|excess| excess.get(&node)).copied().unwrap_or(0.0);
+            let excess_ms = excess.as_ref().and_then(|excess| excess.get(&node)).copied().unwrap_or(0.0)
+                / f64::from(self.options.waves());
             candidates.push(Candidate {
                 node,
                 partitions: partitions.clone(),

@@ -89,7 +89,8 @@ impl<P: Payload> OpenCall<P> {
         let wanted = wanted!(sight, self);
         let slow = match poll {
             Some(_) => None,
-            None => loads.speeds.for_call(&self.name, now, random),
+            None if policy.looks_at_times() => loads.speeds.for_call(&self.name, now, random),
+            None => None,
         };
         let announced = Announced { loads: &loads.table, own, now };
         let pace = Pace { local_ms, excess: slow.as_ref().or(poll.and_then(Poll::excess)) };

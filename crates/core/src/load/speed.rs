@@ -16,8 +16,9 @@
 //! takes. A failed local is no sample: failures are fast.
 //!
 //! **A node that is avoided gives no samples.** So its figure is *rechecked*: after [`RECHECK`] without a sample, one call treats
-//! the node as an average one that is one local ahead of its equals, so that it is asked; other calls go on to avoid it. The next sample replaces the old figure. While the node
-//! proves slow, the pause between rechecks doubles, up to [`RECHECK_MAX`]. The times are drawn, so that fronts do not ask together.
+//! the node as an average one that is one local ahead of its equals, so that it is asked; other calls go on to avoid it. The next
+//! sample replaces the old figure. While the node proves slow, the pause between rechecks doubles, up to [`RECHECK_MAX`]. Three
+//! quarters to all of a pause are drawn, so that fronts do not ask together.
 
 use crate::hash::IdHash;
 use crate::id::NodeId;
@@ -37,6 +38,9 @@ pub const RECHECK: Duration = Duration::from_secs(10);
 
 /// The longest pause.
 pub const RECHECK_MAX: Duration = Duration::from_secs(40);
+
+/// With this factor, no node is slow.
+const NEVER_SLOW: f64 = 1_000.0;
 
 /// The least share of a pause that is drawn.
 const PAUSE_LEAST: f64 = 0.75;
@@ -191,7 +195,7 @@ impl OfName {
         }
         let mut times: Vec<f64> = self.rows.values().filter_map(|row| row.time.mean_ms()).collect();
         self.excess.clear();
-        if times.is_empty() {
+        if times.is_empty() || slow_factor >= NEVER_SLOW {
             return;
         }
         let middle = (times.len() - 1) / 2;
@@ -265,6 +269,14 @@ mod tests {
             alike.learn(0, &[(1, 300), (2, 310), (3, 290)]);
         }
         assert!(alike.avoided(0).is_empty());
+    }
+
+    #[test]
+    fn with_the_greatest_factor_no_node_is_slow() {
+        let mut front = Front::new();
+        front.speeds.slow_factor = NEVER_SLOW;
+        front.learn(0, &[(1, 1), (2, 1), (3, 100_000)]);
+        assert!(front.avoided(0).is_empty());
     }
 
     #[test]

@@ -82,6 +82,11 @@ impl ReplicaPolicy {
         matches!(self, Self::Polled { .. } | Self::PrequalInline)
     }
 
+    /// True if it passes over slow nodes by their times, so that a recheck is not lost on it.
+    pub(crate) fn looks_at_times(self) -> bool {
+        !matches!(self, Self::Random | Self::RoundRobin | Self::PeakEwma)
+    }
+
     /// One of each, for tests and comparisons.
     pub const EXAMPLES: [Self; if cfg!(feature = "comparison") { 8 } else { 7 }] = [
         Self::Random,
