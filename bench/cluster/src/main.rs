@@ -60,7 +60,7 @@ enum Experiment {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = polling::load_index() {
+    if let Some(code) = polling::load_index_process() {
         return code;
     }
     // the experiments start this executable as their nodes, origins and displays

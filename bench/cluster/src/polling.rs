@@ -31,7 +31,7 @@ mod series;
 mod simulated;
 
 pub(crate) use args::BenchPolling;
-pub(crate) use load_index::process as load_index;
+pub(crate) use load_index::process as load_index_process;
 
 use crate::load::pace::{Arrival, Pacing};
 use crate::load::trial::{Calls, Trial};
