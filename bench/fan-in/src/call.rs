@@ -231,6 +231,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
         params: Some(Bytes::new().into()),
         deadline_left: Duration::from_secs(60),
         answer_left: Duration::from_secs(50),
+        sign_after: None,
         waiting: Waiting::Staged,
         losses_max: children / 2,
         spare: if matches!(pattern, Pattern::Spare | Pattern::SpareLost) { children / 10 } else { 0 },

@@ -58,6 +58,7 @@ pub(crate) fn call(name: &str, params: Bytes, sequence: u64, tree: Tree) -> Call
         params: Some(params.into()),
         deadline_left: treefold_core::time::Duration::from_secs(300),
         answer_left: treefold_core::time::Duration::from_secs(290),
+        sign_after: None,
         waiting: Waiting::Staged,
         losses_max: tree.partitions().len() as u32,
         spare: 0,

@@ -201,7 +201,7 @@ pub struct OperatorStatus {
 
 /// Asks a node to take part in a wave. For a known tag, it changes only the parent and the subtree.
 ///
-/// Fourteen fields, because the receiver knows nothing about the call except this message.
+/// Sixteen fields, because the receiver knows nothing about the call except this message.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Call<P> {
@@ -215,6 +215,10 @@ pub struct Call<P> {
     pub deadline_left: Duration,
     /// Time left until the receiver must have answered its parent.
     pub answer_left: Duration,
+    /// When the receiver must send its first sign of life, if it has no answer yet. `None` if it is not known how long such
+    /// answers take; then after a share of its time.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sign_after: Option<Duration>,
     /// The rule by which the receiver sets its children's time.
     pub waiting: Waiting,
     /// How many partitions the call may lose before its answer is worth nothing.

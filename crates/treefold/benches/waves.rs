@@ -406,6 +406,7 @@ fn call(tree: Tree) -> Message<Bytes> {
         params: Some(Bytes::from(vec![7; 32]).into()),
         deadline_left: DEADLINE,
         answer_left: DEADLINE,
+        sign_after: None,
         waiting: Waiting::Staged,
         spare: 0,
         hedge: false,

@@ -68,6 +68,7 @@ fn call(seats: u32) -> Message<Bytes> {
         params: Some(Bytes::from(vec![7; 64]).into()),
         deadline_left: Span::from_millis(200),
         answer_left: Span::from_millis(180),
+        sign_after: None,
         waiting: Waiting::Staged,
         spare: 0,
         hedge: false,

@@ -1,7 +1,11 @@
 //! Slow nodes, as real processes: calls choose by time, so a slow replica gets hardly any partitions.
 
-use crate::real::{NodeProcess, run_args, wait_for_members};
+use crate::real::{NodeProcess, run, run_args, wait_for_folding, wait_for_members};
+use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::Duration;
 
 /// Starts a node with two of the four partitions of a tool whose locals leave a line in `log`, and take `seconds`.
 fn serving(partitions: &str, seconds: &str, log: &Path, seed: Option<&NodeProcess>) -> NodeProcess {
@@ -49,4 +53,63 @@ fn idle_slow_replica_is_avoided_by_every_policy_that_learns() {
         assert_eq!(c + d, 2 * CALLS, "{policy}: no partition ran twice");
         assert!(d <= 6, "{policy}: the slow replica ran {d} of {} locals", 2 * CALLS);
     }
+}
+
+/// Lets a process run for a tenth of the time while `work` is done: 20 ms of each 200 ms.
+fn while_it_hardly_runs<T>(process: &NodeProcess, work: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                process.signal(libc::SIGSTOP);
+                sleep(Duration::from_millis(180));
+                process.signal(libc::SIGCONT);
+                sleep(Duration::from_millis(20));
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// Calls six partitions that take 50 ms each, over one of the relays.
+fn call_over_relays(front: &NodeProcess) -> Value {
+    let params = r#"{"local_ms":50}"#;
+    let line = ["call", "micro/hold", "--at", &front.addr, "--params", params, "--deadline", "4s"];
+    let ended = run_args(&[&line[..], &["--shape", "on-path", "-o", "json"]].concat());
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    ended.json()
+}
+
+fn repairs(front: &NodeProcess) -> u64 {
+    let status = run(&format!("status --at {} -o json", front.addr)).json();
+    status["counters"]["repairs"].as_u64().expect("a count")
+}
+
+#[test]
+fn relay_that_hardly_runs_is_taken_over_and_then_passed_over() {
+    const NODES: u32 = 6;
+    let mut nodes: Vec<NodeProcess> = Vec::new();
+    for id in 0..NODES {
+        let serve = format!("micro:partitions={id}/{NODES}");
+        let mut args = vec!["--serve", &serve];
+        args.extend(nodes.first().into_iter().flat_map(|first| ["--join", &first.addr]));
+        nodes.push(NodeProcess::start(&args));
+    }
+    let relays = [0, 1].map(|_| NodeProcess::start(&["--relay", "--join", &nodes[0].addr]));
+    nodes.iter().for_each(|node| wait_for_members(&node.addr, nodes.len() + relays.len()));
+    nodes.iter().for_each(|node| relays.iter().for_each(|relay| wait_for_folding(node, relay, "micro")));
+    let front = &nodes[0];
+    for _ in 0..40 {
+        assert_eq!(call_over_relays(front)["status"], json!("full"));
+    }
+    assert_eq!(repairs(front), 0, "nobody was late");
+    let took: Vec<u64> = while_it_hardly_runs(&relays[0], || {
+        let took = |_| call_over_relays(front)["elapsed_us"].as_u64().expect("a time");
+        (0..40).map(took).collect()
+    });
+    let repaired = repairs(front);
+    assert!(repaired >= 5, "{repaired} repairs, times in µs {took:?}");
+    assert!(repaired <= 15, "it is passed over after five: {repaired} repairs, times in µs {took:?}");
 }

@@ -357,6 +357,7 @@ impl<P: Payload> Calls<P> {
             push: options.push,
             in_flight: self.in_flight(wave, first),
         };
+        desk.waves.retry_budget.earn();
         let mut state = Box::new(Wave::open(now, opening, ask));
         let nobody = Missing { partitions: formed.unplaced.clone(), node: None, reason: Reason::NoReplica };
         state.await_absent(now, &nobody.partitions);

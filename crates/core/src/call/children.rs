@@ -154,8 +154,8 @@ impl<P: Payload> Wave<P> {
         if child.asked_at == self.tale.timing.arrived_at {
             self.clock.stop.observe(took);
         }
-        if child.is_leaf() && child.standing() != Standing::Hopeless {
-            cx.loads.child_times.observe_leaf(&self.ask.name, took);
+        if child.standing() != Standing::Hopeless {
+            cx.loads.child_times.observe(&self.ask.name, child.height(), took);
         }
     }
 
@@ -207,9 +207,11 @@ impl<P: Payload> Wave<P> {
             let rest = self.seat.children[at].answers_for.difference(&accounted);
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, rest);
         } else {
-            let patience_ends = desk.cx.patience_until(answer_at).silent_at(now, child.height());
+            let patience_ends =
+                desk.cx.patience(answer_at, child.sign_pause(now)).silent_at(now, child.height());
             missing.iter().for_each(|loss| self.seat.children.withdraw(at, &loss.partitions));
             let child = &mut self.seat.children[at];
+            child.heard_at = now;
             child.more.repair_at = child.more.repair_at.and(patience_ends);
             let due_at = child.more.due_at();
             self.seat.children.set_due(at, due_at);

@@ -47,7 +47,7 @@ impl<P: Payload> Wave<P> {
     /// The time from which work that begins now takes unusually long.
     fn unusual_at(&self, desk: &mut Desk<'_, P>, now: Instant) -> Option<Instant> {
         desk.waves.hedge_budget.earn();
-        let usual = desk.cx.loads.child_times.leaf_p95(&self.ask.name)?;
+        let usual = desk.cx.loads.child_times.usual(&self.ask.name, 0)?;
         Some(now + usual).filter(|&at| at < self.clock.answer_at)
     }
 

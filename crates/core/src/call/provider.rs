@@ -22,7 +22,7 @@ use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::schedule::accounts::AccountId;
 use crate::seat::{Parent, Patience, Seat};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::answered::Answered;
@@ -39,6 +39,11 @@ use alloc::vec::Vec;
 
 /// If an application holds this many times its room, it takes part in no further waves.
 const HELD_ROOMS_MAX: usize = 2;
+
+/// No sign of life is expected earlier than after this many hop margins, however quick the answers are: a busy machine
+/// leaves a process alone for so long.
+const SIGN_HOPS: f64 = 8.0;
+
 impl<P: Payload> Desk<'_, P> {
     /// A parent asks this node to take part in a wave. If the node knows the wave, the call changes its
     /// parent or its subtree.
@@ -91,7 +96,9 @@ impl<P: Payload> Desk<'_, P> {
         };
         self.waves.kept.drop_ended(ask.account_id, tag.wave, call.in_flight);
         self.waves.retry_budget.earn();
-        Box::new(Wave::open(now, opening, ask)).start(self, now, &tree);
+        let mut wave = Box::new(Wave::open(now, opening, ask));
+        wave.expect_signs(self.cx, now, call.sign_after);
+        wave.start(self, now, &tree);
     }
 
     /// The parent no longer wants this part of the wave, so this node cancels its children too. A `Cancel`
@@ -170,10 +177,10 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// The patience of a wave that must answer at `answer_at`.
-    pub(crate) fn patience_until(&self, answer_at: Instant) -> Patience {
+    /// The patience with a node that must answer at `answer_at`, and sends a sign of life within `pause`.
+    pub(crate) fn patience(&self, answer_at: Instant, pause: Option<Duration>) -> Patience {
         let Tuning { hop_margin, sign_of_life: sign, patience: silence, .. } = self.config.tuning;
-        Patience::Shares { answer_at, hop_margin: hop_margin.into(), sign, silence }
+        Patience::Shares { answer_at, hop_margin: hop_margin.into(), sign, silence, pause }
     }
 
     /// Sends partials as they are.
@@ -193,7 +200,6 @@ impl<P: Payload> Wave<P> {
     fn start(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree) {
         let children: Vec<Tree> = tree.children().collect();
         let branch = self.tag.branch;
-        self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
         self.adopt(desk, now, branch, &children);
         let own = tree.root().partitions.clone();
         self.start_locals(desk, now, &own);
@@ -231,11 +237,14 @@ impl<P: Payload> Wave<P> {
             let margin = desk.cx.config.tuning.hop_margin;
             let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin.into());
             let hedge_at = self.hedge_at(desk, now, &tree);
-            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &tree, answer_at, true);
             let may_cross = again.get(&tree.root().node) == Some(&true);
-            let asked = Asked { answer_at, repair_at: None, hedge_at, may_cross };
+            let asked = Asked { answer_at, repair_at: None, hedge_at, sign_after: None, may_cross };
             let mut child = Child::asked(now, branch, tree, asked);
-            child.more.repair_at = desk.cx.patience_until(answer_at).silent_at(now, child.height());
+            child.more.sign_after = self.sign_after(desk.cx, child.height());
+            child.more.repair_at =
+                desk.cx.patience(answer_at, child.sign_pause(now)).silent_at(now, child.height());
+            let times = (answer_at, child.more.sign_after);
+            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, child.tree(), times, true);
             children.push(child);
         }
         self.note_asked_again(trees);
@@ -253,6 +262,13 @@ impl<P: Payload> Wave<P> {
         });
     }
 
+    /// When a child that is asked now sends its first sign of life. Workers push when they like.
+    fn sign_after(&self, cx: &Context<P>, height: usize) -> Option<Duration> {
+        let usual = cx.loads.child_times.usual(&self.ask.name, height).filter(|_| self.ask.push.is_none())?;
+        let least = Duration::from(cx.config.tuning.hop_margin).mul_f64(SIGN_HOPS);
+        Some(usual.max(least))
+    }
+
     /// Sends a child its call, without parameters if it has them already.
     pub(crate) fn send_call(
         &mut self,
@@ -260,7 +276,7 @@ impl<P: Payload> Wave<P> {
         now: Instant,
         tag: Tag,
         tree: &Tree,
-        answer_at: Instant,
+        (answer_at, sign_after): (Instant, Option<Duration>),
         with_params: bool,
     ) {
         let call = Call {
@@ -269,6 +285,7 @@ impl<P: Payload> Wave<P> {
             params: with_params.then(|| self.ask.params.within(|| tree.partitions())),
             deadline_left: now.until(self.ask.deadline_at),
             answer_left: now.until(answer_at),
+            sign_after,
             waiting: self.ask.waiting,
             losses_max: self.ask.losses_max,
             spare: spare_of(self, tree),
@@ -464,9 +481,21 @@ impl<P: Payload> Wave<P> {
         }
     }
 
+    /// The parent expects signs of life, the first one after this time.
+    fn expect_signs(&mut self, cx: &Context<P>, now: Instant, after: Option<Duration>) {
+        self.clock.sign_pause = after.unwrap_or_default();
+        self.plan_sign(cx, now);
+    }
+
+    fn plan_sign(&mut self, cx: &Context<P>, now: Instant) {
+        let pause = Some(self.clock.sign_pause).filter(|pause| !pause.is_zero());
+        self.clock.sign_at = cx.patience(self.clock.answer_at, pause).speaks_at(now);
+    }
+
     /// Tells the parent that the wave is being worked on.
     pub(crate) fn give_sign_of_life(&mut self, cx: &mut Context<P>, now: Instant) {
-        self.clock.sign_at = cx.patience_until(self.clock.answer_at).speaks_at(now);
+        self.clock.sign_pause = self.clock.sign_pause + self.clock.sign_pause;
+        self.plan_sign(cx, now);
         if let Parent::Node(parent) = self.seat.parent {
             let sign = cx.partial(self.tag, self.ask.kind, None, Vec::new(), false);
             cx.send(parent, Message::Partial(Box::new(sign)));
@@ -489,7 +518,7 @@ impl<P: Payload> Wave<P> {
         self.clock.answer_at = (now + call.answer_left).min(self.ask.deadline_at);
         desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
         self.clock.stop.spare = call.spare;
-        self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
+        self.expect_signs(desk.cx, now, call.sign_after);
         self.asked = call.tree.partitions();
         if let Some(params) = &call.params {
             self.ask.params.learn(params);

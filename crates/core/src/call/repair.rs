@@ -5,11 +5,15 @@
 //! partitions are retried on a replica. One mechanism handles crashes, stragglers and pruning.
 //! [`crate::wave::contributors`] ensures that no partition counts twice.
 //!
-//! A slow child is not a dead child. If a node's wave is still open after a set share of its time, the node
-//! tells its parent so with an empty partial, and again after the same share of the rest. A child is late if
+//! A slow child is not a dead child. If a node's wave is still open when such answers are usually there, the node
+//! tells its parent so with an empty partial, and again later ([`Patience`](crate::seat::Patience)). A child is late if
 //! it has not even done that: it is stopped, cut off, or so overloaded that the difference does not matter. A
 //! child that is only slow keeps its place in the tree, and staged waiting ensures that it costs no other
 //! node's partitions.
+//!
+//! Usual times say little if something is unusual for all. So a child that is late by them, but not yet by its share of the
+//! call's time, is repaired only if half of the other children have answered, if this node itself was not late to look, and
+//! if the budget of late retries allows ([`retry_budget`](crate::schedule::retry_budget)).
 //!
 //! A caller does not fold, so it repairs the loss of its root in another way: it *promotes* the largest of
 //! the root's subtrees. The head of this subtree becomes the root over the other subtrees and over the old
@@ -25,13 +29,16 @@ use crate::message::{Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::{Lost, Parent, Standing};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+/// A node that looks for a child's answer late was not served itself, and gives the child this many times as long.
+const LATENESS_FACTOR: f64 = 4.0;
 
 impl<P: Payload> Desk<'_, P> {
     /// A wave's timer has fired: its time is over, or patience with some children has ended.
@@ -45,7 +52,9 @@ impl<P: Payload> Desk<'_, P> {
             let late: Vec<(NodeId, u32)> =
                 due.filter(|child| is_due(child.more.repair_at)).map(name).collect();
             for (child, branch) in late {
-                wave.repair(self, now, child, branch, &Reason::Late);
+                if wave.is_late(self, now, child, branch) {
+                    wave.repair(self, now, child, branch, &Reason::Late);
+                }
             }
             wave.hedge_late(self, now);
             if is_due(wave.pushed.as_ref().and_then(|pushed| pushed.absent_until)) {
@@ -148,7 +157,8 @@ impl<P: Payload> Wave<P> {
         let owes_its_own = !own.is_empty() && !has_offered;
         if !is_lost && (owes_its_own || !orphans.is_empty()) {
             let alone = Tree::leaf(node, own.clone());
-            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &alone, self.clock.answer_at, false);
+            let times = (self.clock.answer_at, None);
+            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &alone, times, false);
         }
         if is_lost {
             let loss = Missing { partitions: own.clone(), node: Some(node), reason: Reason::Lost };
@@ -161,6 +171,35 @@ impl<P: Payload> Wave<P> {
         } else if owes_its_own && !is_detour(self.tag.branch) && desk.waves.retry_budget.spend() {
             self.detour(desk, now, &own, node);
         }
+    }
+
+    /// True if a child is late whose patience has ended. Otherwise it gets more time.
+    fn is_late(&mut self, desk: &mut Desk<'_, P>, now: Instant, node: NodeId, branch: u32) -> bool {
+        let Some(at) = self.seat.children.find_open(node, branch) else { return false };
+        let answered = self.seat.children.len() - self.seat.children.open();
+        let child = &self.seat.children[at];
+        let at_most = desk.cx.patience(child.more.answer_at, None);
+        let Some(at_most) = at_most.silent_at(child.heard_at, child.height()).filter(|&at| now < at) else {
+            return true;
+        };
+        let was_late_to_look = child.more.repair_at.map_or(Duration::ZERO, |at| at.until(now));
+        let others = self.seat.children.len() - 1;
+        let more = if was_late_to_look > desk.cx.config.tuning.hop_margin.into() {
+            now + was_late_to_look.mul_f64(LATENESS_FACTOR)
+        } else if 2 * answered < others {
+            desk.cx
+                .patience(child.more.answer_at, child.sign_pause(now))
+                .silent_at(now, child.height())
+                .unwrap_or(at_most)
+        } else if desk.waves.retry_budget.spend() {
+            return true;
+        } else {
+            at_most
+        };
+        self.seat.children[at].more.repair_at = Some(more.min(at_most));
+        let due_at = self.seat.children[at].more.due_at();
+        self.seat.children.set_due(at, due_at);
+        false
     }
 
     /// Silence of a child has been handled.
@@ -297,7 +336,6 @@ pub(crate) mod tests {
     use crate::node::Node;
     use crate::replica::ejection::ERRORS_MAX;
     use crate::replica::in_flight::PlacedCall;
-    use crate::time::Duration;
     use crate::wave::ask::Ask;
     use crate::wave::slice::Slice;
     use crate::wave::state::Opening;

@@ -5,10 +5,10 @@
 
 use crate::message::Payload;
 use crate::node::context::Context;
-use crate::seat::Parent;
+use crate::seat::{Parent, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
-use crate::wave::state::Wave;
+use crate::wave::state::{Child, Wave};
 use crate::wave::wait::Waiting;
 use crate::wave::wait::stop::{Bounds, Progress, share_of_spare};
 
@@ -56,7 +56,9 @@ impl<P: Payload> Wave<P> {
         {
             cx.loads.child_times.observe_call(&self.ask.name, watched.height, times);
         }
-        for child in self.seat.children.iter_open().filter(|child| child.is_leaf()) {
+        // A child that was given up took as long as that, which says nothing of the others.
+        let is_at_work = |child: &&Child| child.is_leaf() && child.standing() != Standing::Hopeless;
+        for child in self.seat.children.iter_open().filter(is_at_work) {
             cx.loads.child_times.observe_silence(&self.ask.name, child.asked_at.until(now));
         }
     }

@@ -112,6 +112,7 @@ impl Root {
             params: Some(Bytes::new().into()),
             deadline_left: Duration::from_secs(2),
             answer_left: Duration::from_secs(1),
+            sign_after: None,
             waiting: Waiting::Learned,
             losses_max,
             spare,

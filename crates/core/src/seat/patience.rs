@@ -1,8 +1,9 @@
 //! How long a parent waits for a silent child, and how often a node sends a sign of life.
 //!
-//! A slow child is not a dead child. A node that has no answer yet still sends signs of life: in a call after
-//! a share of its time, in a stream at every beat. If a child does not send even these, it is stopped, cut
-//! off, or so overloaded that the difference does not matter.
+//! A slow child is not a dead child. A node that has no answer yet still sends signs of life: in a stream at
+//! every beat; in a call when the time is over that such answers usually take, after twice as long a pause, and so on, and after
+//! a share of its time at the latest. If a child does not send even these, it is stopped, cut off,
+//! or so overloaded that the difference does not matter.
 
 use crate::time::{Duration, Instant};
 
@@ -11,6 +12,9 @@ const MENDING_HOPS: f64 = 8.0;
 /// The least patience. Patience is a share of the remaining time, again and again; without a minimum the
 /// series would never end.
 const PATIENCE_MIN: Duration = Duration::from_micros(100);
+
+/// A child of a call that has been silent for this many pauses between its signs of life is late.
+const SILENT_PAUSES: f64 = 2.0;
 
 /// How long a parent waits for a silent child, and how often a node sends a sign of life.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +28,8 @@ pub(crate) enum Patience {
         sign: f64,
         /// The share after which a silent leaf is late.
         silence: f64,
+        /// The time until the child's next sign, if it is known how long such answers take. Shares bound it.
+        pause: Option<Duration>,
     },
     /// In a stream: constant times.
     Beats {
@@ -42,9 +48,11 @@ impl Patience {
     /// that wait for a faulty one, the nearest therefore loses patience first.
     pub(crate) fn silent_at(self, now: Instant, height: usize) -> Option<Instant> {
         match self {
-            Self::Shares { answer_at, hop_margin, silence, .. } => {
+            Self::Shares { answer_at, hop_margin, silence, pause, .. } => {
                 let levels = height as f64;
-                after_share(now, answer_at, hop_margin, silence * (1.0 + levels / (levels + 2.0)))
+                let factor = 1.0 + levels / (levels + 2.0);
+                let at_most = after_share(now, answer_at, hop_margin, silence * factor)?;
+                Some(pause.map_or(at_most, |pause| at_most.min(now + pause.mul_f64(SILENT_PAUSES * factor))))
             }
             Self::Beats { silence, .. } => Some(now + silence),
         }
@@ -54,7 +62,10 @@ impl Patience {
     /// answer.
     pub(crate) fn speaks_at(self, now: Instant) -> Option<Instant> {
         match self {
-            Self::Shares { answer_at, hop_margin, sign, .. } => after_share(now, answer_at, hop_margin, sign),
+            Self::Shares { answer_at, hop_margin, sign, pause, .. } => {
+                let at_most = after_share(now, answer_at, hop_margin, sign)?;
+                Some(pause.map_or(at_most, |pause| at_most.min(now + pause)))
+            }
             Self::Beats { every, .. } => Some(now + every),
         }
     }
@@ -78,7 +89,22 @@ mod tests {
 
     fn call(answer_ms: u64) -> Patience {
         let hop_margin = Duration::from_millis(4);
-        Patience::Shares { answer_at: at_ms(answer_ms), hop_margin, sign: 0.3, silence: 0.4 }
+        Patience::Shares { answer_at: at_ms(answer_ms), hop_margin, sign: 0.3, silence: 0.4, pause: None }
+    }
+
+    #[test]
+    fn usual_times_shorten_patience_and_shares_bound_it() {
+        let usual = |millis: u64| {
+            let pause = Some(Duration::from_millis(millis));
+            let hop_margin = Duration::from_millis(4);
+            Patience::Shares { answer_at: at_ms(10_000), hop_margin, sign: 0.3, silence: 0.4, pause }
+        };
+        assert_eq!(usual(60).speaks_at(at_ms(7)), Some(at_ms(67)));
+        let silent = [0, 1, 2].map(|height| usual(60).silent_at(at_ms(7), height));
+        assert_eq!(silent, [127, 167, 187].map(|millis| Some(at_ms(millis))));
+        assert_eq!(usual(9_000).speaks_at(at_ms(0)), call(10_000).speaks_at(at_ms(0)));
+        assert_eq!(usual(9_000).silent_at(at_ms(0), 1), call(10_000).silent_at(at_ms(0), 1));
+        assert_eq!(usual(60).silent_at(at_ms(9_990), 0), None, "nothing can be mended any more");
     }
 
     #[test]

@@ -19,7 +19,6 @@ use crate::wave::losses::{Losses, list, note};
 use crate::wave::state::{Clock, Locals, Phase, Wave};
 use crate::wave::table::Desk;
 use crate::wave::tale::Tale;
-use crate::wave::wait::stop::Stop;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -176,7 +175,7 @@ impl<P: Payload> Answered<P> {
             parts: self.parts,
             losses: self.losses,
             pushed: self.ask.push.map(|_| Box::default()),
-            clock: Clock { answer_at, sign_at: None, stop: Stop::new(call.spare), armed: None },
+            clock: Clock::until(answer_at, call.spare),
             tale: self.tale,
             phase: Phase::Open,
             ask: self.ask,

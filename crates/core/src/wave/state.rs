@@ -15,7 +15,7 @@ use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use crate::push::pushed::Pushed;
 use crate::seat::{self, Parent, Seat, Standing};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wave::ask::Ask;
 use crate::wave::contributors::{Part, Parts, Taken};
 use crate::wave::losses::{Losses, Tally};
@@ -46,6 +46,8 @@ pub(crate) struct Asked {
     pub(crate) repair_at: Option<Instant>,
     /// When a replica is asked too, if the call is hedged and the child is a leaf.
     pub(crate) hedge_at: Option<Instant>,
+    /// When it sends its first sign of life, if it is known how long such answers take.
+    pub(crate) sign_after: Option<Duration>,
     /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
     pub(crate) may_cross: bool,
 }
@@ -64,6 +66,11 @@ impl Asked {
 pub(crate) type Child = seat::Child<Asked>;
 
 impl Child {
+    /// How long the child may take until its next sign of life, after it was heard now.
+    pub(crate) fn sign_pause(&self, now: Instant) -> Option<Duration> {
+        self.more.sign_after.map(|after| after + self.asked_at.until(now))
+    }
+
     /// The partitions that may still come from the child.
     pub(crate) fn promises(&self) -> PartitionSet {
         if self.standing() == Standing::Hopeless { PartitionSet::new() } else { self.owes() }
@@ -100,9 +107,18 @@ pub(crate) struct Clock {
     pub(crate) answer_at: Instant,
     /// When the parent must get a sign of life, if the wave is still open then.
     pub(crate) sign_at: Option<Instant>,
+    /// The pause before it; zero if it is not known how long such answers take. It doubles with each sign.
+    pub(crate) sign_pause: Duration,
     /// The state of the waiting rule.
     pub(crate) stop: Stop,
     pub(crate) armed: Option<Instant>,
+}
+
+impl Clock {
+    /// Of a wave that must answer then, and may abandon so many partitions.
+    pub(crate) fn until(answer_at: Instant, spare: u32) -> Self {
+        Self { answer_at, sign_at: None, sign_pause: Duration::ZERO, stop: Stop::new(spare), armed: None }
+    }
 }
 
 /// A node's part in a wave.
@@ -155,7 +171,7 @@ impl<P: Payload> Wave<P> {
             locals: Locals { epoch: jobs_epoch, ..Locals::default() },
             parts: Parts::new(),
             pushed: ask.push.map(|_| Box::default()),
-            clock: Clock { answer_at, sign_at: None, stop: Stop::new(spare), armed: None },
+            clock: Clock::until(answer_at, spare),
             tale: Tale::starting(now),
             phase: Phase::Open,
             ask,

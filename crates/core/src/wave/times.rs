@@ -1,10 +1,10 @@
 //! How long children have taken, for the rules that decide how long is too long.
 //!
-//! The times are kept per aggregation, at the node that waited. For leaves this is the 95th percentile, after
-//! which a replica is asked too ([`crate::call::hedge`]). For all children it is the log-normal distribution
-//! within a call, separately for each number of levels below the node, because a child over more levels waits
-//! and folds more. These distributions are the past of *learned* waiting ([`crate::wave::wait::learned`]).
-//! Old times fade, and each entry is a few numbers.
+//! The times are kept per aggregation, at the node that waited, and separately for each number of levels below the child,
+//! because a child over more levels waits and folds more. For each there is the 95th percentile: after that time a child that
+//! is still at work sends a sign of life ([`crate::seat::Patience`]), and a replica of a hedged leaf is asked too
+//! ([`crate::call::hedge`]). For *learned* waiting there is also the log-normal distribution within a call
+//! ([`crate::wave::wait::learned`]). Old times fade, and each entry is a few numbers.
 
 use crate::time::Duration;
 use crate::wave::wait::learned::LogNormal;
@@ -26,7 +26,7 @@ pub(crate) struct ChildTimes {
 
 #[derive(Debug, Default)]
 struct Known {
-    leaves: Percentile95,
+    usual: [Percentile95; LEVELS_MAX],
     levels: [Option<LogNormal>; LEVELS_MAX],
 }
 
@@ -38,23 +38,24 @@ impl ChildTimes {
         Some(self.by_name.entry(name.clone()).or_default())
     }
 
-    /// A leaf has answered after `took`.
-    pub(crate) fn observe_leaf(&mut self, name: &Arc<str>, took: Duration) {
+    /// A child over `height` levels has answered after `took`.
+    pub(crate) fn observe(&mut self, name: &Arc<str>, height: usize, took: Duration) {
         if let Some(known) = self.known(name) {
-            known.leaves.observe(took.as_millis_f64());
+            known.usual[height.min(LEVELS_MAX - 1)].observe(took.as_millis_f64());
         }
     }
 
     /// A leaf had not answered after `took`, when its parent stopped waiting for it.
     pub(crate) fn observe_silence(&mut self, name: &Arc<str>, took: Duration) {
         if let Some(known) = self.by_name.get_mut(name) {
-            known.leaves.observe_more_than(took.as_millis_f64());
+            known.usual[0].observe_more_than(took.as_millis_f64());
         }
     }
 
-    /// The time within which 95 % of leaves answer, once enough have answered.
-    pub(crate) fn leaf_p95(&self, name: &str) -> Option<Duration> {
-        self.by_name.get(name)?.leaves.value_ms().map(Duration::from_millis_f64)
+    /// The time within which 95 % of the children over `height` levels answer, once enough have answered.
+    pub(crate) fn usual(&self, name: &str, height: usize) -> Option<Duration> {
+        let known = self.by_name.get(name)?;
+        known.usual[height.min(LEVELS_MAX - 1)].value_ms().map(Duration::from_millis_f64)
     }
 
     /// Adds the distribution of the children's times in one call at a node of this height.

@@ -187,6 +187,7 @@ impl Decoder {
             params,
             deadline_left: Duration::from_micros(header.deadline_left_us),
             answer_left: Duration::from_micros(header.answer_left_us),
+            sign_after: (header.sign_after_us > 0).then(|| Duration::from_micros(header.sign_after_us)),
             waiting: waiting_of(header.waiting, header.slope_min, header.slope_max)?,
             losses_max: header.losses_max,
             spare: header.spare,

@@ -47,6 +47,7 @@ impl Caller {
             params: Some(().encode().unwrap().into()),
             deadline_left: left,
             answer_left: left,
+            sign_after: None,
             waiting: Waiting::Staged,
             losses_max: NODES as u32,
             spare: 0,

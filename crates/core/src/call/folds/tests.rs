@@ -94,6 +94,7 @@ impl Inner {
             params: Some(Bytes::new().into()),
             deadline_left: Duration::from_secs(2),
             answer_left: Duration::from_secs(1),
+            sign_after: None,
             waiting: if self.spare > 0 { Waiting::SLOPE } else { Waiting::Staged },
             losses_max: children,
             spare: self.spare,

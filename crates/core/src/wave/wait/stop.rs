@@ -93,7 +93,7 @@ pub(crate) struct Stop {
     pub(crate) spare: u32,
     at: Option<Instant>,
     /// The partitions that had arrived and that were lost at the last reply.
-    seen: (usize, usize),
+    seen: (u32, u32),
     slope: Slope,
     pub(crate) watched: Option<Box<Watched>>,
 }
@@ -132,10 +132,11 @@ impl Stop {
         progress: Progress,
         bounds: Bounds,
     ) {
-        if self.seen == (progress.came, progress.lost) {
+        let seen = (progress.came as u32, progress.lost as u32);
+        if self.seen == seen {
             return;
         }
-        self.seen = (progress.came, progress.lost);
+        self.seen = seen;
         self.at = match rule {
             Waiting::Slope { f_min, f_max } => {
                 self.slope.handle_reply(now, bounds.answer_at, (f_min, f_max), progress)

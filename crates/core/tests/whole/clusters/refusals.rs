@@ -105,6 +105,7 @@ fn stray_call(root: NodeId) -> Call<Ink> {
         params: Some(Ink::params(1, 1.0).into()),
         deadline_left: Duration::from_secs(1),
         answer_left: Duration::from_secs(1),
+        sign_after: None,
         waiting: Waiting::Staged,
         losses_max: 0,
         spare: 0,

@@ -53,6 +53,8 @@ pub(in crate::wire) struct CallHeader {
     pub(in crate::wire) in_flight: u32,
     #[prost(bool, tag = "24")]
     pub(in crate::wire) alone: bool,
+    #[prost(uint64, tag = "25")]
+    pub(in crate::wire) sign_after_us: u64,
 }
 
 fields!(CallHeader {
@@ -79,6 +81,7 @@ fields!(CallHeader {
     22 uint32 tree,
     23 uint32 in_flight,
     24 bool alone,
+    25 uint64 sign_after_us,
 });
 
 /// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another, and those of the reduce.

@@ -72,6 +72,7 @@ pub(super) fn call() -> Call<Bytes> {
         params: Some(Bytes::from_static(b"rust").into()),
         deadline_left: Duration::from_millis(200),
         answer_left: Duration::from_millis(180),
+        sign_after: None,
         waiting: Waiting::Staged,
         losses_max: 1,
         spare: 0,
@@ -384,6 +385,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let mut messages = vec![
         ("call", Message::Call(Box::new(call()))),
         ("call-in-flight", Message::Call(Box::new(Call { in_flight: 3, ..call() }))),
+        (
+            "call-for-signs",
+            Message::Call(Box::new(Call { sign_after: Some(Duration::from_millis(70)), ..call() })),
+        ),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-times", Message::Partial(Box::new(timing))),

@@ -155,13 +155,21 @@ fn params() -> impl Strategy<Value = Params<Bytes>> {
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
-    let times = (micros(), micros(), waiting(), any::<[u32; 3]>(), (any::<[bool; 3]>(), pushed()));
+    let sign = option::of((1_u64..1 << 40).prop_map(Duration::from_micros));
+    let times = (micros(), (micros(), sign), waiting(), any::<[u32; 3]>(), (any::<[bool; 3]>(), pushed()));
     let slice = (1_u32..=256, any::<u32>(), any::<bool>()).prop_map(|(of, index, is_alone)| {
         let slice = if is_alone { Slice::alone } else { Slice::new };
         slice(index % of, of).expect("it is below")
     });
     (tag(), shared_text(), option::of(params()), times, tree(), slice).prop_map(
-        |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree, slice)| {
+        |(
+            tag,
+            name,
+            params,
+            (deadline_left, (answer_left, sign_after), waiting, losses, flags),
+            tree,
+            slice,
+        )| {
             let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted], push)) = (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
@@ -169,6 +177,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 params,
                 deadline_left,
                 answer_left,
+                sign_after,
                 waiting,
                 losses_max,
                 spare,
