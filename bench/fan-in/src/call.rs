@@ -203,6 +203,7 @@ fn partial_of(tag: Tag, child: u32, contributors: PartitionSet) -> Input<Bytes> 
         last: true,
         load: LoadFigure { processors: 2, ..LoadFigure::default() },
         own: None,
+        served: None,
         loads: Vec::new(),
         cost: CostFigure::default(),
         given_up: Vec::new(),

@@ -186,6 +186,7 @@ impl Peer {
                         last: true,
                         load: LoadFigure { processors: 1, ..LoadFigure::default() },
                         own: None,
+                        served: None,
                         loads: Vec::new(),
                         cost: CostFigure::default(),
                         given_up: Vec::new(),

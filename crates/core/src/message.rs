@@ -245,7 +245,7 @@ pub struct Call<P> {
 
 /// A partial of a child's subtree. A child may send several disjoint ones for one wave; the last is marked.
 ///
-/// Eleven fields, because a message is flat: each field is one of the header's.
+/// Twelve fields, because a message is flat: each field is one of the header's.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Partial<P> {
@@ -263,6 +263,9 @@ pub struct Partial<P> {
     pub load: LoadFigure,
     /// The elapsed time of one of the sender's locals in this wave, if the call wants loads; on the last partial.
     pub own: Option<Duration>,
+    /// The time from the sender's receipt of the call to this partial, without that in which it knows it was not served, if
+    /// the call wants loads; on the last partial.
+    pub served: Option<Duration>,
     /// The loads of the nodes below the sender, if the call wants them; on the last partial.
     pub loads: Vec<LoadNews>,
     /// The measured costs of the aggregation at the sender.

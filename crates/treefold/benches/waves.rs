@@ -434,6 +434,7 @@ fn partial(contributors: PartitionSet) -> Message<Bytes> {
             latency: Duration::from_micros(90),
         },
         own: None,
+        served: None,
         loads: Vec::new(),
         given_up: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_nanos(310)), reduce: Some(Duration::from_nanos(200)) },

@@ -96,6 +96,7 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
             latency: Span::from_micros(900),
         },
         own: None,
+        served: None,
         loads: Vec::new(),
         given_up: Vec::new(),
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },

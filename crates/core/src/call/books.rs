@@ -8,6 +8,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::state::Wave;
 use crate::wave::table::Waves;
+use core::num::NonZeroU32;
 
 /// The least interval between two searches for expired kept waves: they expire by the dozen.
 const EXPIRY_EVERY: Duration = Duration::from_millis(100);
@@ -20,7 +21,8 @@ impl<P: Payload> Wave<P> {
             cx.loads.index.remove(weight);
         }
         let Some(kind) = self.ask.kind else { return };
-        self.tale.timing.in_flight_found.get_or_insert(cx.loads.index.in_flight());
+        let in_flight = NonZeroU32::MIN.saturating_add(cx.loads.index.in_flight());
+        self.tale.timing.in_flight.get_or_insert(in_flight);
         let cost = cx.loads.costs.of(kind);
         // Pushed results are computed by the workers, so they cost this node nothing.
         let own = if self.ask.push.is_some() { 0 } else { self.locals.open.len() };
@@ -53,8 +55,8 @@ impl<P: Payload> Wave<P> {
         self.tale.timing.own_done_at = Some(now);
         let is_pushed = self.ask.push.is_some();
         let has_failed = || is_pushed || self.losses.noted.iter().any(|loss| loss.node == Some(cx.me));
-        if let Some(found) = self.tale.timing.in_flight_found.filter(|_| !has_failed()) {
-            cx.loads.latencies.observe(found, self.tale.timing.arrived_at.until(now));
+        if let Some(in_flight) = self.tale.timing.in_flight.filter(|_| !has_failed()) {
+            cx.loads.latencies.observe(in_flight.get() - 1, self.tale.timing.arrived_at.until(now));
         }
     }
 

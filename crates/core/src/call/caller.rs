@@ -25,7 +25,7 @@ use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::load::Loads;
 use crate::message::{Message, Payload, Report};
 use crate::node::context::Context;
-use crate::node::path::Key;
+use crate::node::path::{Key, place_of};
 use crate::params::{OWN_ENTRY_BYTES, Params, REDUCE_PARAMS};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
@@ -42,6 +42,7 @@ use crate::wave::slice::Slice;
 use crate::wave::state::{Opening, Phase, Wave};
 use crate::wave::table::Desk;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -359,6 +360,7 @@ impl<P: Payload> Calls<P> {
         };
         desk.waves.retry_budget.earn();
         let mut state = Box::new(Wave::open(now, opening, ask));
+        state.tale.timing.paused_before = desk.cx.pauses.total();
         let nobody = Missing { partitions: formed.unplaced.clone(), node: None, reason: Reason::NoReplica };
         state.await_absent(now, &nobody.partitions);
         let lost = nobody.partitions.difference(state.absent()).len();
@@ -491,7 +493,11 @@ impl<P: Payload> OpenCall<P> {
             trees.map(|trees| (trees, Reuse::Always))
         } else {
             let reuse = |is_same_always| if is_same_always { Reuse::WithoutEjections } else { Reuse::Never };
-            let on_path = cx.form_on_path(now, shape, &key, &candidates);
+            let passed_over = match shape {
+                Shape::OnPath(_) | Shape::Auto => cx.passed_over(now, true),
+                _ => BTreeSet::new(),
+            };
+            let on_path = cx.form_on_path(now, shape, &key, &candidates, &passed_over);
             on_path.map(|path| (path.trees, reuse(path.is_same_always)))
         };
         // A front-end that can fold takes its place in the topology: above all trees.
@@ -558,16 +564,27 @@ impl<P: Payload> OpenCall<P> {
 impl<P: Payload> Context<P> {
     /// Learns the loads and the times of the nodes of a call's wave.
     fn learn_from(&mut self, now: Instant, wave: &Wave<P>) {
-        let Loads { table, speeds, .. } = &mut self.loads;
+        let Loads { table, speeds, relay_speeds, .. } = &mut self.loads;
+        let view = self.sight.view();
         for heard in &wave.tale.heard {
             table.learn(heard.node, heard.figure, heard.as_of);
-            if let Some(own) = heard.own {
-                speeds.learn(&wave.ask.name, heard.node, own, now);
+            let Some(time) = heard.time else { continue };
+            match view.card(&heard.node).filter(|card| card.roles.relay) {
+                Some(card) => {
+                    let place = place_of(card);
+                    relay_speeds.learn(&place, heard.node, time, now);
+                    relay_speeds.settle(&place, now, &mut self.random);
+                }
+                None => speeds.learn(&wave.ask.name, heard.node, time, now),
             }
         }
-        if let Some(own) = wave.tale.timing.own().filter(|_| wave.ask.loads_wanted) {
+        if !wave.ask.loads_wanted {
+            return;
+        }
+        if let Some(own) = wave.tale.timing.own() {
             speeds.learn(&wave.ask.name, self.me, own, now);
         }
+        speeds.settle(&wave.ask.name, now, &mut self.random);
     }
 
     /// True if members declare the total of a service.

@@ -13,7 +13,7 @@ use crate::seat::Standing;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
-use crate::wave::state::Wave;
+use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -102,6 +102,7 @@ impl<P: Payload> Calls<P> {
 struct News {
     load: LoadFigure,
     own: Option<Duration>,
+    served: Option<Duration>,
     loads: Vec<LoadNews>,
     given_up: Vec<NodeId>,
     report: Option<Box<Report>>,
@@ -130,8 +131,9 @@ impl<P: Payload> Wave<P> {
             && !self.parts.claimed().intersects(&partial.contributors);
         match partial.payload.take_if(|_| is_all) {
             Some(payload) => {
-                let Partial { contributors, load, own, loads, given_up, report, .. } = *partial;
-                Ok((Part { payload, contributors }, News { load, own, loads, given_up, report }))
+                let Partial { contributors, load, own, served, loads, given_up, report, .. } = *partial;
+                let news = News { load, own, served, loads, given_up, report };
+                Ok((Part { payload, contributors }, news))
             }
             None => Err(partial),
         }
@@ -165,7 +167,8 @@ impl<P: Payload> Wave<P> {
         let child = &self.seat.children[at];
         let (node, branch) = child.name();
         if self.ask.loads_wanted {
-            self.tale.hear(now, (node, news.load, news.own), &news.loads, child.tree().seats().len());
+            let time = self.time_of(cx, now, child, &news);
+            self.tale.hear(now, (node, news.load, time), &news.loads, child.tree().seats().len());
         }
         cx.credit.forget(own_and_child(self.tag, node, branch));
         self.tale.reports.extend(news.report.map(|report| *report));
@@ -174,10 +177,35 @@ impl<P: Payload> Wave<P> {
         }
     }
 
+    /// How fast a child was: its own time, and the time for which this node waited although the child knows nothing of it.
+    /// The latter is not known of a child that was asked later or again.
+    fn time_of(&self, cx: &Context<P>, now: Instant, child: &Child, news: &News) -> Option<Duration> {
+        let timing = &self.tale.timing;
+        let is_usual = child.asked_at == timing.arrived_at && !child.more.may_cross;
+        let waited = timing.served(now, cx.pauses.total());
+        let away = news.served.filter(|_| is_usual).map(|served| waited.saturating_sub(served));
+        match news.own {
+            Some(own) => Some(own + away.unwrap_or_default()),
+            None => away.filter(|_| child.tree().root().is_relay()),
+        }
+    }
+
     /// Takes a partial that is not the whole answer of its child.
     fn take_some(&mut self, desk: &mut Desk<'_, P>, now: Instant, at: usize, partial: Partial<P>) {
-        let Partial { tag, payload, contributors, missing, last, report, load, own, loads, given_up, .. } =
-            partial;
+        let Partial {
+            tag,
+            payload,
+            contributors,
+            missing,
+            last,
+            report,
+            load,
+            own,
+            served,
+            loads,
+            given_up,
+            ..
+        } = partial;
         let from = self.seat.children[at].node;
         let mut accounted = contributors.clone();
         let mut crossing = PartitionSet::new();
@@ -203,7 +231,7 @@ impl<P: Payload> Wave<P> {
             if !later_ask.is_empty() {
                 desk.cx.send(from, Message::Cancel { tag });
             }
-            self.end_child(desk.cx, now, at, News { load, own, loads, given_up, report });
+            self.end_child(desk.cx, now, at, News { load, own, served, loads, given_up, report });
             let rest = self.seat.children[at].answers_for.difference(&accounted);
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, rest);
         } else {

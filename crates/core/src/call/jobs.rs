@@ -253,8 +253,8 @@ impl<P: Payload> Wave<P> {
             }
             (What::Local(partition) | What::Slices(partition), Ok(payload)) => {
                 if self.ask.slice.is_whole() {
-                    let (count, time) = &mut self.tale.timing.done;
-                    (*count, *time) = (*count + 1, *time + took);
+                    let timing = &mut self.tale.timing;
+                    (timing.done, timing.done_time) = (timing.done + 1, timing.done_time + took);
                 }
                 self.take_own(desk.cx, partition, payload);
             }

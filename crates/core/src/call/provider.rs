@@ -98,6 +98,7 @@ impl<P: Payload> Desk<'_, P> {
         self.waves.retry_budget.earn();
         let mut wave = Box::new(Wave::open(now, opening, ask));
         wave.expect_signs(self.cx, now, call.sign_after);
+        wave.tale.timing.paused_before = self.cx.pauses.total();
         wave.start(self, now, &tree);
     }
 
@@ -166,8 +167,21 @@ impl<P: Payload> Context<P> {
             None => (None, PartitionSet::new()),
         };
         let (load, cost) = (self.load_figure(), self.cost_figure(kind));
-        let (own, loads, given_up, report) = (None, Vec::new(), Vec::new(), None);
-        Partial { tag, payload, contributors, missing, last, load, own, loads, cost, given_up, report }
+        let (own, served, loads, given_up, report) = (None, None, Vec::new(), Vec::new(), None);
+        Partial {
+            tag,
+            payload,
+            contributors,
+            missing,
+            last,
+            load,
+            own,
+            served,
+            loads,
+            cost,
+            given_up,
+            report,
+        }
     }
 
     /// Notifies nodes from which nothing more is expected that a wave has ended.

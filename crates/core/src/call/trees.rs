@@ -230,8 +230,8 @@ struct Kind {
 struct Seen {
     /// When the last tree was formed.
     formed_at: Instant,
-    /// Of loads and of delays.
-    moves: [u64; 2],
+    /// Of loads, of delays and of speeds.
+    moves: [u64; 3],
     own: LoadFigure,
     /// Since when the present tree is used.
     turn_at: Instant,
@@ -251,8 +251,8 @@ impl Seen {
     }
 }
 
-fn moves(loads: &Loads) -> [u64; 2] {
-    [loads.table.moves(), loads.delays.moves()]
+fn moves(loads: &Loads) -> [u64; 3] {
+    [loads.table.moves(), loads.delays.moves(), loads.speeds.moves()]
 }
 
 fn is_usual<P: Payload>(cx: &Context<P>, options: &CallOptions) -> bool {
@@ -360,7 +360,7 @@ impl Kind {
             used,
             loads: Seen {
                 formed_at: turn_at,
-                moves: [0; 2],
+                moves: [0; 3],
                 own,
                 turn_at,
                 waiting: Duration::ZERO,
@@ -399,7 +399,7 @@ impl Kind {
         match self.reuse {
             Reuse::Never => None,
             Reuse::Always => self.trees.first().cloned(),
-            Reuse::WithoutEjections if cx.loads.relays_ejected.is_clear(now) => self.trees.first().cloned(),
+            Reuse::WithoutEjections if cx.are_all_relays_fit(now) => self.trees.first().cloned(),
             Reuse::WithoutEjections => None,
             Reuse::InTurn => self.next_in_turn(),
             Reuse::ByLoad => self.next_by_load(cx, now),

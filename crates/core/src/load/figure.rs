@@ -36,8 +36,9 @@ pub struct LoadNews {
     pub figure: LoadFigure,
     /// The age of the figure.
     pub age: Duration,
-    /// The elapsed time of one of its locals in this wave; `None` if none has ended well.
-    pub own: Option<Duration>,
+    /// The elapsed time of one of its locals in this wave, and the time for which its parent waited although the node
+    /// knows nothing of it. A relay runs no local. `None` if no local has ended well.
+    pub time: Option<Duration>,
 }
 
 /// The measured costs of an aggregation at a node: averages of processor time.

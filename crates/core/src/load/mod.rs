@@ -8,6 +8,7 @@
 //! * [`announce`]: when a figure is worth announcing, and how a stale figure is corrected.
 //! * [`launches`]: the work that was placed by calls, until the table adds it.
 //! * [`speed`]: how fast other nodes are.
+//! * [`pauses`]: when this node itself was not served.
 //! * [`delays`]: the round trips to other nodes.
 //! * [`table`]: the last figure of each other node, and the work placed there since.
 
@@ -18,6 +19,7 @@ pub mod figure;
 pub mod index;
 pub mod latency;
 pub mod launches;
+pub mod pauses;
 mod placed;
 pub mod speed;
 pub mod table;
@@ -49,8 +51,10 @@ pub(crate) struct Loads {
     /// Costs of aggregations as other nodes report them, for a caller that does not run them itself.
     pub(crate) costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
-    /// How fast other nodes are.
+    /// How fast other nodes are, by aggregation.
     pub(crate) speeds: Speeds,
+    /// How fast relays are, by place.
+    pub(crate) relay_speeds: Speeds,
     /// The round trips to other nodes.
     pub(crate) delays: Delays,
     /// The times that children took.
@@ -71,6 +75,7 @@ impl Loads {
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
             speeds: Speeds::new(config.tuning.slow_factor, peers_max, config.seed),
+            relay_speeds: Speeds::new(config.tuning.slow_factor, peers_max, config.seed),
             delays: Delays::new(peers_max),
             child_times: ChildTimes::default(),
             replicas: Replicas::new(peers_max),

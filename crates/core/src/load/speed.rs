@@ -66,6 +66,7 @@ pub struct Speeds {
     slow_factor: f64,
     peers_max: usize,
     seed: u64,
+    moves: u64,
 }
 
 /// The nodes' times for one aggregation.
@@ -126,7 +127,7 @@ impl Row {
 impl Speeds {
     /// Nothing is known. A time is apart if it is more than `slow_factor` times the usual one.
     pub fn new(slow_factor: f64, peers_max: usize, seed: u64) -> Self {
-        Self { by_name: BTreeMap::new(), slow_factor, peers_max: peers_max.max(1), seed }
+        Self { by_name: BTreeMap::new(), slow_factor, peers_max: peers_max.max(1), seed, moves: 0 }
     }
 
     /// One partition's local has taken `took` at `node`.
@@ -154,12 +155,33 @@ impl Speeds {
         of.used_at = now;
     }
 
+    /// A number that rises whenever some node becomes slow or ceases to be.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// True if some times are known.
+    pub fn knows_any(&self) -> bool {
+        !self.by_name.is_empty()
+    }
+
+    /// True if some node is slow for some aggregation, as far as this was settled.
+    pub fn are_some_slow(&self) -> bool {
+        self.by_name.values().any(|of| !of.excess.is_empty())
+    }
+
+    /// Finds out who is slow.
+    pub fn settle(&mut self, name: &str, now: Instant, random: &mut Random) {
+        if let Some(of) = self.by_name.get_mut(name) {
+            self.moves += u64::from(of.settle(self.slow_factor, now, random));
+        }
+    }
+
     /// The excess of each slow node.
     pub fn of(&mut self, name: &str, now: Instant, random: &mut Random) -> Option<&Excess> {
-        let slow_factor = self.slow_factor;
+        self.settle(name, now, random);
         let of = self.by_name.get_mut(name)?;
         of.used_at = now;
-        of.settle(slow_factor, now, random);
         (!of.excess.is_empty()).then_some(&of.excess)
     }
 
@@ -189,12 +211,18 @@ impl Speeds {
 }
 
 impl OfName {
-    fn settle(&mut self, slow_factor: f64, now: Instant, random: &mut Random) {
+    /// Returns true if other nodes are slow than before.
+    fn settle(&mut self, slow_factor: f64, now: Instant, random: &mut Random) -> bool {
         if !core::mem::take(&mut self.is_stale) {
-            return;
+            return false;
         }
+        let before = core::mem::take(&mut self.excess);
+        self.find_slow(slow_factor, now, random);
+        !before.keys().eq(self.excess.keys())
+    }
+
+    fn find_slow(&mut self, slow_factor: f64, now: Instant, random: &mut Random) {
         let mut times: Vec<f64> = self.rows.values().filter_map(|row| row.time.mean_ms()).collect();
-        self.excess.clear();
         if times.is_empty() || slow_factor >= NEVER_SLOW {
             return;
         }

@@ -311,6 +311,7 @@ impl<P: Payload> Node<P> {
                 self.cx.settle_loads();
                 self.cx.loads.table.forget(node);
                 self.cx.loads.speeds.forget(node);
+                self.cx.loads.relay_speeds.forget(node);
                 self.cx.loads.delays.forget(node);
                 self.cx.loads.replicas.forget(node);
                 self.cx.loads.relays_ejected.forget(node);

@@ -5,6 +5,9 @@
 //! is passed over for one second, then for two, up to half a minute, until a call shows that it works again.
 //! The front observes its direct children itself. If a relay further down fails, the node that takes its
 //! place reports it in `Partial::given_up`.
+//!
+//! A relay that is slow beside the others of its place stands aside for them ([`crate::load::speed`]), until the one call
+//! that rechecks it, which uses no other relay of the place.
 
 use crate::id::NodeId;
 use crate::membership::card::MemberCard;
@@ -15,6 +18,8 @@ use crate::tree::Tree;
 use crate::tree::on_path::{self, Relays, Site};
 use crate::tree::shape::{Candidate, Shape};
 use crate::tree::topology::{self, Post};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The call or stream whose results are folded, which determines the relays that fold them.
@@ -67,6 +72,39 @@ impl<P: Payload> Context<P> {
         is_placed.then(|| topology::form(candidates, self.me, post_of))
     }
 
+    /// True if no relay is passed over.
+    pub(crate) fn are_all_relays_fit(&self, now: Instant) -> bool {
+        self.loads.relays_ejected.is_clear(now) && !self.loads.relay_speeds.are_some_slow()
+    }
+
+    /// The relays that trees formed now pass over. A tree for a call may be the one that rechecks a slow relay.
+    pub(crate) fn passed_over(&mut self, now: Instant, is_for_call: bool) -> BTreeSet<NodeId> {
+        let Self { sight, loads, random, .. } = self;
+        let is_ejected = |card: &&Arc<MemberCard>| loads.relays_ejected.is_ejected(card.node, now);
+        let mut passed: BTreeSet<NodeId> = match loads.relays_ejected.is_clear(now) {
+            true => BTreeSet::new(),
+            false => sight.view().relays().filter(is_ejected).map(|card| card.node).collect(),
+        };
+        let mut places: BTreeMap<Arc<str>, Vec<NodeId>> = BTreeMap::new();
+        for card in sight.view().relays().filter(|_| loads.relay_speeds.knows_any()) {
+            places.entry(place_of(card)).or_default().push(card.node);
+        }
+        for (place, relays) in places {
+            let speeds = &mut loads.relay_speeds;
+            let excess = match is_for_call {
+                true => speeds.for_call(&place, now, random),
+                false => speeds.of(&place, now, random).cloned(),
+            };
+            let Some(excess) = excess else { continue };
+            let rechecked = relays.iter().find(|relay| excess.get(*relay).is_some_and(|&ms| ms < 0.0));
+            match rechecked.filter(|relay| !passed.contains(*relay)) {
+                Some(only) => passed.extend(relays.iter().filter(|relay| *relay != only)),
+                None => passed.extend(excess.keys()),
+            }
+        }
+        passed
+    }
+
     /// The trees that reach this node on their network paths. `None` if the shape is another
     /// one, or if the shape is `Auto` and no relay is in sight. The candidates must be sorted by node.
     pub(crate) fn form_on_path(
@@ -75,6 +113,7 @@ impl<P: Payload> Context<P> {
         shape: Shape,
         key: &Key<'_>,
         candidates: &[Candidate],
+        passed_over: &BTreeSet<NodeId>,
     ) -> Option<OnPath> {
         let trees = match shape {
             Shape::OnPath(trees) => trees,
@@ -83,8 +122,7 @@ impl<P: Payload> Context<P> {
         };
         let (view, me) = (self.sight.view(), self.me);
         let is_member = |node| candidates.binary_search_by_key(&node, |candidate| candidate.node).is_ok();
-        let is_fit =
-            |node| node != me && !is_member(node) && !self.loads.relays_ejected.is_ejected(node, now);
+        let is_fit = |node| node != me && !is_member(node) && !passed_over.contains(&node);
         let usable = view.relays().filter(|card| is_fit(card.node) && knows(card, key.service));
         let relays =
             Relays::new(usable.map(|card| (card.node, site_of(card))), key.application, key.tag, trees);
@@ -97,7 +135,7 @@ impl<P: Payload> Context<P> {
         };
         let placed: Vec<(Candidate, Site<'_>)> = candidates.iter().map(place).collect();
         let own = Site { zone: &self.config.card.zone, rack: &self.config.card.rack };
-        let is_same_always = self.loads.relays_ejected.is_clear(now)
+        let is_same_always = self.are_all_relays_fit(now)
             && relays.are_the_same_always(placed.iter().map(|(_, site)| *site), own);
         Some(OnPath { trees: on_path::form(placed, &relays, own), is_same_always })
     }
@@ -126,6 +164,11 @@ impl<P: Payload> Context<P> {
 /// True if a node knows the operators of a service; every node knows those of no service.
 fn knows(card: &MemberCard, service: &str) -> bool {
     service.is_empty() || card.services.contains_key(service)
+}
+
+/// The place of a relay, among whose relays it may stand aside.
+pub(crate) fn place_of(card: &MemberCard) -> Arc<str> {
+    alloc::format!("{}/{}", card.zone, card.rack).into()
 }
 
 fn site_of(card: &MemberCard) -> Site<'_> {

@@ -80,6 +80,7 @@ fn partial(branch: u32, contributors: PartitionSet, missing: Vec<Missing>, last:
         load: LoadFigure::default(),
         loads: Vec::new(),
         own: None,
+        served: None,
         cost: CostFigure::default(),
         given_up: Vec::new(),
         report: None,

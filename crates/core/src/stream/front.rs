@@ -176,7 +176,8 @@ impl<P: Payload> Context<P> {
         }
         let tag = hashed([id.origin, id.sequence]);
         let key = Key { service, application: &spec.service, tag };
-        if let Some(path) = self.form_on_path(now, options.shape, &key, &candidates) {
+        let passed_over = self.passed_over(now, false);
+        if let Some(path) = self.form_on_path(now, options.shape, &key, &candidates, &passed_over) {
             // If there are few nodes yet, newcomers must not form a chain.
             let fan_out = given::fan_out(&path.trees).max(FAN_OUT_ON_PATH);
             return (path.trees, fan_out);

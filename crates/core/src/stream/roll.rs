@@ -170,10 +170,10 @@ impl<P: Payload> StreamState<P> {
     /// lost endpoints, the loss counts. They do not come back when the child does.
     fn losses(&self) -> impl Iterator<Item = &Missing> {
         let below = || self.seat.children.iter().flat_map(|child| &child.more.away);
-        let known = move || self.roll.away.iter().chain(below());
-        known()
-            .filter(|loss| !is_passing(&loss.reason))
-            .chain(known().filter(|loss| is_passing(&loss.reason)))
+        let known = move |gravity| {
+            self.roll.away.iter().chain(below()).filter(move |loss| Gravity::of(&loss.reason) == gravity)
+        };
+        known(Gravity::Lasts).chain(known(Gravity::IsSilent)).chain(known(Gravity::Lags))
     }
 
     /// All endpoints below that take part now.
@@ -200,10 +200,11 @@ impl<P: Payload> StreamState<P> {
         attending
     }
 
-    /// Marks endpoints as away until further notice. Any reason is graver than a passing one.
+    /// Marks endpoints as away until further notice. A graver reason replaces another.
     pub(crate) fn put_away(&mut self, loss: Missing) {
-        if !is_passing(&loss.reason) && self.roll.away_set.intersects(&loss.partitions) {
-            for known in self.roll.away.iter_mut().filter(|known| is_passing(&known.reason)) {
+        let gravity = Gravity::of(&loss.reason);
+        if self.roll.away_set.intersects(&loss.partitions) {
+            for known in self.roll.away.iter_mut().filter(|known| Gravity::of(&known.reason) < gravity) {
                 let graver = known.partitions.intersection(&loss.partitions);
                 known.partitions = known.partitions.difference(&graver);
                 self.roll.away_set = self.roll.away_set.difference(&graver);
@@ -344,9 +345,25 @@ impl<P: Payload> StreamState<P> {
     }
 }
 
-/// True for endpoints that lag, which come back by themselves, and for those that were called back and are not heard yet.
-fn is_passing(reason: &Reason) -> bool {
-    matches!(reason, Reason::Lagging | Reason::Late)
+/// What must happen before an endpoint that is away takes part again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Gravity {
+    /// It comes back by itself.
+    Lags,
+    /// It must be called back, or was and has not been heard yet. One that lagged before does not come back by itself any more.
+    IsSilent,
+    /// It has failed or is lost.
+    Lasts,
+}
+
+impl Gravity {
+    fn of(reason: &Reason) -> Self {
+        match reason {
+            Reason::Lagging => Self::Lags,
+            Reason::Late => Self::IsSilent,
+            _ => Self::Lasts,
+        }
+    }
 }
 
 /// The last member of `set` up to `from` that is in none of the others. Visits each of their runs once.

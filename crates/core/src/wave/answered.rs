@@ -97,11 +97,16 @@ impl<P: Payload> Answered<P> {
             // Loads are reported once: a kept wave that is asked again has no news, and holds none in
             // between.
             let heard = core::mem::take(&mut self.tale.heard);
-            last.own = self.tale.timing.own().filter(|_| self.ask.loads_wanted);
+            if self.ask.loads_wanted {
+                last.own = self.tale.timing.own();
+                last.served = Some(self.tale.timing.served(now, cx.pauses.total()));
+            }
             last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
         let bytes: usize = parts.iter().map(|part| part.payload.len()).sum();
         if bytes > cx.config.limits.eager_bytes_max {
+            // The parent sends for it when it has room.
+            partials.iter_mut().for_each(|partial| partial.served = None);
             self.offered = partials.into_vec();
             cx.send(parent, Message::Offer { tag, bytes: bytes as u64 });
         } else {

@@ -6,6 +6,7 @@ use crate::message::Report;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 /// The load of a node below, by this node's clock.
 #[derive(Clone, Copy, Debug)]
@@ -13,13 +14,13 @@ pub(crate) struct Heard {
     pub(crate) node: NodeId,
     pub(crate) figure: LoadFigure,
     pub(crate) as_of: Instant,
-    /// The elapsed time of one of its locals.
-    pub(crate) own: Option<Duration>,
+    /// How fast it was, as [`LoadNews::time`] says it.
+    pub(crate) time: Option<Duration>,
 }
 
 impl Heard {
     pub(crate) fn passed_on(&self, now: Instant) -> LoadNews {
-        LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of), own: self.own }
+        LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of), time: self.time }
     }
 }
 
@@ -29,13 +30,17 @@ pub(crate) struct Timing {
     pub(crate) arrived_at: Instant,
     pub(crate) first_job_at: Option<Instant>,
     pub(crate) own_done_at: Option<Instant>,
-    /// The number of other waves in flight when this wave's first locals were queued; `None` if it had no
+    /// The number of waves in flight, with this one, when this wave's first locals were queued; `None` if it had no
     /// locals.
-    pub(crate) in_flight_found: Option<u32>,
+    pub(crate) in_flight: Option<NonZeroU32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
-    /// Locals of whole partials that have ended well, and their time, which `local` includes.
-    pub(crate) done: (u32, Duration),
+    /// Locals of whole partials that have ended well.
+    pub(crate) done: u32,
+    /// Their time, which `local` includes.
+    pub(crate) done_time: Duration,
+    /// For how long this node had not been served when the wave arrived ([`Pauses`](crate::load::pauses::Pauses)).
+    pub(crate) paused_before: Duration,
 }
 
 impl Timing {
@@ -44,17 +49,23 @@ impl Timing {
             arrived_at: now,
             first_job_at: None,
             own_done_at: None,
-            in_flight_found: None,
+            in_flight: None,
             local: Duration::ZERO,
             reduce: Duration::ZERO,
-            done: (0, Duration::ZERO),
+            done: 0,
+            done_time: Duration::ZERO,
+            paused_before: Duration::ZERO,
         }
     }
 
     /// The time of one local.
     pub(crate) fn own(&self) -> Option<Duration> {
-        let (count, took) = self.done;
-        (count > 0).then(|| took.div(count.into()))
+        (self.done > 0).then(|| self.done_time.div(self.done.into()))
+    }
+
+    /// The time since the wave arrived, without that in which this node was not served.
+    pub(crate) fn served(&self, now: Instant, paused: Duration) -> Duration {
+        self.arrived_at.until(now).saturating_sub(paused.saturating_sub(self.paused_before))
     }
 }
 
@@ -78,17 +89,17 @@ impl Tale {
     pub(crate) fn hear(
         &mut self,
         now: Instant,
-        (child, figure, own): (NodeId, LoadFigure, Option<Duration>),
+        (child, figure, time): (NodeId, LoadFigure, Option<Duration>),
         below: &[LoadNews],
         seats: usize,
     ) {
-        self.heard.push(Heard { node: child, figure, as_of: now, own });
+        self.heard.push(Heard { node: child, figure, as_of: now, time });
         let told = below.iter().take(seats.saturating_sub(1));
         self.heard.extend(told.map(|news| Heard {
             node: news.node,
             figure: news.figure,
             as_of: now - news.age,
-            own: news.own,
+            time: news.time,
         }));
     }
 

@@ -26,6 +26,7 @@ impl World {
                     loads: Vec::new(),
                     given_up: Vec::new(),
                     own: None,
+                    served: None,
                     cost: CostFigure::default(),
                     report: None,
                 };

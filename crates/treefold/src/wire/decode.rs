@@ -13,7 +13,7 @@ use crate::wire::header::{
     RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
 };
 use crate::wire::kept::KeptTrees;
-use crate::wire::loads::{loads_of, own_of};
+use crate::wire::loads::{loads_of, time_of};
 use crate::wire::names::Names;
 use crate::wire::operators::{operator_id_of, operator_reply_of};
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
@@ -230,7 +230,8 @@ impl Decoder {
                 processors: header.load_processors,
                 latency: Duration::from_micros(header.load_latency_us),
             },
-            own: own_of(header.own_us),
+            own: time_of(header.own_us),
+            served: (header.served_us > 0).then(|| Duration::from_micros(header.served_us)),
             loads: loads_of(header, limits)?,
             cost: CostFigure {
                 local: header.cost_local_ns.map(Duration::from_nanos),

@@ -2,8 +2,8 @@
 //!
 //! There is one column of nodes and one of numbers, with [`NUMBERS`] numbers for each node: the figure's age,
 //! the queued work, the waves in flight, the processors, and the latency. Times are in microseconds. A time
-//! that does not fit in 32 bits (71 minutes) is sent as the largest number. A second column of numbers has the time of each node's
-//! local, and 0 if it is not known; builds before it send none.
+//! that does not fit in 32 bits (71 minutes) is sent as the largest number. A second column of numbers has each node's time
+//! ([`LoadNews::time`]), and 0 if it is not known; builds before it send none.
 
 use crate::wire::columns::{Nodes, Numbers, put_nodes, put_number};
 use crate::wire::error::{WireError, malformed, within};
@@ -33,8 +33,8 @@ pub(super) fn put_loads(
         put_number(&mut header.loads, figure.processors);
         put_number(&mut header.loads, micros(figure.latency));
     }
-    if loads.iter().any(|news| news.own.is_some()) {
-        loads.iter().for_each(|news| put_number(&mut header.loads_own, own_micros(news.own)));
+    if loads.iter().any(|news| news.time.is_some()) {
+        loads.iter().for_each(|news| put_number(&mut header.loads_time, micros_or_none(news.time)));
     }
     Ok(())
 }
@@ -42,7 +42,7 @@ pub(super) fn put_loads(
 /// Reads the loads of `header`.
 pub(super) fn loads_of(header: &PartialHeader, limits: &Limits) -> Result<Vec<LoadNews>, WireError> {
     let mut numbers = Numbers::new(&header.loads);
-    let mut owns = Numbers::new(&header.loads_own);
+    let mut times = Numbers::new(&header.loads_time);
     let mut nodes = Nodes::new(&header.loads_nodes, header.loads_family);
     if numbers.is_empty() && nodes.is_empty() {
         return Ok(Vec::new());
@@ -58,22 +58,25 @@ pub(super) fn loads_of(header: &PartialHeader, limits: &Limits) -> Result<Vec<Lo
         let (in_flight, processors) = (number()?, number()?);
         let latency = Duration::from_micros(number()?.into());
         let figure = LoadFigure { queued, in_flight, processors, latency };
-        let own =
-            if owns.is_empty() { None } else { own_of(owns.take().ok_or_else(|| malformed("loads_own"))?) };
-        loads.push(LoadNews { node, figure, age, own });
+        let time = if times.is_empty() {
+            None
+        } else {
+            time_of(times.take().ok_or_else(|| malformed("loads_time"))?)
+        };
+        loads.push(LoadNews { node, figure, age, time });
     }
-    if !owns.is_empty() {
-        return Err(malformed("loads_own"));
+    if !times.is_empty() {
+        return Err(malformed("loads_time"));
     }
     if nodes.is_empty() { Ok(loads) } else { Err(malformed("loads_nodes")) }
 }
 
 /// A time that is at least a microsecond, as 0 says that it is not known.
-pub(super) fn own_micros(own: Option<Duration>) -> u32 {
-    own.map_or(0, |own| micros(own).max(1))
+pub(super) fn micros_or_none(time: Option<Duration>) -> u32 {
+    time.map_or(0, |time| micros(time).max(1))
 }
 
-pub(super) fn own_of(micros: u32) -> Option<Duration> {
+pub(super) fn time_of(micros: u32) -> Option<Duration> {
     (micros > 0).then(|| Duration::from_micros(micros.into()))
 }
 

@@ -98,6 +98,7 @@ fn wrong_partial(call: &Call<Bytes>) -> Partial<Bytes> {
         last: true,
         load: LoadFigure::default(),
         own: None,
+        served: None,
         loads: Vec::new(),
         cost: CostFigure::default(),
         given_up: Vec::new(),

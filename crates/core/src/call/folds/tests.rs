@@ -124,6 +124,7 @@ impl Inner {
             load: LoadFigure::default(),
             loads: Vec::new(),
             own: None,
+            served: None,
             cost: CostFigure::default(),
             given_up: Vec::new(),
             report: None,

@@ -130,8 +130,10 @@ pub(in crate::wire) struct PartialHeader {
     pub(in crate::wire) given_up: Vec<Vec<u8>>,
     #[prost(uint32, tag = "15")]
     pub(in crate::wire) own_us: u32,
+    #[prost(uint64, tag = "17")]
+    pub(in crate::wire) served_us: u64,
     #[prost(bytes = "vec", tag = "16")]
-    pub(in crate::wire) loads_own: Vec<u8>,
+    pub(in crate::wire) loads_time: Vec<u8>,
 }
 
 fields!(PartialHeader {
@@ -150,5 +152,6 @@ fields!(PartialHeader {
     13 bytes loads,
     14 repeated_bytes given_up,
     15 uint32 own_us,
-    16 bytes loads_own,
+    16 bytes loads_time,
+    17 uint64 served_us,
 });

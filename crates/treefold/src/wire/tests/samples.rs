@@ -100,6 +100,7 @@ pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
             latency: Duration::from_micros(420),
         },
         own: None,
+        served: None,
         loads: Vec::new(),
         given_up: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
@@ -372,9 +373,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let call_hedged = Call { waiting: slope, spare: 1, hedge: true, ..call() };
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
     let news =
-        LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700), own: None };
-    let timed = LoadNews { own: Some(Duration::from_micros(90)), ..news };
+        LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700), time: None };
+    let timed = LoadNews { time: Some(Duration::from_micros(90)), ..news };
     let timing = Partial { own: Some(Duration::from_micros(12)), loads: vec![timed, news], ..partial("sum") };
+    let served = Partial { served: Some(Duration::from_micros(345)), ..timing.clone() };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
     let telling = Partial { given_up: vec![node(3), node(4)], ..partial("sum") };
     let push = Some(PushRequest { request: 7, patience: Duration::from_millis(2) });
@@ -392,6 +394,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-times", Message::Partial(Box::new(timing))),
+        ("partial-served", Message::Partial(Box::new(served))),
         ("partial-with-given-up", Message::Partial(Box::new(telling))),
         ("call-sliced", Message::Call(Box::new(call_sliced))),
         ("request-sliced", Message::Request(Box::new(request_sliced))),

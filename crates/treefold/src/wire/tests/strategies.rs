@@ -196,11 +196,11 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
 /// Figures about a third node have a precision of 32 bits of microseconds.
 fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
-    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros(), own()).prop_map(
-        |(node, age, queued, in_flight, processors, latency, own)| LoadNews {
+    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros(), time()).prop_map(
+        |(node, age, queued, in_flight, processors, latency, time)| LoadNews {
             node,
             age,
-            own,
+            time,
             figure: LoadFigure { queued, in_flight, processors, latency },
         },
     );
@@ -208,14 +208,21 @@ fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
 }
 
 /// A known time is at least a microsecond.
-fn own() -> impl Strategy<Value = Option<Duration>> {
+fn time() -> impl Strategy<Value = Option<Duration>> {
     option::of((1..u32::MAX).prop_map(|us| Duration::from_micros(us.into())))
 }
 
 fn partial() -> impl Strategy<Value = Message<Bytes>> {
-    let rest = (any::<bool>(), load(), own(), loads(), cost(), vec(node(), 0..3), option::of(report()));
+    let rest =
+        (any::<bool>(), load(), (time(), time()), loads(), cost(), vec(node(), 0..3), option::of(report()));
     (tag(), option::of(payload()), set(), missing(), rest).prop_map(
-        |(tag, payload, contributors, missing, (last, load, own, loads, cost, given_up, report))| {
+        |(
+            tag,
+            payload,
+            contributors,
+            missing,
+            (last, load, (own, served), loads, cost, given_up, report),
+        )| {
             let partial = Partial {
                 tag,
                 payload,
@@ -224,6 +231,7 @@ fn partial() -> impl Strategy<Value = Message<Bytes>> {
                 last,
                 load,
                 own,
+                served,
                 loads,
                 cost,
                 given_up,
