@@ -68,7 +68,7 @@ export async function standIn({ count = 500, everyMs = 1_000 } = {}) {
     for (const member of members) member.load_ms = Math.max(0.02, member.load_ms * (0.8 + draw() * 0.42));
     const open = { calls: 12, waves: 40, waves_kept: 9, kept_bytes: 9_100, held_bytes: 71_000, jobs_queued: 3, jobs_running: 7, jobs_stuck: 0, streams: 2, stream_bytes: 5_120, workers: 4 };
     const [node, ...others] = members;
-    return { at_ms: at, status: { node, members: others, totals: { logs: total }, counters, open, unreached_by_udp: false }, shares, seconds: [second(at)], latest_tree: 1 };
+    return { at_ms: at, status: { node, members: others, totals: { logs: total }, counters, open, unreached_by_udp: false, slow: [{ addr: others[0].addr, aggregation: 'logs/matching', time_us: 310_000, usual_us: 9_000, lasts_ms: 42_000 }] }, shares, seconds: [second(at)], latest_tree: 1 };
   };
   const named = { call: 1, at_ms: start, service: 'logs', aggregation: 'matching', status: 'full', sampled: true, nodes: count, coverage: { asked: count * 2, contributed: count * 2 }, elapsed_us: 9_300 };
   const send = (response, value) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));

@@ -5,12 +5,16 @@ use crate::load::figure::LoadFigure;
 use crate::membership::card::MemberCard;
 use crate::membership::service::AgreedTotal;
 use crate::stream::traffic::StreamTraffic;
+use crate::time::Duration;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Most streams in a report: the oldest ones, by the front-end's name and number.
 pub const STREAMS_SHOWN_MAX: usize = 64;
+
+/// Most slow nodes in a report: the first ones by aggregation and name.
+pub const SLOW_SHOWN_MAX: usize = 64;
 
 /// A node's view at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +39,9 @@ pub struct NodeStatus {
     /// Streams that the node takes part in, at most [`STREAMS_SHOWN_MAX`].
     #[cfg_attr(feature = "serde", serde(default))]
     pub streams: Vec<StreamStatus>,
+    /// Nodes that this node passes over because they take longer than others, at most [`SLOW_SHOWN_MAX`].
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub slow: Vec<SlowNode>,
     /// Facts about the node's process. Core leaves them empty, and the driver fills them in.
     #[cfg_attr(feature = "serde", serde(default))]
     pub process: ProcessFacts,
@@ -48,6 +55,22 @@ pub struct ProcessFacts {
     pub build: String,
     /// The node's wall clock, in milliseconds of Unix time; 0 if the node does not report it.
     pub unix_ms: u64,
+}
+
+/// A node that takes longer than others, as a front sees it ([`crate::load::speed`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SlowNode {
+    /// The node.
+    pub node: NodeId,
+    /// The aggregation; empty for a relay that is slow beside the others of its place.
+    pub aggregation: Arc<str>,
+    /// The mean of its recent times.
+    pub time: Duration,
+    /// The usual time of the nodes that it is compared with.
+    pub usual: Duration,
+    /// For how long it has been slow.
+    pub lasts: Duration,
 }
 
 /// A stream that a node takes part in, as the node sees it.

@@ -12,7 +12,7 @@ use treefold::{EachSlice, Missing, NodeStatus, PartitionSet, Raw, Reply};
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Report;
-use treefold_core::status::{RefusedTotal, StreamStatus, TotalStatus};
+use treefold_core::status::{RefusedTotal, SlowNode, StreamStatus, TotalStatus};
 
 /// A call's answer.
 #[derive(Serialize)]
@@ -220,6 +220,34 @@ pub struct StatusView {
     pub unreached_by_udp: bool,
     /// Streams that the node takes part in; at most 64.
     pub streams: Vec<Stream>,
+    /// Nodes that this node passes over because they take longer than others; at most 64.
+    pub slow: Vec<Slow>,
+}
+
+/// A node that takes longer than others, as a front sees it.
+#[derive(Serialize)]
+pub struct Slow {
+    pub addr: String,
+    /// The aggregation; empty for a relay that is slow beside the others of its place.
+    pub aggregation: String,
+    /// The mean of its recent times.
+    pub time_us: u64,
+    /// The usual time of the nodes that it is compared with.
+    pub usual_us: u64,
+    /// For how long it has been slow.
+    pub lasts_ms: u64,
+}
+
+impl Slow {
+    fn of(slow: &SlowNode) -> Self {
+        Self {
+            addr: slow.node.to_string(),
+            aggregation: slow.aggregation.to_string(),
+            time_us: slow.time.as_micros(),
+            usual_us: slow.usual.as_micros(),
+            lasts_ms: slow.lasts.as_millis(),
+        }
+    }
 }
 
 /// A stream, as one of its nodes sees it.
@@ -357,6 +385,7 @@ impl StatusView {
             open: status.open,
             unreached_by_udp: status.unreached_by_udp,
             streams: status.streams.iter().map(Stream::of).collect(),
+            slow: status.slow.iter().map(Slow::of).collect(),
         }
     }
 }

@@ -15,6 +15,9 @@ const GROUPS = [
   ['Messages', /./],
 ];
 
+const slowLine = ({ addr, aggregation, time_us, usual_us, lasts_ms }) =>
+  `${addr} has been slow for ${milliseconds(lasts_ms)}: ${duration(time_us)} ${aggregation ? `in ${aggregation}` : 'as a relay'}, where ${duration(usual_us)} are usual.`;
+
 export function Work() {
   const state = useStore(live);
   const { status, phase, problem } = state;
@@ -31,6 +34,7 @@ export function Work() {
         <Figure label="Jobs queued" value={count(open.jobs_queued)} />
         <Figure label="Jobs stuck" value={count(open.jobs_stuck)} mood={open.jobs_stuck ? 'bad' : ''} />
       </dl>
+      {status.slow.map((slow) => <p class="warning">{slowLine(slow)}</p>)}
       {status.unreached_by_udp && <p class="warning">No member reaches this node by UDP, so membership uses TCP.</p>}
       <div class="columns even">
         <div class="stack">

@@ -13,7 +13,7 @@ use std::time::Duration;
 use treefold::NodeStatus;
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::MemberCard;
-use treefold_core::status::{OpenWork, TotalStatus};
+use treefold_core::status::{OpenWork, SlowNode, TotalStatus};
 
 /// Show the members of a cluster, their load, and the counters of a node
 ///
@@ -69,10 +69,10 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
     )
 }
 
-/// Returns a line if UDP is blocked, one for each service with a guessed total, and one for each member with a refused
+/// Returns a line for each slow node, one if UDP is blocked, one for each service with a guessed total, and one for each member with a refused
 /// total.
 fn notes_of(status: &NodeStatus, style: Style) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = status.slow.iter().map(|slow| style.warning(slow_line(slow))).collect();
     if status.unreached_by_udp {
         notes.push(style.warning(
             "no member reaches this node by UDP: membership uses TCP instead, and is slower to find dead members",
@@ -129,6 +129,21 @@ fn members(status: &NodeStatus) -> Table {
         row(&member.card, member.load, heard);
     }
     table
+}
+
+/// Says which node is slow, and by how much.
+pub(crate) fn slow_line(slow: &SlowNode) -> String {
+    let times = slow.time.as_millis_f64() / slow.usual.as_millis_f64().max(0.001);
+    let of = match &*slow.aggregation {
+        "" => "as a relay".to_owned(),
+        aggregation => format!("in {aggregation}"),
+    };
+    let lasts = slow.lasts.as_millis() / 1_000;
+    format!(
+        "slow for {lasts} s: {} {of} takes {times:.1} times the usual {:.1} ms",
+        slow.node.addr,
+        slow.usual.as_millis_f64()
+    )
 }
 
 /// The streams that the node takes part in, with the packets that have passed it.

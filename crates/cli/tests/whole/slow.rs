@@ -109,7 +109,12 @@ fn relay_that_hardly_runs_is_taken_over_and_then_passed_over() {
         let took = |_| call_over_relays(front)["elapsed_us"].as_u64().expect("a time");
         (0..40).map(took).collect()
     });
+    let status = run(&format!("status --at {} -o json", front.addr)).json();
+    let slow: Vec<&Value> = status["slow"].as_array().expect("a list").iter().collect();
+    assert_eq!(slow.len(), 1, "{status}");
+    assert_eq!((&slow[0]["addr"], &slow[0]["aggregation"]), (&json!(relays[0].addr), &json!("")), "{status}");
+    let shown = run(&format!("status --at {}", front.addr)).stdout;
+    assert!(shown.contains(&format!("{} as a relay takes", relays[0].addr)), "{shown}");
     let repaired = repairs(front);
-    assert!(repaired >= 5, "{repaired} repairs, times in µs {took:?}");
-    assert!(repaired <= 15, "it is passed over after five: {repaired} repairs, times in µs {took:?}");
+    assert!((1..=10).contains(&repaired), "{repaired} repairs, times in µs {took:?}");
 }

@@ -34,6 +34,7 @@ use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
+use crate::wave::tale::Heard;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -128,6 +129,13 @@ impl<P: Payload> Wave<P> {
         desk.cx.counters.waves.repairs += 1;
         if tree.root().is_relay() && !is_detour(branch) {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
+            if *reason == Reason::Late && self.ask.loads_wanted {
+                // It takes at least this long.
+                let waited = self.seat.children[at].asked_at.until(now);
+                let known = desk.cx.loads.table.of(node).map(|known| (known.figure, known.as_of));
+                let (figure, as_of) = known.unwrap_or_default();
+                self.tale.heard.push(Heard { node, figure, as_of, time: Some(waited) });
+            }
         }
         let trace = TracePoint::Repaired { tag: self.tag, child: node, reason: reason.clone() };
         desk.cx.effects.push_back(Effect::Trace(trace));

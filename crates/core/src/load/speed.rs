@@ -69,6 +69,21 @@ pub struct Speeds {
     moves: u64,
 }
 
+/// A node that is slow for one aggregation.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow<'a> {
+    /// The aggregation, or the place of a relay.
+    pub name: &'a Arc<str>,
+    /// The node.
+    pub node: NodeId,
+    /// The mean of its times.
+    pub time: Duration,
+    /// The lower median of all nodes' times.
+    pub usual: Duration,
+    /// When it became slow.
+    pub since: Instant,
+}
+
 /// The nodes' times for one aggregation.
 #[derive(Clone, Debug)]
 struct OfName {
@@ -90,6 +105,8 @@ struct Row {
 
 #[derive(Clone, Copy, Debug)]
 struct Recheck {
+    /// Since when the node is slow.
+    since: Instant,
     at: Instant,
     pause: Duration,
     /// A call asks the node although it is slow: the next sample replaces the figure.
@@ -99,7 +116,7 @@ struct Recheck {
 impl Recheck {
     fn after(pause: Duration, now: Instant, random: &mut Random) -> Self {
         let share = PAUSE_LEAST + (1.0 - PAUSE_LEAST) * random.unit();
-        Self { at: now + pause.mul_f64(share), pause, is_open: false }
+        Self { since: now, at: now + pause.mul_f64(share), pause, is_open: false }
     }
 }
 
@@ -195,16 +212,31 @@ impl Speeds {
             .find(|node| of.rows[node].recheck.is_some_and(|recheck| recheck.at <= now));
         if let Some(node) = due {
             let row = of.rows.get_mut(&node).expect("invariant: a slow node has a row");
-            let pause = row.recheck.map_or(RECHECK, |recheck| recheck.pause.mul_f64(2.0).min(RECHECK_MAX));
-            row.recheck = Some(Recheck { is_open: true, ..Recheck::after(pause, now, random) });
+            let before = row.recheck.expect("invariant: only a slow node is due");
+            let pause = before.pause.mul_f64(2.0).min(RECHECK_MAX);
+            let next = Recheck::after(pause, now, random);
+            row.recheck = Some(Recheck { since: before.since, is_open: true, ..next });
             excess.insert(node, -of.usual_ms);
         }
         Some(excess)
     }
 
+    /// The slow nodes by name, each with its time, the usual time, and since when it is slow.
+    pub fn slow(&self) -> impl Iterator<Item = Slow<'_>> {
+        self.by_name.iter().flat_map(|(name, of)| {
+            of.excess.keys().filter_map(move |&node| {
+                let row = &of.rows[&node];
+                let time = Duration::from_millis_f64(row.time.mean_ms()?);
+                let usual = Duration::from_millis_f64(of.usual_ms);
+                Some(Slow { name, node, time, usual, since: row.recheck?.since })
+            })
+        })
+    }
+
     /// Forgets a node that has left or died.
     pub fn forget(&mut self, node: NodeId) {
         for of in self.by_name.values_mut() {
+            of.excess.remove(&node);
             of.is_stale |= of.rows.remove(&node).is_some();
         }
     }

@@ -2,12 +2,13 @@
 
 use super::Node;
 use crate::id::WaveId;
+use crate::load::speed::Slow;
 use crate::membership::card::SERVICES_MAX;
 use crate::membership::service::{AgreedTotal, ServiceIndex};
 use crate::message::Payload;
 use crate::status::{
-    MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, STREAMS_SHOWN_MAX, StreamStatus,
-    TableSizes, TotalStatus,
+    MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, SLOW_SHOWN_MAX, STREAMS_SHOWN_MAX,
+    SlowNode, StreamStatus, TableSizes, TotalStatus,
 };
 use crate::stream::state::StreamState;
 use crate::time::Instant;
@@ -35,8 +36,23 @@ impl<P: Payload> Node<P> {
             totals: self.totals(),
             unreached_by_udp: self.cx.sight.is_unreached_by_udp(),
             streams: self.streams.states.values().take(STREAMS_SHOWN_MAX).map(|state| shown(state)).collect(),
+            slow: self.slow(now),
             process: ProcessFacts::default(),
         }
+    }
+
+    fn slow(&self, now: Instant) -> Vec<SlowNode> {
+        let shown = |aggregation: &Arc<str>, slow: Slow<'_>| SlowNode {
+            node: slow.node,
+            aggregation: Arc::clone(aggregation),
+            time: slow.time,
+            usual: slow.usual,
+            lasts: now.since(slow.since),
+        };
+        let relaying = Arc::from("");
+        let relays = self.cx.loads.relay_speeds.slow().map(|slow| shown(&relaying, slow));
+        let others = self.cx.loads.speeds.slow().map(|slow| shown(slow.name, slow));
+        relays.chain(others).take(SLOW_SHOWN_MAX).collect()
     }
 
     /// The total of each service that members provide, and the members that differ: for the first

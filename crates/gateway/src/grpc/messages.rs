@@ -4,8 +4,8 @@ use super::generated as pb;
 use crate::streams::Event;
 use treefold::Status;
 use treefold_forms::json::{
-    Account, Coverage, Hosted, Lost, Member, NodesView, Refused, ServicesView, StatusView, Stream, Total,
-    TreeNode, one_each,
+    Account, Coverage, Hosted, Lost, Member, NodesView, Refused, ServicesView, Slow, StatusView, Stream,
+    Total, TreeNode, one_each,
 };
 use treefold_forms::stream::coverage;
 
@@ -56,7 +56,7 @@ impl From<TreeNode> for pb::TreeNode {
 
 impl From<StatusView> for pb::StatusReply {
     fn from(view: StatusView) -> Self {
-        let StatusView { node, members, totals, counters, open, unreached_by_udp, streams } = view;
+        let StatusView { node, members, totals, counters, open, unreached_by_udp, streams, slow } = view;
         Self {
             node: Some(node.into()),
             members: all(members),
@@ -65,7 +65,15 @@ impl From<StatusView> for pb::StatusReply {
             open: open_work(&open),
             unreached_by_udp,
             streams: all(streams),
+            slow: all(slow),
         }
+    }
+}
+
+impl From<Slow> for pb::SlowNode {
+    fn from(slow: Slow) -> Self {
+        let Slow { addr, aggregation, time_us, usual_us, lasts_ms } = slow;
+        Self { addr, aggregation, time_us, usual_us, lasts_ms }
     }
 }
 

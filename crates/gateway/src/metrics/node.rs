@@ -20,6 +20,9 @@ pub(super) fn show(page: &mut Page, status: &NodeStatus) {
     page.single("treefold_members", "gauge", "Members in sight, the node included.", members);
     let help = "1 if members reach the node over connections, and none by UDP; otherwise 0.";
     page.single("treefold_unreached_by_udp", "gauge", help, u8::from(status.unreached_by_udp));
+    let slow: std::collections::BTreeSet<_> = status.slow.iter().map(|slow| slow.node).collect();
+    let help = "Nodes that this node passes over because they take longer than others, at most 64.";
+    page.single("treefold_nodes_slow", "gauge", help, slow.len());
     let load = treefold_forms::json::load_ms_per_processor(status.load) / 1e3;
     let help = "Predicted seconds of queued work, per processor.";
     page.single("treefold_load_seconds", "gauge", help, load);

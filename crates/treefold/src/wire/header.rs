@@ -6,8 +6,10 @@
 //! Enumerations are plain numbers here and are interpreted where they are read, so that an unknown value is a
 //! typed error instead of a default.
 
+mod status;
 mod waves;
 
+pub(super) use status::{OpenStreamHeader, SlowHeader, StatusHeader};
 pub(super) use waves::{CallHeader, OwnParamsHeader, PartialHeader};
 
 /// `Hello`. Its form is the same in every version.
@@ -527,54 +529,6 @@ pub(super) struct CardsHeader {
 pub(super) struct GossipHeader {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) datagram: Vec<u8>,
-}
-
-/// `Status`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct StatusHeader {
-    #[prost(uint64, tag = "1")]
-    pub(super) id: u64,
-    #[prost(message, optional, tag = "2")]
-    pub(super) card: Option<CardHeader>,
-    #[prost(message, optional, tag = "3")]
-    pub(super) load: Option<LoadHeader>,
-    #[prost(uint64, repeated, tag = "4")]
-    pub(super) counters: Vec<u64>,
-    #[prost(uint64, repeated, tag = "5")]
-    pub(super) open: Vec<u64>,
-    #[prost(message, repeated, tag = "6")]
-    pub(super) members: Vec<MemberHeader>,
-    #[prost(message, repeated, tag = "7")]
-    pub(super) totals: Vec<TotalHeader>,
-    #[prost(bool, tag = "8")]
-    pub(super) unreached_by_udp: bool,
-    #[prost(message, repeated, tag = "9")]
-    pub(super) streams: Vec<OpenStreamHeader>,
-    #[prost(string, tag = "10")]
-    pub(super) build: String,
-    #[prost(uint64, tag = "11")]
-    pub(super) unix_ms: u64,
-}
-
-/// A stream as the sender of a `Status` sees it.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct OpenStreamHeader {
-    #[prost(string, tag = "1")]
-    pub(super) service: String,
-    #[prost(string, tag = "2")]
-    pub(super) up_filter: String,
-    #[prost(bool, tag = "3")]
-    pub(super) is_front: bool,
-    #[prost(uint32, tag = "4")]
-    pub(super) children: u32,
-    #[prost(uint32, tag = "5")]
-    pub(super) endpoints: u32,
-    #[prost(uint32, tag = "6")]
-    pub(super) away: u32,
-    #[prost(uint64, tag = "7")]
-    pub(super) held_bytes: u64,
-    #[prost(uint64, repeated, tag = "8")]
-    pub(super) traffic: Vec<u64>,
 }
 
 /// A service's total as the sender of a `Status` sees it.

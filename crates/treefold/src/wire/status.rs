@@ -6,8 +6,8 @@
 use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set, set_alone};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{
-    CardHeader, LoadHeader, MemberHeader, OpenStreamHeader, PlacedHeader, RefusedHeader, StatusHeader,
-    TotalHeader,
+    CardHeader, LoadHeader, MemberHeader, OpenStreamHeader, PlacedHeader, RefusedHeader, SlowHeader,
+    StatusHeader, TotalHeader,
 };
 use crate::wire::members_max;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Placed, Roles,
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::placement::REPLICAS_MAX;
 use treefold_core::status::{
-    Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, STREAMS_SHOWN_MAX,
-    StreamStatus, TotalStatus,
+    Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, SLOW_SHOWN_MAX,
+    STREAMS_SHOWN_MAX, SlowNode, StreamStatus, TotalStatus,
 };
 use treefold_core::stream::traffic::StreamTraffic;
 use treefold_core::time::Duration;
@@ -159,6 +159,7 @@ pub(super) fn status_header(
     within("members", members_max(limits), status.members.len())?;
     within("totals", SERVICES_MAX, status.totals.len())?;
     within("streams", STREAMS_SHOWN_MAX, status.streams.len())?;
+    within("slow", SLOW_SHOWN_MAX, status.slow.len())?;
     within("build", NAME_BYTES_MAX, status.process.build.len())?;
     let (mut counters, mut open) = (status.counters, status.open);
     let member = |member: &MemberStatus| {
@@ -180,7 +181,29 @@ pub(super) fn status_header(
         streams: status.streams.iter().map(stream_header).collect::<Result<_, _>>()?,
         build: status.process.build.clone(),
         unix_ms: status.process.unix_ms,
+        slow: status.slow.iter().map(slow_header).collect::<Result<_, _>>()?,
     })
+}
+
+fn slow_header(slow: &SlowNode) -> Result<SlowHeader, WireError> {
+    within("slow.aggregation", NAME_BYTES_MAX, slow.aggregation.len())?;
+    let [time_us, usual_us, lasts_us] = [slow.time, slow.usual, slow.lasts].map(Duration::as_micros);
+    let mut header = SlowHeader {
+        node: Vec::new(),
+        aggregation: slow.aggregation.to_string(),
+        time_us,
+        usual_us,
+        lasts_us,
+    };
+    put_node(&mut header.node, slow.node);
+    Ok(header)
+}
+
+fn slow_of(header: SlowHeader) -> Result<SlowNode, WireError> {
+    within("slow.aggregation", NAME_BYTES_MAX, header.aggregation.len())?;
+    let [time, usual, lasts] = [header.time_us, header.usual_us, header.lasts_us].map(Duration::from_micros);
+    let node = node_alone(&header.node, "slow.node")?;
+    Ok(SlowNode { node, aggregation: header.aggregation.into(), time, usual, lasts })
 }
 
 fn stream_header(stream: &StreamStatus) -> Result<OpenStreamHeader, WireError> {
@@ -252,6 +275,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
     within("members", members_max(limits), header.members.len())?;
     within("totals", SERVICES_MAX, header.totals.len())?;
     within("streams", STREAMS_SHOWN_MAX, header.streams.len())?;
+    within("slow", SLOW_SHOWN_MAX, header.slow.len())?;
     within("build", NAME_BYTES_MAX, header.build.len())?;
     let (mut counters, mut open) = (Counters::default(), OpenWork::default());
     for (place, count) in counter_places(&mut counters).into_iter().zip(header.counters) {
@@ -276,6 +300,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
         totals: header.totals.into_iter().map(|total| total_of(total, limits)).collect::<Result<_, _>>()?,
         unreached_by_udp: header.unreached_by_udp,
         streams: header.streams.into_iter().map(stream_of).collect::<Result<_, _>>()?,
+        slow: header.slow.into_iter().map(slow_of).collect::<Result<_, _>>()?,
         process: ProcessFacts { build: header.build, unix_ms: header.unix_ms },
     })
 }

@@ -14,6 +14,7 @@ const BUILDS: &str = "builds";
 const PLACEMENT: &str = "placement";
 const LOAD: &str = "load";
 const WORK: &str = "work";
+const SLOW: &str = "slow";
 
 /// A node's load counts as high if it is this many times the median, and above the least.
 const LOAD_TIMES_MAX: f64 = 4.0;
@@ -37,7 +38,26 @@ pub(super) fn check(seen: &[Seen]) -> Vec<Finding> {
         findings.push(load(status));
     }
     findings.extend(capped(facts.iter().flat_map(|(name, facts)| work(name, facts)).collect()));
+    findings.extend(slow(seen));
     findings
+}
+
+/// The nodes that others pass over because they take longer.
+fn slow(seen: &[Seen]) -> Vec<Finding> {
+    let mut said = BTreeSet::new();
+    let mut findings = Vec::new();
+    for status in seen.iter().filter_map(|node| node.status.as_deref()) {
+        for slow in status.slow.iter().filter(|slow| said.insert((slow.node, &slow.aggregation))) {
+            let at = status.card.node.addr;
+            let advice = "look at that machine (processor, disk, swap) and at its links; calls use other nodes where there are any";
+            findings.push(Finding::warn(
+                SLOW,
+                format!("{}, as {at} sees it", crate::commands::status::slow_line(slow)),
+                advice,
+            ));
+        }
+    }
+    capped(findings)
 }
 
 /// The members that a node sees, with itself.

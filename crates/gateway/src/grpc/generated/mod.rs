@@ -205,6 +205,27 @@ pub struct StatusReply {
     /// Streams that the node takes part in; at most 64.
     #[prost(message, repeated, tag = "7")]
     pub streams: ::prost::alloc::vec::Vec<StreamState>,
+    /// Nodes that this node passes over because they take longer than others; at most 64.
+    #[prost(message, repeated, tag = "8")]
+    pub slow: ::prost::alloc::vec::Vec<SlowNode>,
+}
+/// A node that takes longer than others, as a front sees it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SlowNode {
+    #[prost(string, tag = "1")]
+    pub addr: ::prost::alloc::string::String,
+    /// Empty for a relay that is slow beside the others of its place.
+    #[prost(string, tag = "2")]
+    pub aggregation: ::prost::alloc::string::String,
+    /// The mean of its recent times.
+    #[prost(uint64, tag = "3")]
+    pub time_us: u64,
+    /// The usual time of the nodes that it is compared with.
+    #[prost(uint64, tag = "4")]
+    pub usual_us: u64,
+    /// For how long it has been slow.
+    #[prost(uint64, tag = "5")]
+    pub lasts_ms: u64,
 }
 /// A stream, as one of its nodes sees it.
 #[derive(Clone, PartialEq, ::prost::Message)]

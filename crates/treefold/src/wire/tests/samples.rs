@@ -173,6 +173,7 @@ fn status() -> NodeStatus {
         totals: Vec::new(),
         unreached_by_udp: false,
         streams: Vec::new(),
+        slow: Vec::new(),
         process: ProcessFacts::default(),
     }
 }

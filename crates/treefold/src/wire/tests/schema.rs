@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const PROTO: &str = include_str!("../../../../../docs/protocol.proto");
 const HEADERS: &str = include_str!("../header.rs");
 const WAVE_HEADERS: &str = include_str!("../header/waves.rs");
+const STATUS_HEADERS: &str = include_str!("../header/status.rs");
 const STREAM_HEADERS: &str = include_str!("../stream/header.rs");
 
 /// Messages of equal form that share one Rust header, and Rust names that differ from the message's.
@@ -112,6 +113,7 @@ fn differences(message: &str, documented: &Fields, written: &Fields) -> Vec<Stri
 fn protocol_proto_and_the_rust_headers_have_the_same_fields() {
     let (mut calls, streams) = (written(HEADERS), written(STREAM_HEADERS));
     calls.extend(written(WAVE_HEADERS));
+    calls.extend(written(STATUS_HEADERS));
     let mut found = Vec::new();
     let mut used = BTreeSet::new();
     for (message, fields) in documented() {

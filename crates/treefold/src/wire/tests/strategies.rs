@@ -21,8 +21,8 @@ use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 use treefold_core::status::{
-    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, StreamStatus,
-    TotalStatus, WaveCounters,
+    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, SlowNode,
+    StreamStatus, TotalStatus, WaveCounters,
 };
 use treefold_core::stream::OperatorId;
 use treefold_core::stream::traffic::StreamTraffic;
@@ -409,9 +409,18 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
         },
     );
     let process = (name(), any::<u64>()).prop_map(|(build, unix_ms)| ProcessFacts { build, unix_ms });
-    let rest = (vec(total, 0..3), any::<bool>(), vec(stream, 0..3), process);
+    let slow = (node(), name(), [micros(), micros(), micros()]).prop_map(
+        |(node, aggregation, [time, usual, lasts])| SlowNode {
+            node,
+            aggregation: aggregation.into(),
+            time,
+            usual,
+            lasts,
+        },
+    );
+    let rest = (vec(total, 0..3), any::<bool>(), vec(stream, 0..3), vec(slow, 0..3), process);
     (card(), load(), counted, vec(member, 0..3), rest).prop_map(
-        |(card, load, (counters, open), members, (totals, unreached_by_udp, streams, process))| {
+        |(card, load, (counters, open), members, (totals, unreached_by_udp, streams, slow, process))| {
             Box::new(NodeStatus {
                 card,
                 load,
@@ -421,6 +430,7 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
                 totals,
                 unreached_by_udp,
                 streams,
+                slow,
                 process,
             })
         },
