@@ -276,9 +276,14 @@ impl<P: Payload> Wave<P> {
         });
     }
 
-    /// When a child that is asked now sends its first sign of life. Workers push when they like.
+    /// When a child that is asked now sends its first sign of life. A node that knows too little of such children expects of
+    /// them what its own parent expects of it. Workers push when they like.
     fn sign_after(&self, cx: &Context<P>, height: usize) -> Option<Duration> {
-        let usual = cx.loads.child_times.usual(&self.ask.name, height).filter(|_| self.ask.push.is_none())?;
+        if self.ask.push.is_some() {
+            return None;
+        }
+        let own = Some(self.clock.sign_pause).filter(|pause| !pause.is_zero());
+        let usual = cx.loads.child_times.usual_at_most(&self.ask.name, height).or(own)?;
         let least = Duration::from(cx.config.tuning.hop_margin).mul_f64(SIGN_HOPS);
         Some(usual.max(least))
     }

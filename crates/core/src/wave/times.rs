@@ -58,6 +58,11 @@ impl ChildTimes {
         known.usual[height.min(LEVELS_MAX - 1)].value_ms().map(Duration::from_millis_f64)
     }
 
+    /// The same, or else that of children over more levels, which take longer.
+    pub(crate) fn usual_at_most(&self, name: &str, height: usize) -> Option<Duration> {
+        (height.min(LEVELS_MAX - 1)..LEVELS_MAX).find_map(|height| self.usual(name, height))
+    }
+
     /// Adds the distribution of the children's times in one call at a node of this height.
     pub(crate) fn observe_call(&mut self, name: &Arc<str>, height: usize, times: LogNormal) {
         let Some(known) = self.known(name) else { return };
@@ -170,6 +175,10 @@ mod tests {
         times.observe_call(&sum, 3, slow);
         assert_eq!(times.distribution(&sum, 3), Some(slow));
         assert_eq!((times.distribution(&sum, 2), times.distribution(top, 3)), (None, None));
+        (0..BEGIN).for_each(|_| times.observe(&sum, 2, Duration::from_millis(7)));
+        let usual = [0, 2, 3].map(|height| times.usual_at_most(&sum, height));
+        assert_eq!(usual, [Some(Duration::from_millis(7)), Some(Duration::from_millis(7)), None]);
+        assert_eq!(times.usual(&sum, 0), None);
         times.observe_call(&sum, 99, slow);
         assert_eq!(times.distribution(&sum, 77), Some(slow), "beyond the last level all count together");
     }
