@@ -184,7 +184,7 @@ impl Poll {
     }
 
     /// Chooses for each partition the replica with the least load by the answers. `announced` gives the load
-    /// of replicas that the bound left unpolled.
+    /// of replicas that the bound left unpolled, and of all if no node has answered in time.
     pub fn choose<'a>(
         &self,
         wanted: impl Wanted<'a>,
@@ -192,10 +192,11 @@ impl Poll {
         local_ms: f64,
         random: &mut Random,
     ) -> Choice {
+        let is_answered = self.answers().next().is_some();
         let figure = |node, random: &mut Random| match self.answers.get(&node) {
             Some(Asked::Answered(figure)) => Some(*figure),
-            Some(Asked::Waiting | Asked::Lost) => None,
-            None => self.is_cut.then(|| announced(node, random)),
+            Some(Asked::Waiting | Asked::Lost) => (!is_answered).then(|| announced(node, random)),
+            None => (self.is_cut || !is_answered).then(|| announced(node, random)),
         };
         let pace = Pace { local_ms, excess: self.excess() };
         let cost = |node, random: &mut Random| Some(Cost::of_load(node, figure(node, random)?, pace));

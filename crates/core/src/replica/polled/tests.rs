@@ -77,12 +77,18 @@ fn a_poll_does_not_wait_for_a_lost_node() {
 }
 
 #[test]
-fn without_any_answer_the_choice_is_random() {
+fn without_any_answer_the_announced_figures_count_and_among_equals_chance() {
     let service = alike(1, &[1, 2, 3]);
     let chosen: BTreeSet<NodeId> = (0..100)
         .flat_map(|seed| choose(&begin(&service, 2, 1), &service, seed).by_node.into_keys())
         .collect();
     assert_eq!(chosen.len(), 3);
+    let announced = |who, _: &mut Random| if who == node(3) { busy(1) } else { busy(9) };
+    for seed in 0..20 {
+        let poll = begin(&service, 2, seed);
+        let choice = poll.choose(wanted(&service), announced, 1.0, &mut Random::new(seed));
+        assert_eq!(choice.by_node.into_keys().collect::<Vec<_>>(), [node(3)]);
+    }
 }
 
 #[test]
