@@ -14,7 +14,7 @@ use treefold_core::input::Input;
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::membership::card::MemberCard;
-use treefold_core::message::{Call, Message, Partial};
+use treefold_core::message::{Call, CallTimes, Message, Partial};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
@@ -230,9 +230,11 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
         tag,
         name: "fan/sum".into(),
         params: Some(Bytes::new().into()),
-        deadline_left: Duration::from_secs(60),
-        answer_left: Duration::from_secs(50),
-        sign_after: None,
+        times: CallTimes {
+            deadline_left: Duration::from_secs(60),
+            answer_left: Duration::from_secs(50),
+            sign_after: None,
+        },
         waiting: Waiting::Staged,
         losses_max: children / 2,
         spare: if matches!(pattern, Pattern::Spare | Pattern::SpareLost) { children / 10 } else { 0 },

@@ -17,7 +17,7 @@ use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
 use treefold::{Limits, PartitionSet};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure};
-use treefold_core::message::{Call, Message, Partial};
+use treefold_core::message::{Call, CallTimes, Message, Partial};
 use treefold_core::tree::Tree;
 use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
@@ -56,9 +56,11 @@ pub(crate) fn call(name: &str, params: Bytes, sequence: u64, tree: Tree) -> Call
         tag: Tag { wave: WaveId { origin: 7, sequence }, branch: 0 },
         name: name.into(),
         params: Some(params.into()),
-        deadline_left: treefold_core::time::Duration::from_secs(300),
-        answer_left: treefold_core::time::Duration::from_secs(290),
-        sign_after: None,
+        times: CallTimes {
+            deadline_left: treefold_core::time::Duration::from_secs(300),
+            answer_left: treefold_core::time::Duration::from_secs(290),
+            sign_after: None,
+        },
         waiting: Waiting::Staged,
         losses_max: tree.partitions().len() as u32,
         spare: 0,

@@ -201,7 +201,7 @@ pub struct OperatorStatus {
 
 /// Asks a node to take part in a wave. For a known tag, it changes only the parent and the subtree.
 ///
-/// Sixteen fields, because the receiver knows nothing about the call except this message.
+/// Fourteen fields, because the receiver knows nothing about the call except this message.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Call<P> {
@@ -211,14 +211,8 @@ pub struct Call<P> {
     pub name: Arc<str>,
     /// The aggregation's parameters; `None` if the receiver has them already.
     pub params: Option<Params<P>>,
-    /// Time left until the caller must have its answer.
-    pub deadline_left: Duration,
-    /// Time left until the receiver must have answered its parent.
-    pub answer_left: Duration,
-    /// When the receiver must send its first sign of life, if it has no answer yet. `None` if it is not known how long such
-    /// answers take; then after a share of its time.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub sign_after: Option<Duration>,
+    /// When answers are due.
+    pub times: CallTimes,
     /// The rule by which the receiver sets its children's time.
     pub waiting: Waiting,
     /// How many partitions the call may lose before its answer is worth nothing.
@@ -241,6 +235,20 @@ pub struct Call<P> {
     /// Of the origin's waves, this many may be open, up to this one: all earlier ones have ended. 0 if it is not known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub in_flight: u32,
+}
+
+/// When the receiver of a [`Call`] must answer.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct CallTimes {
+    /// Time left until the caller must have its answer.
+    pub deadline_left: Duration,
+    /// Time left until the receiver must have answered its parent.
+    pub answer_left: Duration,
+    /// When the receiver must send its first sign of life, if it has no answer yet. `None` if it is not known how long such
+    /// answers take; then after a share of its time.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sign_after: Option<Duration>,
 }
 
 /// A partial of a child's subtree. A child may send several disjoint ones for one wave; the last is marked.

@@ -91,7 +91,7 @@ impl<P: Payload> Node<P> {
 
     /// Handles one input.
     pub fn handle_input(&mut self, now: Instant, input: Input<P>) {
-        self.cx.pauses.look(self.cx.timers.next_at(), now);
+        self.cx.loads.pauses.look(self.cx.timers.next_at(), now);
         match input {
             Input::Message { from, message } => self.handle_message(now, from, message),
             Input::Refused { from, problem, answer } => {
@@ -124,7 +124,7 @@ impl<P: Payload> Node<P> {
 
     /// Handles the timers that are due. [`Node::poll_timeout`] names the time; an earlier call is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.cx.pauses.look(self.cx.timers.next_at(), now);
+        self.cx.loads.pauses.look(self.cx.timers.next_at(), now);
         while let Some(wake) = self.cx.timers.pop_due(now) {
             match wake {
                 Wake::Wave(tag) => desk!(self).handle_wave_timeout(now, tag),

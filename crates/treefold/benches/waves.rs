@@ -32,7 +32,7 @@ use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::membership::card::{MemberCard, ServiceCard};
-use treefold_core::message::{Call, Message, Partial};
+use treefold_core::message::{Call, CallTimes, Message, Partial};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
@@ -404,9 +404,7 @@ fn call(tree: Tree) -> Message<Bytes> {
         tag: ANY_TAG,
         name: "s/sum".into(),
         params: Some(Bytes::from(vec![7; 32]).into()),
-        deadline_left: DEADLINE,
-        answer_left: DEADLINE,
-        sign_after: None,
+        times: CallTimes { deadline_left: DEADLINE, answer_left: DEADLINE, sign_after: None },
         waiting: Waiting::Staged,
         spare: 0,
         hedge: false,

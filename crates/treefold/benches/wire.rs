@@ -12,7 +12,7 @@ use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
-use treefold_core::message::{Call, Message, Partial};
+use treefold_core::message::{Call, CallTimes, Message, Partial};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::message::{StreamDown, StreamMessage, StreamSettled, StreamUp};
@@ -66,9 +66,11 @@ fn call(seats: u32) -> Message<Bytes> {
         tag: Tag { wave: WaveId { origin: 0xdead_beef_0123_4567, sequence: 12_345 }, branch: 0 },
         name: "search/topk".into(),
         params: Some(Bytes::from(vec![7; 64]).into()),
-        deadline_left: Span::from_millis(200),
-        answer_left: Span::from_millis(180),
-        sign_after: None,
+        times: CallTimes {
+            deadline_left: Span::from_millis(200),
+            answer_left: Span::from_millis(180),
+            sign_after: None,
+        },
         waiting: Waiting::Staged,
         spare: 0,
         hedge: false,

@@ -360,7 +360,7 @@ impl<P: Payload> Calls<P> {
         };
         desk.waves.retry_budget.earn();
         let mut state = Box::new(Wave::open(now, opening, ask));
-        state.tale.timing.paused_before = desk.cx.pauses.total();
+        state.tale.timing.paused_before = desk.cx.loads.pauses.total();
         let nobody = Missing { partitions: formed.unplaced.clone(), node: None, reason: Reason::NoReplica };
         state.await_absent(now, &nobody.partitions);
         let lost = nobody.partitions.difference(state.absent()).len();

@@ -182,7 +182,7 @@ impl<P: Payload> Wave<P> {
     fn time_of(&self, cx: &Context<P>, now: Instant, child: &Child, news: &News) -> Option<Duration> {
         let timing = &self.tale.timing;
         let is_usual = child.asked_at == timing.arrived_at && !child.more.may_cross;
-        let waited = timing.served(now, cx.pauses.total());
+        let waited = timing.served(now, cx.loads.pauses.total());
         let away = news.served.filter(|_| is_usual).map(|served| waited.saturating_sub(served));
         match news.own {
             Some(own) => Some(own + away.unwrap_or_default()),

@@ -17,7 +17,7 @@ use crate::call::waiting::spare_of;
 use crate::config::{Placement, Tuning};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
-use crate::message::{Call, Message, Partial, Payload};
+use crate::message::{Call, CallTimes, Message, Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::schedule::accounts::AccountId;
@@ -70,12 +70,12 @@ impl<P: Payload> Desk<'_, P> {
         let Call { tag, name, params: Some(params), tree, .. } = call else {
             return self.cx.refuse(from, &call, Reason::Late);
         };
-        let deadline_at = now + call.deadline_left.min(self.cx.config.limits.deadline_max.into());
+        let deadline_at = now + call.times.deadline_left.min(self.cx.config.limits.deadline_max.into());
         let opening = Opening {
             tag,
             parent: Parent::Node(from),
             asked: tree.partitions(),
-            answer_at: (now + call.answer_left).min(deadline_at),
+            answer_at: (now + call.times.answer_left).min(deadline_at),
             spare: call.spare,
             jobs_epoch: self.cx.next_jobs_epoch(),
         };
@@ -97,8 +97,8 @@ impl<P: Payload> Desk<'_, P> {
         self.waves.kept.drop_ended(ask.account_id, tag.wave, call.in_flight);
         self.waves.retry_budget.earn();
         let mut wave = Box::new(Wave::open(now, opening, ask));
-        wave.expect_signs(self.cx, now, call.sign_after);
-        wave.tale.timing.paused_before = self.cx.pauses.total();
+        wave.expect_signs(self.cx, now, call.times.sign_after);
+        wave.tale.timing.paused_before = self.cx.loads.pauses.total();
         wave.start(self, now, &tree);
     }
 
@@ -302,9 +302,11 @@ impl<P: Payload> Wave<P> {
             tag,
             name: self.ask.name.clone(),
             params: with_params.then(|| self.ask.params.within(|| tree.partitions())),
-            deadline_left: now.until(self.ask.deadline_at),
-            answer_left: now.until(answer_at),
-            sign_after,
+            times: CallTimes {
+                deadline_left: now.until(self.ask.deadline_at),
+                answer_left: now.until(answer_at),
+                sign_after,
+            },
             waiting: self.ask.waiting,
             losses_max: self.ask.losses_max,
             spare: spare_of(self, tree),
@@ -534,10 +536,10 @@ impl<P: Payload> Wave<P> {
             self.seat.parent = Parent::Node(from);
             self.parts.take_back();
         }
-        self.clock.answer_at = (now + call.answer_left).min(self.ask.deadline_at);
+        self.clock.answer_at = (now + call.times.answer_left).min(self.ask.deadline_at);
         desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
         self.clock.stop.spare = call.spare;
-        self.expect_signs(desk.cx, now, call.sign_after);
+        self.expect_signs(desk.cx, now, call.times.sign_after);
         self.asked = call.tree.partitions();
         if let Some(params) = &call.params {
             self.ask.params.learn(params);

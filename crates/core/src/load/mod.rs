@@ -35,6 +35,7 @@ use delays::Delays;
 use figure::CostFigure;
 use index::LoadIndex;
 use latency::Latencies;
+use pauses::Pauses;
 use speed::Speeds;
 use table::LoadTable;
 
@@ -42,6 +43,8 @@ use table::LoadTable;
 pub(crate) const COSTS_HEARD_MAX: usize = 1_024;
 
 /// A node's knowledge of load, costs and failures, for itself and for other nodes.
+///
+/// Twelve fields, because each is what another rule has learned.
 pub(crate) struct Loads {
     /// Other nodes' load figures.
     pub(crate) table: LoadTable,
@@ -51,6 +54,8 @@ pub(crate) struct Loads {
     /// Costs of aggregations as other nodes report them, for a caller that does not run them itself.
     pub(crate) costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
+    /// When this node was not served.
+    pub(crate) pauses: Pauses,
     /// How fast other nodes are, by aggregation.
     pub(crate) speeds: Speeds,
     /// How fast relays are, by place.
@@ -74,6 +79,7 @@ impl Loads {
             costs: CostTable::new(config.tuning.cost_weight),
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
+            pauses: Pauses::default(),
             speeds: Speeds::new(config.tuning.slow_factor, peers_max, config.seed),
             relay_speeds: Speeds::new(config.tuning.slow_factor, peers_max, config.seed),
             delays: Delays::new(peers_max),

@@ -8,7 +8,6 @@ use crate::effect::{Effect, TracePoint};
 use crate::id::NodeId;
 use crate::load::Loads;
 use crate::load::figure::{CostFigure, LoadFigure};
-use crate::load::pauses::Pauses;
 use crate::membership::card::{MemberCard, SERVICES_MAX, ServiceCard};
 use crate::membership::sight::Sight;
 use crate::membership::view::View;
@@ -39,7 +38,6 @@ pub(crate) struct Context<P> {
     pub(crate) queue: Queue<P>,
     pub(crate) jobs: Jobs,
     pub(crate) credit: Credit,
-    pub(crate) pauses: Pauses,
     pub(crate) counters: Counters,
     pub(crate) leaving: Leaving,
     /// Partitions that are no longer on the card, and that this node still answers for. By service.
@@ -72,7 +70,6 @@ impl<P: Payload> Context<P> {
             loads: Loads::new(&config, accounts.len()),
             jobs: Jobs::default(),
             credit: Credit::new(accounts.len()),
-            pauses: Pauses::default(),
             queue: Queue::new(config.limits.jobs_queued_max, accounts),
             counters: Counters::default(),
             leaving: Leaving::No,

@@ -9,7 +9,7 @@ use crate::input::Input;
 use crate::limits::Limits;
 use crate::load::figure::{CostFigure, LoadFigure};
 use crate::membership::card::{MemberCard, ServiceCard};
-use crate::message::{Call, Message, Partial};
+use crate::message::{Call, CallTimes, Message, Partial};
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
@@ -111,9 +111,11 @@ impl Root {
             tag: TAG,
             name: "s/sum".into(),
             params: Some(Bytes::new().into()),
-            deadline_left: Duration::from_secs(2),
-            answer_left: Duration::from_secs(1),
-            sign_after: None,
+            times: CallTimes {
+                deadline_left: Duration::from_secs(2),
+                answer_left: Duration::from_secs(1),
+                sign_after: None,
+            },
             waiting: Waiting::Learned,
             losses_max,
             spare,

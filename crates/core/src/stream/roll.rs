@@ -345,7 +345,7 @@ impl<P: Payload> StreamState<P> {
     }
 }
 
-/// What must happen before an endpoint that is away takes part again.
+/// How grave it is that an endpoint is away: by that, it takes part again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Gravity {
     /// It comes back by itself.

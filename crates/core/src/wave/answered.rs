@@ -99,7 +99,7 @@ impl<P: Payload> Answered<P> {
             let heard = core::mem::take(&mut self.tale.heard);
             if self.ask.loads_wanted {
                 last.own = self.tale.timing.own();
-                last.served = Some(self.tale.timing.served(now, cx.pauses.total()));
+                last.served = Some(self.tale.timing.served(now, cx.loads.pauses.total()));
             }
             last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
@@ -171,7 +171,7 @@ impl<P: Payload> Answered<P> {
 
     /// The same wave, open again. Work that was done is kept.
     fn reopen(self, cx: &mut Context<P>, now: Instant, call: &Call<P>) -> Box<Wave<P>> {
-        let answer_at = (now + call.answer_left).min(self.ask.deadline_at);
+        let answer_at = (now + call.times.answer_left).min(self.ask.deadline_at);
         Box::new(Wave {
             tag: self.tag,
             asked: self.asked,

@@ -299,7 +299,7 @@ fn said(message: &Message<Ink>) -> Option<(About, String)> {
             let seats: Vec<String> = (call.tree.seats().iter())
                 .map(|seat| format!("{}:{}/{}", name(seat.node), seat.partitions, seat.size))
                 .collect();
-            let (branch, left) = (call.tag.branch, call.answer_left);
+            let (branch, left) = (call.tag.branch, call.times.answer_left);
             let known = if call.params.is_some() { "" } else { " again" };
             (About::Wave(call.tag.wave), format!("call{known} .{branch}, {left} left: {}", seats.join(" ")))
         }

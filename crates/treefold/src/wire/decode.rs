@@ -35,7 +35,7 @@ use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::membership::card::SERVICES_MAX;
 use treefold_core::membership::config::DATAGRAM_BYTES_MAX;
-use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::message::{Call, CallTimes, Message, Partial, Request};
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::SETTINGS_MAX;
 use treefold_core::stream::OperatorId;
@@ -185,9 +185,11 @@ impl Decoder {
             tag,
             name: self.names.intern(&header.name),
             params,
-            deadline_left: Duration::from_micros(header.deadline_left_us),
-            answer_left: Duration::from_micros(header.answer_left_us),
-            sign_after: (header.sign_after_us > 0).then(|| Duration::from_micros(header.sign_after_us)),
+            times: CallTimes {
+                deadline_left: Duration::from_micros(header.deadline_left_us),
+                answer_left: Duration::from_micros(header.answer_left_us),
+                sign_after: (header.sign_after_us > 0).then(|| Duration::from_micros(header.sign_after_us)),
+            },
             waiting: waiting_of(header.waiting, header.slope_min, header.slope_max)?,
             losses_max: header.losses_max,
             spare: header.spare,

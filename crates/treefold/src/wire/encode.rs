@@ -215,9 +215,9 @@ impl Encoder {
         let header = &mut self.call;
         header.clear();
         header.name.push_str(&call.name);
-        header.deadline_left_us = call.deadline_left.as_micros();
-        header.answer_left_us = call.answer_left.as_micros();
-        header.sign_after_us = call.sign_after.map_or(0, |after| after.as_micros().max(1));
+        header.deadline_left_us = call.times.deadline_left.as_micros();
+        header.answer_left_us = call.times.answer_left.as_micros();
+        header.sign_after_us = call.times.sign_after.map_or(0, |after| after.as_micros().max(1));
         (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(call.waiting);
         header.losses_max = call.losses_max;
         header.spare = call.spare;

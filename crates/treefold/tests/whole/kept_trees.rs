@@ -9,7 +9,7 @@ use treefold::operators::merge::Sum;
 use treefold::parts::wire::{Incoming, Outbox};
 use treefold::{Body, Client, Limits, Node, NodeId, PartitionSet, Shape, Status};
 use treefold_core::id::{Tag, WaveId};
-use treefold_core::message::{Call, Message};
+use treefold_core::message::{Call, CallTimes, Message};
 use treefold_core::tree::Tree;
 use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
@@ -45,9 +45,7 @@ impl Caller {
             tag: Tag { wave, branch: 0 },
             name: "figures/sum".into(),
             params: Some(().encode().unwrap().into()),
-            deadline_left: left,
-            answer_left: left,
-            sign_after: None,
+            times: CallTimes { deadline_left: left, answer_left: left, sign_after: None },
             waiting: Waiting::Staged,
             losses_max: NODES as u32,
             spare: 0,

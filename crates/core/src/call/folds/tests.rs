@@ -9,7 +9,7 @@ use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, Tag, WaveId};
 use crate::input::Input;
 use crate::load::figure::{CostFigure, LoadFigure};
-use crate::message::{Call, Message, Partial};
+use crate::message::{Call, CallTimes, Message, Partial};
 use crate::node::Node;
 use crate::node::tests::summing;
 use crate::partitions::PartitionSet;
@@ -92,9 +92,11 @@ impl Inner {
             tag: self.tag(),
             name: "s/sum".into(),
             params: Some(Bytes::new().into()),
-            deadline_left: Duration::from_secs(2),
-            answer_left: Duration::from_secs(1),
-            sign_after: None,
+            times: CallTimes {
+                deadline_left: Duration::from_secs(2),
+                answer_left: Duration::from_secs(1),
+                sign_after: None,
+            },
             waiting: if self.spare > 0 { Waiting::SLOPE } else { Waiting::Staged },
             losses_max: children,
             spare: self.spare,

@@ -5,7 +5,7 @@ use treefold_core::call::{CallOptions, Status};
 use treefold_core::error::{CallError, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::input::Input;
-use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::message::{Call, CallTimes, Message, Partial, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
@@ -104,9 +104,11 @@ fn stray_call(root: NodeId) -> Call<Ink> {
         tag: stray(0),
         name: "s/sum".into(),
         params: Some(Ink::params(1, 1.0).into()),
-        deadline_left: Duration::from_secs(1),
-        answer_left: Duration::from_secs(1),
-        sign_after: None,
+        times: CallTimes {
+            deadline_left: Duration::from_secs(1),
+            answer_left: Duration::from_secs(1),
+            sign_after: None,
+        },
         waiting: Waiting::Staged,
         losses_max: 0,
         spare: 0,

@@ -44,7 +44,7 @@ fn tags(runs: &TagRuns) -> String {
 pub fn message(message: &Message<Ink>) -> Option<String> {
     let text = match message {
         Message::Call(call) => {
-            let ms = call.answer_left.as_millis_f64();
+            let ms = call.times.answer_left.as_millis_f64();
             format!("call, answer within {ms:.1} ms: {}", tree(&call.tree))
         }
         Message::Partial(partial) => {

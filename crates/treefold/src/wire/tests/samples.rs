@@ -9,7 +9,9 @@ use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
-use treefold_core::message::{Call, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request};
+use treefold_core::message::{
+    Call, CallTimes, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request,
+};
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, ServicePlacement};
@@ -70,9 +72,11 @@ pub(super) fn call() -> Call<Bytes> {
         tag: tag(1),
         name: "search/topk".into(),
         params: Some(Bytes::from_static(b"rust").into()),
-        deadline_left: Duration::from_millis(200),
-        answer_left: Duration::from_millis(180),
-        sign_after: None,
+        times: CallTimes {
+            deadline_left: Duration::from_millis(200),
+            answer_left: Duration::from_millis(180),
+            sign_after: None,
+        },
         waiting: Waiting::Staged,
         losses_max: 1,
         spare: 0,
@@ -377,6 +381,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700), time: None };
     let timed = LoadNews { time: Some(Duration::from_micros(90)), ..news };
     let timing = Partial { own: Some(Duration::from_micros(12)), loads: vec![timed, news], ..partial("sum") };
+    let signing = CallTimes { sign_after: Some(Duration::from_millis(70)), ..call().times };
     let served = Partial { served: Some(Duration::from_micros(345)), ..timing.clone() };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
     let telling = Partial { given_up: vec![node(3), node(4)], ..partial("sum") };
@@ -388,10 +393,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let mut messages = vec![
         ("call", Message::Call(Box::new(call()))),
         ("call-in-flight", Message::Call(Box::new(Call { in_flight: 3, ..call() }))),
-        (
-            "call-for-signs",
-            Message::Call(Box::new(Call { sign_after: Some(Duration::from_millis(70)), ..call() })),
-        ),
+        ("call-for-signs", Message::Call(Box::new(Call { times: signing, ..call() }))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-times", Message::Partial(Box::new(timing))),

@@ -12,7 +12,9 @@ use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
-use treefold_core::message::{Call, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request};
+use treefold_core::message::{
+    Call, CallTimes, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request,
+};
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::placement::{LoadFailure, PlacementAsk, PlacementReport, REPLICAS_MAX, ServicePlacement};
@@ -175,9 +177,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 tag,
                 name,
                 params,
-                deadline_left,
-                answer_left,
-                sign_after,
+                times: CallTimes { deadline_left, answer_left, sign_after },
                 waiting,
                 losses_max,
                 spare,
