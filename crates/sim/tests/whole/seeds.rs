@@ -205,7 +205,7 @@ const KEPT: [(&str, &str); 56] = [
 /// Drawn scenarios that every run of the tests plays.
 const SEEDS: u64 = 300;
 /// Most steps of a kept scenario. All of them are small, so more steps mean a temporary loop.
-const STEPS_MAX: u64 = 20_000;
+const STEPS_MAX: u64 = 25_000;
 
 fn kept(name: &str) -> Scenario {
     let path = format!("{}/testdata/{name}.json", env!("CARGO_MANIFEST_DIR"));
