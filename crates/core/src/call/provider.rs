@@ -515,7 +515,7 @@ impl<P: Payload> Wave<P> {
 
     /// Tells the parent that the wave is being worked on.
     pub(crate) fn give_sign_of_life(&mut self, cx: &mut Context<P>, now: Instant) {
-        self.clock.sign_pause = self.clock.sign_pause + self.clock.sign_pause;
+        self.clock.sign_pause += self.clock.sign_pause;
         self.plan_sign(cx, now);
         if let Parent::Node(parent) = self.seat.parent {
             let sign = cx.partial(self.tag, self.ask.kind, None, Vec::new(), false);

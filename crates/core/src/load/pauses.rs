@@ -27,7 +27,7 @@ impl Pauses {
         let since = due.map_or(now, |due| due.max(self.counted_until));
         let paused = since.until(now);
         if paused > PAUSE_LEAST {
-            self.total = self.total + paused;
+            self.total += paused;
             self.counted_until = now;
         }
     }
