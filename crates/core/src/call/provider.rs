@@ -245,6 +245,8 @@ impl<P: Payload> Wave<P> {
         let mut by_size: Vec<usize> = (0..trees.len()).collect();
         by_size.sort_by_key(|&at| trees[at].root().size);
         let mut children = Vec::with_capacity(trees.len());
+        // Children of one height come together.
+        let mut signs: Option<(usize, Option<Duration>)> = None;
         for (smaller, &at) in by_size.iter().enumerate() {
             let tree = trees[at].clone();
             let rank = Rank::new(smaller as u32, trees.len() as u32);
@@ -254,10 +256,14 @@ impl<P: Payload> Wave<P> {
             let may_cross = again.get(&tree.root().node) == Some(&true);
             let asked = Asked { answer_at, repair_at: None, hedge_at, sign_after: None, may_cross };
             let mut child = Child::asked(now, branch, tree, asked);
-            child.more.sign_after = self.sign_after(desk.cx, child.height());
+            let height = child.height();
+            let known = signs.filter(|&(of, _)| of == height);
+            let (_, sign_after) =
+                *signs.insert(known.unwrap_or_else(|| (height, self.sign_after(desk.cx, height))));
+            child.more.sign_after = sign_after;
             child.more.repair_at =
                 desk.cx.patience(answer_at, child.sign_pause(now)).silent_at(now, child.height());
-            let times = (answer_at, child.more.sign_after);
+            let times = (answer_at, sign_after);
             self.send_call(desk.cx, now, Tag { branch, ..self.tag }, child.tree(), times, true);
             children.push(child);
         }

@@ -164,7 +164,7 @@ impl Speeds {
         });
         if of.rows.len() >= peers_max && !of.rows.contains_key(&node) {
             let oldest = of.rows.iter().min_by_key(|(_, row)| row.sampled_at).map(|(&node, _)| node);
-            oldest.map(|node| of.rows.remove(&node));
+            oldest.map(|node| (of.rows.remove(&node), of.excess.remove(&node)));
         }
         let fresh = || Row { time: Ewma::new(WEIGHT), sampled_at: now, recheck: None };
         of.rows.entry(node).or_insert_with(fresh).observe(took, now);
@@ -175,11 +175,6 @@ impl Speeds {
     /// A number that rises whenever some node becomes slow or ceases to be.
     pub fn moves(&self) -> u64 {
         self.moves
-    }
-
-    /// True if some times are known.
-    pub fn knows_any(&self) -> bool {
-        !self.by_name.is_empty()
     }
 
     /// True if some node is slow for some aggregation, as far as this was settled.
@@ -225,7 +220,7 @@ impl Speeds {
     pub fn slow(&self) -> impl Iterator<Item = Slow<'_>> {
         self.by_name.iter().flat_map(|(name, of)| {
             of.excess.keys().filter_map(move |&node| {
-                let row = &of.rows[&node];
+                let row = of.rows.get(&node)?;
                 let time = Duration::from_millis_f64(row.time.mean_ms()?);
                 let usual = Duration::from_millis_f64(of.usual_ms);
                 Some(Slow { name, node, time, usual, since: row.recheck?.since })
@@ -371,6 +366,18 @@ mod tests {
             let text: Arc<str> = alloc::format!("s/{name}").into();
             (0..9).for_each(|number| speeds.learn(&text, node(number), took, at(name)));
         }
+        assert!(speeds.slow().next().is_none());
+        let (latest, slow) =
+            (Arc::clone(speeds.by_name.keys().last().expect("some")), Duration::from_secs(9));
+        speeds.learn(&latest, node(7), slow, at(99));
+        speeds.settle(&latest, at(99), &mut Random::new(1));
+        assert_eq!(
+            speeds.slow().map(|slow| (slow.node, slow.since)).collect::<Vec<_>>(),
+            [(node(7), at(99))]
+        );
+        (10..12).for_each(|number| speeds.learn(&latest, node(number), took, at(100)));
+        assert!(speeds.slow().next().is_none(), "it had to make room");
+        (7..9).for_each(|number| speeds.learn(&latest, node(number), took, at(100)));
         assert_eq!(speeds.by_name.len(), NAMES_MAX);
         assert!(speeds.by_name.values().all(|of| of.rows.len() == 2));
         assert!(!speeds.by_name.contains_key("s/0"));

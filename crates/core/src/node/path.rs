@@ -86,7 +86,7 @@ impl<P: Payload> Context<P> {
             false => sight.view().relays().filter(is_ejected).map(|card| card.node).collect(),
         };
         let mut places: BTreeMap<Arc<str>, Vec<NodeId>> = BTreeMap::new();
-        for card in sight.view().relays().filter(|_| loads.relay_speeds.knows_any()) {
+        for card in sight.view().relays().filter(|_| loads.relay_speeds.are_some_slow()) {
             places.entry(place_of(card)).or_default().push(card.node);
         }
         for (place, relays) in places {
