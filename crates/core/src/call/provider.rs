@@ -283,9 +283,9 @@ impl<P: Payload> Wave<P> {
     }
 
     /// When a child that is asked now sends its first sign of life. A node that knows too little of such children expects of
-    /// them what its own parent expects of it. Workers push when they like.
+    /// them what its own parent expects of it. Workers push when they like, and nodes may be set never to send signs.
     fn sign_after(&self, cx: &Context<P>, height: usize) -> Option<Duration> {
-        if self.ask.push.is_some() {
+        if self.ask.push.is_some() || cx.config.tuning.sign_of_life >= 1.0 {
             return None;
         }
         let own = Some(self.clock.sign_pause).filter(|pause| !pause.is_zero());

@@ -99,7 +99,11 @@ impl<P: Payload> Context<P> {
             let rechecked = relays.iter().find(|relay| excess.get(*relay).is_some_and(|&ms| ms < 0.0));
             match rechecked.filter(|relay| !passed.contains(*relay)) {
                 Some(only) => passed.extend(relays.iter().filter(|relay| *relay != only)),
-                None => passed.extend(excess.keys()),
+                // They stand aside for others only.
+                None if relays.iter().any(|relay| !excess.contains_key(relay) && !passed.contains(relay)) => {
+                    passed.extend(excess.keys());
+                }
+                None => {}
             }
         }
         passed
