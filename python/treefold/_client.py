@@ -68,8 +68,7 @@ class Client(ClientBase):
         that makes a reply, from 0 to 1 (1 by default); with less, `InsufficientCoverage` is raised. `partitions` are the
         ones to ask; by default, all.
 
-        `explain` asks for the tree with times. `hedge` asks a second replica if the first takes unusually
-        long. `shape`, `policy`, `waiting` and `slices` are those of `treefold call`.
+        `explain` asks for the tree with times. `hedge` asks a second replica sooner if the first takes long. `shape`, `policy`, `waiting` and `slices` are those of `treefold call`.
 
         `decode` says how the value is read: "auto", "raw" for bytes as they are, "numpy" for arrays of
         numbers as numpy's.

@@ -219,7 +219,7 @@ pub struct Call<P> {
     pub losses_max: u32,
     /// How many of the receiver's partitions its waiting rule may abandon.
     pub spare: u32,
-    /// True if the receiver must also ask replicas of late nodes.
+    /// True if the receiver must also ask replicas of nodes that take longer than the 95th percentile.
     pub hedge: bool,
     /// The receiver's subtree, with the receiver at the root.
     pub tree: Tree,

@@ -70,7 +70,7 @@ pub struct Call {
     #[arg(long, value_name = "RULE", default_value = "staged", value_parser = parse::waiting)]
     waiting: Waiting,
 
-    /// Ask further replicas for partitions that take unusually long
+    /// Ask further replicas as soon as a node takes longer than 95 % of such nodes do, not only twice as long
     #[arg(long)]
     hedge: bool,
 

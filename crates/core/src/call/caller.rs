@@ -358,7 +358,7 @@ impl<P: Payload> Calls<P> {
             push: options.push,
             in_flight: self.in_flight(wave, first),
         };
-        desk.waves.retry_budget.earn();
+        desk.waves.retry_budget.earn(1);
         let mut state = Box::new(Wave::open(now, opening, ask));
         state.tale.timing.paused_before = desk.cx.loads.pauses.total();
         let nobody = Missing { partitions: formed.unplaced.clone(), node: None, reason: Reason::NoReplica };

@@ -15,6 +15,7 @@ use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
+use crate::wave::tale::Heard;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -146,6 +147,8 @@ impl<P: Payload> Wave<P> {
         self.losses.note_part(&part.contributors);
         self.claim(part);
         self.note_time(cx, now, at);
+        let child = &mut self.seat.children[at];
+        child.more.pace = Some(child.asked_at.until(now).div(child.answers_for.len() as u64));
         self.end_child(cx, now, at, news);
     }
 
@@ -175,6 +178,20 @@ impl<P: Payload> Wave<P> {
         for relay in news.given_up {
             self.losses.give_up(relay, cx.config.limits.missing_max);
         }
+    }
+
+    /// A node did not give these partitions for so long that this one waits for it no longer. Without its queue, it takes at
+    /// least this time for each turn of its processors.
+    pub(crate) fn blame(&mut self, cx: &Context<P>, node: NodeId, waited: Duration, partitions: usize) {
+        if !self.ask.loads_wanted {
+            return;
+        }
+        let known = cx.loads.table.of(node).map(|known| (known.figure, known.as_of));
+        let (figure, as_of) = known.unwrap_or_default();
+        let turns = partitions.div_ceil(figure.processors.max(1) as usize).max(1);
+        let queue = Duration::from_millis_f64(figure.load_ms());
+        let time = waited.saturating_sub(queue).div(turns as u64);
+        self.tale.heard.push(Heard { node, figure, as_of, time: Some(time) });
     }
 
     /// How fast a child was: its own time, and the time for which this node waited although the child knows nothing of it.

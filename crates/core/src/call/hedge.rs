@@ -1,94 +1,203 @@
 //! Hedging: a parent asks a replica too, before it abandons the node that it asked first (Dean and Barroso,
 //! The Tail at Scale, 2013).
 //!
-//! Repair is for silent nodes; a hedge is for slow ones. If the call asks for it, and a leaf has been at work
-//! for longer than 95 % of that aggregation's leaves take here, its parent asks replicas for the partitions
-//! that the leaf has not given. A node that has children asks replicas for its own partitions. The first
-//! answer wins, and the other node gets `Cancel`. A replica is asked as in a retry, by a separate branch, and
-//! this counts as a try. [`crate::wave::contributors`] ensures that no partition counts twice.
+//! Repair is for silent nodes; a hedge is for slow ones. If a leaf takes too long, its parent asks replicas for
+//! the partitions that the leaf has not given. A node that has children asks replicas for its own partitions.
+//! The first answer wins, and the other node gets `Cancel`. A replica is asked as in a retry, by a separate
+//! branch, and this counts as a try. [`crate::wave::contributors`] ensures that no partition counts twice.
 //!
-//! Inner children are not hedged: their time depends on their children, which they watch themselves. The
-//! number of hedges is bounded to `Tuning::hedge_share` of the leaves asked
-//! ([`crate::schedule::retry_budget`]), so that under overload, when all nodes are slow, work is not done
-//! twice.
+//! In a call with `hedge`, more than the 95th percentile of that aggregation's leaves here is too long. In
+//! every other call, too long is more than the longest of
+//!
+//! ```text
+//! HEDGE_HOPS × hop_margin
+//! SLOW_FACTOR × the 95th percentile, if it is known
+//! SLOW_FACTOR × the median time for a partition of the leaves of this wave that have answered × the leaf's partitions
+//! ```
+//!
+//! Half of the other children must have answered, because what is unusual for all of them says nothing about one
+//! (Zanzibar hedges only like requests). A leaf without siblings that have given something is compared with the percentile only. A
+//! replica is asked only if its queue is shorter than the time that was waited (Mantri).
+//!
+//! Inner children are not hedged: their time depends on their children, which they watch themselves. The partitions asked
+//! for twice are bounded to `Tuning::hedge_share` of those asked ([`crate::schedule::retry_budget`]), so that under overload,
+//! when all nodes are slow, work is not done twice.
 
-use crate::id::{NodeId, Tag};
+use crate::call::repair::{LATENESS_FACTOR, service_of};
+use crate::id::{NodeId, PartitionId, Tag};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::Standing;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
+/// However quick answers are, nothing is hedged earlier than after this many hop margins.
+const HEDGE_HOPS: f64 = 4.0;
+
+/// Work is slow if it takes this many times as long as other such work.
+const SLOW_FACTOR: f64 = 2.0;
+
+/// Work that may take too long.
+struct Suspect {
+    node: NodeId,
+    /// The branch of a child; `None` for this node's own partitions.
+    branch: Option<u32>,
+    /// The partitions that are still to come.
+    open: PartitionSet,
+    began_at: Instant,
+    /// When this node was to look at it.
+    planned_at: Instant,
+}
+
 impl<P: Payload> Wave<P> {
-    /// When replicas of a child that is asked now must be asked too. A child that replaces another one is not
-    /// hedged.
-    pub(crate) fn hedge_at(&self, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree) -> Option<Instant> {
-        if !self.ask.hedge || tree.root().size > 1 {
+    /// How long work that begins now may take until this node looks at it. `None` if it is never hedged: workers push when they
+    /// like.
+    pub(crate) fn hedge_after(&self, cx: &Context<P>) -> Option<Duration> {
+        if self.ask.push.is_some() || cx.config.tuning.hedge_share == 0.0 {
             return None;
         }
-        if self.losses.tries.partitions().intersects(&tree.root().partitions) {
-            return None;
+        let usual = cx.loads.child_times.usual(&self.ask.name, 0);
+        if self.ask.hedge {
+            return usual;
         }
-        self.unusual_at(desk, now)
+        let least = Duration::from(cx.config.tuning.hop_margin).mul_f64(HEDGE_HOPS);
+        Some(usual.map_or(least, |usual| least.max(usual.mul_f64(SLOW_FACTOR))))
     }
 
-    /// Sets the time at which replicas of this node's partitions are asked. A leaf leaves that to its parent,
-    /// because otherwise both would ask.
+    /// When this node looks at a child that is asked now. A child that replaces another one is not hedged.
+    pub(crate) fn hedge_at(&self, now: Instant, tree: &Tree, after: Option<Duration>) -> Option<Instant> {
+        let at = now + after?;
+        let root = tree.root();
+        let is_first = root.size == 1 && !self.losses.tries.partitions().intersects(&root.partitions);
+        (is_first && at < self.clock.answer_at).then_some(at)
+    }
+
+    /// Sets the time at which this node looks at its own partitions. A leaf leaves that to its parent, because otherwise both
+    /// would ask.
     pub(crate) fn plan_own_hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
-        if self.ask.hedge && !self.locals.open.is_empty() && !self.seat.children.is_empty() {
-            self.locals.hedge_at = self.unusual_at(desk, now);
-        }
-    }
-
-    /// The time from which work that begins now takes unusually long.
-    fn unusual_at(&self, desk: &mut Desk<'_, P>, now: Instant) -> Option<Instant> {
-        desk.waves.hedge_budget.earn();
-        let usual = desk.cx.loads.child_times.usual(&self.ask.name, 0)?;
-        Some(now + usual).filter(|&at| at < self.clock.answer_at)
-    }
-
-    /// Asks replicas for partitions that are unusually late.
-    pub(crate) fn hedge_late(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
-        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if is_due(self.locals.hedge_at) {
-            self.locals.hedge_at = None;
-            let open = self.locals.open.clone();
-            self.hedge(desk, now, desk.cx.me, &open);
-        }
-        let mut late: Vec<(NodeId, PartitionSet)> = Vec::new();
-        for at in self.seat.children.all_due(now) {
-            let child = &mut self.seat.children[at];
-            if is_due(child.more.hedge_at) {
-                child.more.hedge_at = None;
-                late.push((child.node, child.promises()));
-                let due_at = child.more.due_at();
-                self.seat.children.set_due(at, due_at);
-            }
-        }
-        for (node, open) in late {
-            self.hedge(desk, now, node, &open);
-        }
-    }
-
-    fn hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant, node: NodeId, partitions: &PartitionSet) {
-        let open = partitions.difference(self.parts.claimed());
-        if !self.has_replica(desk.cx, &open, node) || !desk.waves.hedge_budget.spend() {
+        if self.locals.open.is_empty() || self.seat.children.is_empty() {
             return;
         }
-        self.losses.note_try(&open, Some(node));
+        if let Some(after) = self.hedge_after(desk.cx) {
+            desk.waves.hedge_budget.earn(self.locals.open.len());
+            self.locals.hedge_at = Some(now + after).filter(|&at| at < self.clock.answer_at);
+        }
+    }
+
+    /// Asks replicas for partitions that take too long.
+    pub(crate) fn hedge_late(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
+        let suspects = self.suspects(desk.cx.me, now);
+        if suspects.is_empty() {
+            return;
+        }
+        let pace = self.pace();
+        for work in suspects {
+            let at = self.too_long_at(desk.cx, now, &work, pace);
+            self.look_again(&work, at.filter(|&at| now < at && at < self.clock.answer_at));
+            if at.is_some_and(|at| at <= now) {
+                self.hedge(desk, now, &work);
+            }
+        }
+    }
+
+    /// The work that this node was to look at by now.
+    fn suspects(&mut self, me: NodeId, now: Instant) -> Vec<Suspect> {
+        let is_due = |at: &Instant| *at <= now;
+        let (began_at, open) = (self.tale.timing.arrived_at, &self.locals.open);
+        let own = self.locals.hedge_at.filter(is_due);
+        let own = own.map(|planned_at| Suspect {
+            node: me,
+            branch: None,
+            open: open.clone(),
+            began_at,
+            planned_at,
+        });
+        let due = self.seat.children.all_due(now).into_iter().map(|at| &self.seat.children[at]);
+        let children = due.filter_map(|child| {
+            let planned_at = child.more.hedge_at.filter(is_due)?;
+            let ((node, branch), open, began_at) = (child.name(), child.promises(), child.asked_at);
+            Some(Suspect { node, branch: Some(branch), open, began_at, planned_at })
+        });
+        own.into_iter().chain(children).collect()
+    }
+
+    fn look_again(&mut self, work: &Suspect, at: Option<Instant>) {
+        let Some(branch) = work.branch else {
+            self.locals.hedge_at = at;
+            return;
+        };
+        if let Some(place) = self.seat.children.find_open(work.node, branch) {
+            let more = &mut self.seat.children[place].more;
+            more.hedge_at = at;
+            let due_at = more.due_at();
+            self.seat.children.set_due(place, due_at);
+        }
+    }
+
+    /// When the work will have taken too long, or must be looked at again. `pace` is the median time that the leaves of this
+    /// wave have taken for a partition.
+    fn too_long_at(
+        &self,
+        cx: &Context<P>,
+        now: Instant,
+        work: &Suspect,
+        pace: Option<Duration>,
+    ) -> Option<Instant> {
+        if self.ask.hedge {
+            return Some(now);
+        }
+        let was_late_to_look = work.planned_at.until(now);
+        if was_late_to_look > cx.config.tuning.hop_margin.into() {
+            return Some(now + was_late_to_look.mul_f64(LATENESS_FACTOR));
+        }
+        let answered = self.seat.children.len() - self.seat.children.open();
+        let others = self.seat.children.len() - usize::from(work.branch.is_some());
+        if 2 * answered < others {
+            return Some(now + work.began_at.until(now));
+        }
+        if pace.is_none() && cx.loads.child_times.usual(&self.ask.name, 0).is_none() {
+            return None;
+        }
+        let of_siblings = pace.unwrap_or_default().mul_f64(SLOW_FACTOR * work.open.len() as f64);
+        Some(work.began_at + of_siblings.max(self.hedge_after(cx)?))
+    }
+
+    fn pace(&self) -> Option<Duration> {
+        let leaves = self.seat.children.iter().filter(|child| child.is_leaf());
+        let mut paces: Vec<Duration> = leaves.filter_map(|leaf| leaf.more.pace).collect();
+        let middle = paces.len() / 2;
+        (!paces.is_empty()).then(|| *paces.select_nth_unstable(middle).1)
+    }
+
+    fn hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant, work: &Suspect) {
+        let waited = work.began_at.until(now);
+        let is_worth = |&partition: &PartitionId| self.may_gain(desk.cx, partition, work.node, waited);
+        let open: PartitionSet =
+            work.open.difference(self.parts.claimed()).iter().filter(is_worth).collect();
+        if open.is_empty() || !desk.waves.hedge_budget.spend(open.len()) {
+            return;
+        }
+        self.losses.note_try(&open, Some(work.node));
         desk.cx.counters.waves.hedges += self.ask_replicas(desk, now, &open);
+    }
+
+    /// True if a replica that was not tried may answer sooner than in the time that was waited for `node`.
+    fn may_gain(&self, cx: &Context<P>, partition: PartitionId, node: NodeId, waited: Duration) -> bool {
+        let tried = self.losses.tries.of(partition);
+        let is_untried = |other: &&NodeId| **other != node && !tried.contains(&Some(**other));
+        let load_ms = |other: NodeId| cx.loads.table.of(other).map_or(0.0, |known| known.figure.load_ms());
+        let providers = cx.view().providers(service_of(&self.ask.name), partition).iter();
+        tried.len() + 1 < cx.config.tuning.tries_max as usize
+            && providers.filter(is_untried).any(|&other| load_ms(other) <= waited.as_millis_f64())
     }
 
     /// The part of `partitions` that no other node is working on. They did not come from `node`, but a hedge
     /// may still give them.
     pub(crate) fn unpromised(&mut self, partitions: &PartitionSet, node: NodeId) -> PartitionSet {
-        if !self.ask.hedge {
-            return partitions.clone();
-        }
         let rest = partitions.difference(&self.locals.open);
         if !self.seat.children.owed().by_any().intersects(&rest) {
             return rest;
@@ -117,8 +226,12 @@ impl<P: Payload> Wave<P> {
         trouble.have_rivals = false;
         let changed = trouble.changed.replace(PartitionSet::new());
         let claimed = self.parts.claimed();
-        if !self.locals.open.is_empty() {
+        if self.locals.open.intersects(claimed) {
             self.locals.open.subtract(claimed);
+            let took = cx.jobs.longest_local(&self.locals.handed_out, now);
+            if let Some(took) = took.filter(|_| self.ask.slice.is_whole()) {
+                self.tale.timing.note_local(took);
+            }
         }
         let is_beaten = |child: &Child| {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
@@ -134,16 +247,20 @@ impl<P: Payload> Wave<P> {
         }
         let places = (0..self.seat.children.len()).filter(|&at| is_beaten(&self.seat.children[at]));
         let places: Vec<usize> = places.collect();
-        let mut beaten: Vec<(NodeId, u32)> = Vec::with_capacity(places.len());
+        let mut beaten = Vec::with_capacity(places.len());
         for at in places {
             self.seat.children.set_standing(at, Standing::Done);
             let child = &self.seat.children[at];
-            if child.is_leaf() {
-                cx.loads.child_times.observe_silence(&self.ask.name, child.asked_at.until(now));
+            let waited = child.asked_at.until(now);
+            if child.is_leaf() && self.ask.hedge {
+                cx.loads.child_times.observe_silence(&self.ask.name, waited);
             }
-            beaten.push(child.name());
+            beaten.push((child.name(), child.is_leaf().then_some((waited, child.answers_for.len()))));
         }
-        for (node, branch) in beaten {
+        for ((node, branch), waited) in beaten {
+            if let Some((waited, partitions)) = waited {
+                self.blame(cx, node, waited, partitions);
+            }
             cx.credit.forget((self.tag, node, branch));
             cx.send(node, Message::Cancel { tag: Tag { branch, ..self.tag } });
         }

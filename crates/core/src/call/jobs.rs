@@ -106,6 +106,14 @@ pub(crate) struct Jobs {
     pub(crate) locals_busy: u32,
 }
 
+impl Jobs {
+    /// For how long the oldest local of these jobs has run.
+    pub(crate) fn longest_local(&self, ids: &[JobId], now: Instant) -> Option<Duration> {
+        let open = ids.iter().filter_map(|id| self.open.get(id));
+        open.filter(|job| !job.what.is_fold()).map(|job| job.started_at.until(now)).max()
+    }
+}
+
 /// A filter's run that was abandoned and has not ended.
 #[derive(Debug)]
 pub(crate) struct RunAbandoned {
@@ -253,8 +261,7 @@ impl<P: Payload> Wave<P> {
             }
             (What::Local(partition) | What::Slices(partition), Ok(payload)) => {
                 if self.ask.slice.is_whole() {
-                    let timing = &mut self.tale.timing;
-                    (timing.done, timing.done_time) = (timing.done + 1, timing.done_time + took);
+                    self.tale.timing.note_local(took);
                 }
                 self.take_own(desk.cx, partition, payload);
             }

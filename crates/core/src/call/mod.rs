@@ -50,7 +50,8 @@ pub struct CallOptions {
     pub policy: Option<ReplicaPolicy>,
     /// How nodes wait for their children.
     pub waiting: Waiting,
-    /// True if replicas of unusually slow leaves must be asked as well.
+    /// True if replicas must be asked too as soon as a leaf takes longer than the 95th percentile, and not only if it takes twice
+    /// as long.
     pub hedge: bool,
     /// The partitions to ask; `None` for all of the service.
     pub partitions: Option<PartitionSet>,

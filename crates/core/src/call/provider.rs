@@ -95,7 +95,7 @@ impl<P: Payload> Desk<'_, P> {
             in_flight: call.in_flight,
         };
         self.waves.kept.drop_ended(ask.account_id, tag.wave, call.in_flight);
-        self.waves.retry_budget.earn();
+        self.waves.retry_budget.earn(1);
         let mut wave = Box::new(Wave::open(now, opening, ask));
         wave.expect_signs(self.cx, now, call.times.sign_after);
         wave.tale.timing.paused_before = self.cx.loads.pauses.total();
@@ -247,14 +247,18 @@ impl<P: Payload> Wave<P> {
         let mut children = Vec::with_capacity(trees.len());
         // Children of one height come together.
         let mut signs: Option<(usize, Option<Duration>)> = None;
+        let hedge_after = self.hedge_after(desk.cx);
         for (smaller, &at) in by_size.iter().enumerate() {
             let tree = trees[at].clone();
             let rank = Rank::new(smaller as u32, trees.len() as u32);
             let margin = desk.cx.config.tuning.hop_margin;
             let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin.into());
-            let hedge_at = self.hedge_at(desk, now, &tree);
+            let hedge_at = self.hedge_at(now, &tree, hedge_after);
+            if hedge_at.is_some() {
+                desk.waves.hedge_budget.earn(tree.root().partitions.len());
+            }
             let may_cross = again.get(&tree.root().node) == Some(&true);
-            let asked = Asked { answer_at, repair_at: None, hedge_at, sign_after: None, may_cross };
+            let asked = Asked { hedge_at, may_cross, ..Asked::until(answer_at) };
             let mut child = Child::asked(now, branch, tree, asked);
             let height = child.height();
             let known = signs.filter(|&(of, _)| of == height);

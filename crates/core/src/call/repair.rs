@@ -34,12 +34,11 @@ use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
-use crate::wave::tale::Heard;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// A node that looks for a child's answer late was not served itself, and gives the child this many times as long.
-const LATENESS_FACTOR: f64 = 4.0;
+pub(crate) const LATENESS_FACTOR: f64 = 4.0;
 
 impl<P: Payload> Desk<'_, P> {
     /// A wave's timer has fired: its time is over, or patience with some children has ended.
@@ -129,12 +128,9 @@ impl<P: Payload> Wave<P> {
         desk.cx.counters.waves.repairs += 1;
         if tree.root().is_relay() && !is_detour(branch) {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
-            if *reason == Reason::Late && self.ask.loads_wanted {
-                // It takes at least this long.
+            if *reason == Reason::Late {
                 let waited = self.seat.children[at].asked_at.until(now);
-                let known = desk.cx.loads.table.of(node).map(|known| (known.figure, known.as_of));
-                let (figure, as_of) = known.unwrap_or_default();
-                self.tale.heard.push(Heard { node, figure, as_of, time: Some(waited) });
+                self.blame(desk.cx, node, waited, 0);
             }
         }
         let trace = TracePoint::Repaired { tag: self.tag, child: node, reason: reason.clone() };
@@ -174,9 +170,9 @@ impl<P: Payload> Wave<P> {
             self.retry(desk, now, &own, node);
             self.detour(desk, now, &own, node);
             self.await_absent(now, &own);
-        } else if self.has_replica(desk.cx, &own, node) && desk.waves.retry_budget.spend() {
+        } else if self.has_replica(desk.cx, &own, node) && desk.waves.retry_budget.spend(1) {
             self.retry(desk, now, &own, node);
-        } else if owes_its_own && !is_detour(self.tag.branch) && desk.waves.retry_budget.spend() {
+        } else if owes_its_own && !is_detour(self.tag.branch) && desk.waves.retry_budget.spend(1) {
             self.detour(desk, now, &own, node);
         }
     }
@@ -199,7 +195,7 @@ impl<P: Payload> Wave<P> {
                 .patience(child.more.answer_at, child.sign_pause(now))
                 .silent_at(now, child.height())
                 .unwrap_or(at_most)
-        } else if desk.waves.retry_budget.spend() {
+        } else if desk.waves.retry_budget.spend(1) {
             return true;
         } else {
             at_most

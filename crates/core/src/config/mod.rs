@@ -109,10 +109,10 @@ bounded! {
         /// The part of the deadline that the front keeps for sending its answer.
         #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
         pub reply_margin: Duration => Time(Duration::ZERO, HOUR),
-        /// The share of its time after which an open wave sends its parent a sign of life. At 1 and above, it
-        /// never does.
+        /// The share of its time after which an open wave sends its parent a sign of life at the latest; earlier if it is
+        /// known how long such answers take. At 1 and above, it never does.
         pub sign_of_life: f64 => Fraction(0.0, 1_000.0),
-        /// The share of its time that a silent leaf is given before its parent turns to a replica. It must be
+        /// The share of its time that a silent leaf is given at most before its parent turns to a replica. It must be
         /// above [`Tuning::sign_of_life`].
         ///
         /// A child over `h` levels is given `1 + h/(h+2)` times as much. Of all nodes that wait for a faulty one,
@@ -159,7 +159,7 @@ bounded! {
         /// How long a filter may take for one wave.
         #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
         pub filter_patience: Duration => Time(Duration::from_millis(1), HOUR),
-        /// The share of the leaves asked in hedged calls that may have a replica asked too: 0 (none) to 1.
+        /// The share of the partitions asked that may be asked of a replica too, because they take too long: 0 (none) to 1.
         pub hedge_share: f64 => Fraction(0.0, 1.0),
         last {
             /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,

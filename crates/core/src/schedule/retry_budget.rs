@@ -5,8 +5,9 @@
 //! hour is then repaired at once, and a rush is not made worse. Retries of work that is certainly lost are
 //! not counted.
 //!
-//! Hedges have a bucket of their own, filled by the leaves asked in calls that want hedges: a twentieth of
-//! the leaves lies beyond the 95th percentile in any case, and in a rush all of them do.
+//! Hedges have a bucket of their own, filled by the partitions asked: a twentieth of the leaves lies beyond the 95th percentile
+//! in any case, and in a rush all of them do. A leaf may have more partitions than the bucket holds tokens, so a hedge may leave a
+//! debt. Until that is paid, there is no other.
 
 /// Late retries earned per wave served.
 const SHARE: f64 = 0.1;
@@ -29,23 +30,23 @@ impl RetryBudget {
         Self { tokens: RESERVE, share: SHARE, reserve: RESERVE }
     }
 
-    /// A bucket of hedges: `share` of the leaves asked, from 0 (none, ever) to 1.
+    /// A bucket of hedges: `share` of the partitions asked, from 0 (none, ever) to 1.
     pub(crate) fn of_hedges(share: f64) -> Self {
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         let reserve = if share > 0.0 { HEDGE_RESERVE } else { 0.0 };
         Self { tokens: reserve, share, reserve }
     }
 
-    /// Earns a part of a token: a wave was served, or a leaf was asked.
-    pub(crate) fn earn(&mut self) {
-        self.tokens = (self.tokens + self.share).min(self.reserve);
+    /// Earns a part of a token for each wave that was served, or each partition that was asked for.
+    pub(crate) fn earn(&mut self, count: usize) {
+        self.tokens = (self.tokens + self.share * count as f64).min(self.reserve);
     }
 
-    /// Takes a token, if there is one.
-    pub(crate) fn spend(&mut self) -> bool {
+    /// Takes so many tokens, if there is at least one.
+    pub(crate) fn spend(&mut self, count: usize) -> bool {
         let affordable = self.tokens >= 1.0;
         if affordable {
-            self.tokens -= 1.0;
+            self.tokens -= count as f64;
         }
         affordable
     }
@@ -58,11 +59,11 @@ mod tests {
     #[test]
     fn a_rush_gets_a_tenth() {
         let mut budget = RetryBudget::new();
-        while budget.spend() {}
+        while budget.spend(1) {}
         let granted = (0..1_000)
             .filter(|_| {
-                budget.earn();
-                budget.spend()
+                budget.earn(1);
+                budget.spend(1)
             })
             .count();
         assert!((99..=101).contains(&granted), "{granted} of 1000");
@@ -74,11 +75,21 @@ mod tests {
             let mut budget = RetryBudget::of_hedges(share);
             let granted = (0..1_000)
                 .filter(|_| {
-                    budget.earn();
-                    budget.spend()
+                    budget.earn(1);
+                    budget.spend(1)
                 })
                 .count();
             assert!(expected.contains(&granted), "{granted} of 1000 leaves with a share of {share}");
         }
+    }
+
+    #[test]
+    fn one_hedge_may_leave_a_debt_and_the_next_waits_until_it_is_paid() {
+        let mut budget = RetryBudget::of_hedges(0.05);
+        assert!(budget.spend(100) && !budget.spend(1));
+        budget.earn(1_840);
+        assert!(!budget.spend(1));
+        budget.earn(21);
+        assert!(budget.spend(1) && !budget.spend(1));
     }
 }

@@ -108,10 +108,10 @@ impl<P: Payload> StreamState<P> {
         }
     }
 
-    /// True if packets of this node are taken. Once the connection to the parent has broken, packets may be lost that the
-    /// parent sent over it, and the parent may not know yet: later ones are taken when the parent has asked this node anew,
-    /// and sends again what it lacks.
-    fn takes_from(&self, from: NodeId) -> bool {
+    /// True if this node's packets are taken, and its word that some have passed over this one. Once the connection to the
+    /// parent has broken, packets may be lost that the parent sent over it, and the parent may not know yet: later ones are
+    /// taken when the parent has asked this node anew, and sends again what it lacks.
+    pub(crate) fn takes_from(&self, from: NodeId) -> bool {
         self.seat.parent == Parent::Node(from) && self.order.orphan_since.is_none()
     }
 

@@ -37,7 +37,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::seat::{Parent, Standing};
+use crate::seat::Standing;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -220,7 +220,7 @@ impl<P: Payload> StreamState<P> {
         first: u64,
         last: u64,
     ) -> Result<(), StreamError> {
-        if self.seat.parent != Parent::Node(from) || last <= self.down.received {
+        if !self.takes_from(from) || last <= self.down.received {
             return Ok(());
         }
         if first > last || last == u64::MAX {

@@ -23,7 +23,7 @@ pub(crate) struct Ask<P> {
     pub(crate) waiting: Waiting,
     /// The number of lost partitions above which the call is pointless.
     pub(crate) losses_max: u32,
-    /// True if replicas of late nodes must be asked too.
+    /// True if replicas of nodes that take longer than the 95th percentile must be asked too.
     pub(crate) hedge: bool,
     pub(crate) explain: bool,
     /// True if the answer must carry the loads of the nodes below.

@@ -44,15 +44,29 @@ pub(crate) struct Asked {
     /// When patience with the child ends; `None` once it has been repaired, or if no time is left for a
     /// repair.
     pub(crate) repair_at: Option<Instant>,
-    /// When a replica is asked too, if the call is hedged and the child is a leaf.
+    /// When its parent looks whether it takes too long, if it is a leaf that may be hedged.
     pub(crate) hedge_at: Option<Instant>,
     /// When it sends its first sign of life, if it is known how long such answers take.
     pub(crate) sign_after: Option<Duration>,
     /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
     pub(crate) may_cross: bool,
+    /// The time that it took for a partition, once it has given all.
+    pub(crate) pace: Option<Duration>,
 }
 
 impl Asked {
+    /// The child must answer by then.
+    pub(crate) fn until(answer_at: Instant) -> Self {
+        Self {
+            answer_at,
+            repair_at: None,
+            hedge_at: None,
+            sign_after: None,
+            may_cross: false,
+            pace: None,
+        }
+    }
+
     /// When the child must be looked at again.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         match (self.repair_at, self.hedge_at) {
@@ -84,7 +98,7 @@ pub(crate) struct Locals {
     pub(crate) own: PartitionSet,
     /// The partitions of `own` whose local has neither given a part nor failed.
     pub(crate) open: PartitionSet,
-    /// When replicas are asked for the partitions of `own` that are still open then.
+    /// When this node looks whether the partitions of `own` take too long.
     pub(crate) hedge_at: Option<Instant>,
     /// Jobs to end when the wave ends.
     pub(crate) handed_out: SmallVec<[JobId; 2]>,

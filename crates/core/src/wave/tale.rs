@@ -35,7 +35,7 @@ pub(crate) struct Timing {
     pub(crate) in_flight: Option<NonZeroU32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
-    /// Locals of whole partials that have ended well.
+    /// Locals of whole partials that have ended well, or took so long that a replica's came first.
     pub(crate) done: u32,
     /// Their time, which `local` includes.
     pub(crate) done_time: Duration,
@@ -56,6 +56,12 @@ impl Timing {
             done_time: Duration::ZERO,
             paused_before: Duration::ZERO,
         }
+    }
+
+    /// A local of a whole partial has taken at least so long.
+    pub(crate) fn note_local(&mut self, took: Duration) {
+        self.done += 1;
+        self.done_time += took;
     }
 
     /// The time of one local.
@@ -84,8 +90,8 @@ impl Tale {
         Self { timing: Timing::starting(now), reports: Vec::new(), heard: Vec::new() }
     }
 
-    /// Notes the loads of a child and of the nodes below it. Entries beyond the number of seats in the
-    /// child's subtree are ignored.
+    /// Notes the loads of a child and of the nodes below it. Entries beyond twice the number of seats in the child's subtree
+    /// are ignored: for each seat, another node may have been asked too.
     pub(crate) fn hear(
         &mut self,
         now: Instant,
@@ -94,7 +100,7 @@ impl Tale {
         seats: usize,
     ) {
         self.heard.push(Heard { node: child, figure, as_of: now, time });
-        let told = below.iter().take(seats.saturating_sub(1));
+        let told = below.iter().take(2 * seats);
         self.heard.extend(told.map(|news| Heard {
             node: news.node,
             figure: news.figure,

@@ -2,7 +2,7 @@
 //!
 //! The times are kept per aggregation, at the node that waited, and separately for each number of levels below the child,
 //! because a child over more levels waits and folds more. For each there is the 95th percentile: after that time a child that
-//! is still at work sends a sign of life ([`crate::seat::Patience`]), and a replica of a hedged leaf is asked too
+//! is still at work sends a sign of life ([`crate::seat::Patience`]), and after twice that time a replica of a leaf is asked too
 //! ([`crate::call::hedge`]). For *learned* waiting there is also the log-normal distribution within a call
 //! ([`crate::wave::wait::learned`]). Old times fade, and each entry is a few numbers.
 

@@ -74,6 +74,7 @@ pub const ALL: &[Experiment] = &[
     calls::shapes::HETEROGENEOUS,
     calls::event_driven::EXPERIMENT,
     calls::unresponsive::EXPERIMENT,
+    calls::slow_replica::EXPERIMENT,
     calls::staged::EXPERIMENT,
     calls::waiting::EXPERIMENT,
     calls::scale::EXPERIMENT,

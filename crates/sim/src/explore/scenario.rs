@@ -136,7 +136,7 @@ pub struct Wish {
     pub policy: Option<ReplicaPolicy>,
     /// The waiting rule.
     pub waiting: Waiting,
-    /// Whether slow leaves are hedged.
+    /// Whether leaves are hedged early.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hedge: bool,
     /// The partitions to ask; all if `None`.

@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 55] = [
+const KEPT: [(&str, &str); 56] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -187,6 +187,10 @@ const KEPT: [(&str, &str); 55] = [
     (
         "packet_after_a_break_that_the_parent_has_not_noticed",
         "an endpoint's node took a packet of its parent after their connection broke, and missed the one that broke with it",
+    ),
+    (
+        "missed_after_a_break_that_the_parent_has_not_noticed",
+        "the same, but what the node took was its former parent's word that later packets had passed over it",
     ),
     (
         "told_alone_by_a_deposed_root",

@@ -2,6 +2,7 @@
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::config::Tuning;
 use treefold_core::error::Reason;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
@@ -94,7 +95,11 @@ fn a_partial_after_its_parent_gave_up_is_dropped_and_counted() {
 
 /// Eight nodes with each partition on three of them, after enough calls to learn the leaves' times.
 fn practised(hedge: bool) -> (Cluster, CallOptions) {
-    let mut cluster = Cluster::new(&Plan { replicas: 3, ..Plan::default() });
+    practised_with(hedge, Tuning::LAN)
+}
+
+fn practised_with(hedge: bool, tuning: Tuning) -> (Cluster, CallOptions) {
+    let mut cluster = Cluster::new(&Plan { replicas: 3, tuning, ..Plan::default() });
     let options = CallOptions { hedge, min_coverage: 1.0, ..options(Waiting::Staged, Shape::Base) };
     for _ in 0..10 {
         let outcome = cluster.ask(0, options.clone());
@@ -105,8 +110,8 @@ fn practised(hedge: bool) -> (Cluster, CallOptions) {
 
 #[test]
 fn a_hedge_beats_a_slow_replica() {
-    let slow = |hedge| {
-        let (mut cluster, options) = practised(hedge);
+    let slow = |hedge, hedge_share| {
+        let (mut cluster, options) = practised_with(hedge, Tuning { hedge_share, ..Tuning::LAN });
         cluster.slow(3, MS(150));
         let some = CallOptions { partitions: Some(held(3, 8, 16, 1)), ..options };
         // Repeat until the slow node is chosen.
@@ -119,9 +124,37 @@ fn a_hedge_beats_a_slow_replica() {
         let slowest = slowest.max().expect("eight calls were made");
         (slowest, cluster.node(0).status(cluster.now()).counters.waves.hedges)
     };
-    let ((alone, none), (hedged, some)) = (slow(false), slow(true));
-    assert_eq!(none, 0, "off unless asked for");
-    assert!(some > 0 && hedged.mul_f64(2.0) < alone, "{hedged} with {some} hedges, {alone} without");
+    let (alone, none) = slow(true, 0.0);
+    assert_eq!(none, 0, "none are allowed");
+    let (later, late) = slow(false, 0.05);
+    let (sooner, soon) = slow(true, 0.05);
+    assert!(late > 0 && later.mul_f64(2.0) < alone, "{later} with {late} hedges, {alone} without");
+    assert!(soon > 0 && sooner < later, "{sooner} with {soon} hedges as wished, else {later}");
+}
+
+#[test]
+fn the_first_call_already_hedges_a_leaf_that_is_slower_than_its_siblings() {
+    for shape in [Shape::Base, Shape::Flat, Shape::KAry(2), Shape::Adaptive] {
+        let mut cluster = Cluster::new(&Plan { replicas: 2, ..Plan::default() });
+        cluster.slow(3, MS(250));
+        let outcome = cluster.ask(0, options(Waiting::Staged, shape));
+        assert_honest(&outcome);
+        assert_eq!(counted(&outcome), whole(16), "{shape:?}: {outcome:?}");
+        let hedges: u64 =
+            (0..8).map(|i| cluster.node(i).status(cluster.now()).counters.waves.hedges).sum();
+        assert!(hedges > 0 && outcome.elapsed < MS(100), "{shape:?}: {hedges} hedges, {}", outcome.elapsed);
+    }
+}
+
+#[test]
+fn nobody_is_hedged_while_all_are_slow() {
+    let (mut cluster, options) = practised(false);
+    (0..8).for_each(|i| cluster.slow(i, MS(150)));
+    for _ in 0..40 {
+        assert_eq!(counted(&cluster.ask(0, options.clone())), whole(16));
+    }
+    let hedges: u64 = (0..8).map(|i| cluster.node(i).status(cluster.now()).counters.waves.hedges).sum();
+    assert_eq!(hedges, 0);
 }
 
 #[test]

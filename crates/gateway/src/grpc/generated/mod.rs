@@ -85,7 +85,7 @@ pub struct CallOptions {
     /// Rule by which nodes wait for their children.
     #[prost(string, optional, tag = "5")]
     pub waiting: ::core::option::Option<::prost::alloc::string::String>,
-    /// Asks a second replica if the first takes unusually long.
+    /// Asks a second replica sooner if the first takes long.
     #[prost(bool, optional, tag = "6")]
     pub hedge: ::core::option::Option<bool>,
     /// Number of slices into which partials are cut by key.

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod event_driven;
 pub mod scale;
 pub mod shapes;
+pub mod slow_replica;
 pub mod staged;
 pub mod unresponsive;
 pub mod waiting;
