@@ -3,7 +3,7 @@
 use crate::call::{CallOptions, Outcome};
 use crate::error::Missing;
 use crate::id::{NodeId, Tag};
-use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
+use crate::load::figure::{CostFigure, LoadFigure, LoadNews, Took};
 use crate::membership::card::MemberCard;
 use crate::params::Params;
 use crate::partitions::PartitionSet;
@@ -270,7 +270,7 @@ pub struct Partial<P> {
     /// The sender's load now.
     pub load: LoadFigure,
     /// The elapsed time of one of the sender's locals in this wave, if the call wants loads; on the last partial.
-    pub own: Option<Duration>,
+    pub own: Option<Took>,
     /// The time from the sender's receipt of the call to this partial, without that in which it knows it was not served, if
     /// the call wants loads; on the last partial.
     pub served: Option<Duration>,

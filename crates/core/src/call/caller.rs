@@ -581,7 +581,7 @@ impl<P: Payload> Context<P> {
         if !wave.ask.loads_wanted {
             return;
         }
-        if let Some(own) = wave.tale.timing.own() {
+        if let Some(own) = wave.tale.timing.own(wave.losses.beaten_after) {
             speeds.learn(&wave.ask.name, self.me, own, now);
         }
         speeds.settle(&wave.ask.name, now, &mut self.random);

@@ -5,7 +5,7 @@ use crate::call::detour::is_detour;
 use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
-use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
+use crate::load::figure::{CostFigure, LoadFigure, LoadNews, Took};
 use crate::message::{Message, Partial, Payload, Report};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
@@ -102,7 +102,7 @@ impl<P: Payload> Calls<P> {
 /// Reports of a last partial, beside its part.
 struct News {
     load: LoadFigure,
-    own: Option<Duration>,
+    own: Option<Took>,
     served: Option<Duration>,
     loads: Vec<LoadNews>,
     given_up: Vec<NodeId>,
@@ -191,19 +191,19 @@ impl<P: Payload> Wave<P> {
         let turns = partitions.div_ceil(figure.processors.max(1) as usize).max(1);
         let queue = Duration::from_millis_f64(figure.load_ms());
         let time = waited.saturating_sub(queue).div(turns as u64);
-        self.tale.heard.push(Heard { node, figure, as_of, time: Some(time) });
+        self.tale.heard.push(Heard { node, figure, as_of, time: Some(Took::at_least(time)) });
     }
 
     /// How fast a child was: its own time, and the time for which this node waited although the child knows nothing of it.
     /// The latter is not known of a child that was asked later or again.
-    fn time_of(&self, cx: &Context<P>, now: Instant, child: &Child, news: &News) -> Option<Duration> {
+    fn time_of(&self, cx: &Context<P>, now: Instant, child: &Child, news: &News) -> Option<Took> {
         let timing = &self.tale.timing;
         let is_usual = child.asked_at == timing.arrived_at && !child.more.may_cross;
         let waited = timing.served(now, cx.loads.pauses.total());
         let away = news.served.filter(|_| is_usual).map(|served| waited.saturating_sub(served));
         match news.own {
-            Some(own) => Some(own + away.unwrap_or_default()),
-            None => away.filter(|_| child.tree().root().is_relay()),
+            Some(own) => Some(Took { time: own.time + away.unwrap_or_default(), ..own }),
+            None => away.filter(|_| child.tree().root().is_relay()).map(Took::all),
         }
     }
 

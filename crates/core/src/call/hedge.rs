@@ -15,9 +15,9 @@
 //! SLOW_FACTOR × the median time for a partition of the leaves of this wave that have answered × the leaf's partitions
 //! ```
 //!
-//! Half of the other children must have answered, because what is unusual for all of them says nothing about one
-//! (Zanzibar hedges only like requests). A leaf without siblings that have given something is compared with the percentile only. A
-//! replica is asked only if its queue is shorter than the time that was waited (Mantri).
+//! Half of the other children must have answered, because what is unusual for all of them says nothing about one. A leaf
+//! without siblings is not hedged: requests differ in cost, and one that is costly here is costly at a replica too (Zanzibar
+//! hedges only like requests). A replica is asked only if its queue is shorter than the time that was waited (Mantri).
 //!
 //! Inner children are not hedged: their time depends on their children, which they watch themselves. The partitions asked
 //! for twice are bounded to `Tuning::hedge_share` of those asked ([`crate::schedule::retry_budget`]), so that under overload,
@@ -159,10 +159,7 @@ impl<P: Payload> Wave<P> {
         if 2 * answered < others {
             return Some(now + work.began_at.until(now));
         }
-        if pace.is_none() && cx.loads.child_times.usual(&self.ask.name, 0).is_none() {
-            return None;
-        }
-        let of_siblings = pace.unwrap_or_default().mul_f64(SLOW_FACTOR * work.open.len() as f64);
+        let of_siblings = pace?.mul_f64(SLOW_FACTOR * work.open.len() as f64);
         Some(work.began_at + of_siblings.max(self.hedge_after(cx)?))
     }
 
@@ -176,8 +173,7 @@ impl<P: Payload> Wave<P> {
     fn hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant, work: &Suspect) {
         let waited = work.began_at.until(now);
         let is_worth = |&partition: &PartitionId| self.may_gain(desk.cx, partition, work.node, waited);
-        let open: PartitionSet =
-            work.open.difference(self.parts.claimed()).iter().filter(is_worth).collect();
+        let open: PartitionSet = work.open.difference(self.parts.claimed()).iter().filter(is_worth).collect();
         if open.is_empty() || !desk.waves.hedge_budget.spend(open.len()) {
             return;
         }
@@ -225,14 +221,11 @@ impl<P: Payload> Wave<P> {
         let trouble = self.losses.trouble();
         trouble.have_rivals = false;
         let changed = trouble.changed.replace(PartitionSet::new());
-        let claimed = self.parts.claimed();
-        if self.locals.open.intersects(claimed) {
-            self.locals.open.subtract(claimed);
-            let took = cx.jobs.longest_local(&self.locals.handed_out, now);
-            if let Some(took) = took.filter(|_| self.ask.slice.is_whole()) {
-                self.tale.timing.note_local(took);
-            }
+        if self.locals.open.intersects(self.parts.claimed()) {
+            self.locals.open.subtract(self.parts.claimed());
+            self.forget_beaten_locals(cx, now);
         }
+        let claimed = self.parts.claimed();
         let is_beaten = |child: &Child| {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };

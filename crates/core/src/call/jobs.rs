@@ -106,14 +106,6 @@ pub(crate) struct Jobs {
     pub(crate) locals_busy: u32,
 }
 
-impl Jobs {
-    /// For how long the oldest local of these jobs has run.
-    pub(crate) fn longest_local(&self, ids: &[JobId], now: Instant) -> Option<Duration> {
-        let open = ids.iter().filter_map(|id| self.open.get(id));
-        open.filter(|job| !job.what.is_fold()).map(|job| job.started_at.until(now)).max()
-    }
-}
-
 /// A filter's run that was abandoned and has not ended.
 #[derive(Debug)]
 pub(crate) struct RunAbandoned {
@@ -259,9 +251,12 @@ impl<P: Payload> Wave<P> {
                 let loss = Missing { partitions, node: Some(desk.cx.me), reason };
                 self.losses.note(loss, desk.cx.config.limits.missing_max);
             }
+            // It has come by another way.
+            (What::Local(partition), _) if !self.locals.open.contains(partition) => {}
             (What::Local(partition) | What::Slices(partition), Ok(payload)) => {
                 if self.ask.slice.is_whole() {
-                    self.tale.timing.note_local(took);
+                    let timing = &mut self.tale.timing;
+                    (timing.done, timing.done_time) = (timing.done + 1, timing.done_time + took);
                 }
                 self.take_own(desk.cx, partition, payload);
             }
@@ -283,25 +278,38 @@ impl<P: Payload> Wave<P> {
         let turns = core::mem::take(&mut self.locals.folds_queued) as usize;
         cx.queue.note_stale(self.parts.open_folds() + turns + chained);
         self.locals.epoch = cx.next_jobs_epoch();
-        for id in core::mem::take(&mut self.locals.handed_out) {
-            match cx.jobs.open.get(&id).map(|job| job.place) {
-                Some(Place::Async) => {}
-                Some(_) => {
-                    cx.jobs.unwanted.push(id);
-                    continue;
-                }
-                None => continue,
+        core::mem::take(&mut self.locals.handed_out).into_iter().for_each(|id| cx.forget_job(id));
+    }
+
+    /// Abandons the locals of partitions that have come by another way.
+    pub(crate) fn forget_beaten_locals(&mut self, cx: &mut Context<P>, now: Instant) {
+        let (open, trouble) = (&self.locals.open, self.losses.trouble());
+        self.locals.handed_out.retain(|id| {
+            let Some(job) = cx.jobs.open.get(id) else { return true };
+            let is_beaten = matches!(job.what, What::Local(partition) if !open.contains(partition));
+            if is_beaten {
+                trouble.beaten_after = trouble.beaten_after.max(job.started_at.until(now));
+                cx.forget_job(*id);
             }
-            if let Some(mut job) = cx.jobs.open.remove(&id) {
-                cx.timers.rearm(&mut job.armed, None, Wake::Job(id));
-                cx.vacate(&job);
-                cx.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
-            }
-        }
+            !is_beaten
+        });
     }
 }
 
 impl<P: Payload> Context<P> {
+    /// Abandons a job: a future is dropped, and the driver is told to end any other.
+    fn forget_job(&mut self, id: JobId) {
+        let Some(job) = self.jobs.open.get(&id) else { return };
+        if job.place != Place::Async {
+            return self.jobs.unwanted.push(id);
+        }
+        if let Some(mut job) = self.jobs.open.remove(&id) {
+            self.timers.rearm(&mut job.armed, None, Wake::Job(id));
+            self.vacate(&job);
+            self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
+        }
+    }
+
     /// The place where a job runs.
     pub(crate) fn place_of(&self, job: &Pending<P>) -> Place {
         self.place_in(job.kind, matches!(job.work, Work::Reduce { .. }))

@@ -91,6 +91,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn take_own(&mut self, cx: &mut Context<P>, partition: PartitionId, payload: P) {
         let contributors = PartitionSet::alone(partition);
         self.close_locals(&contributors);
+        self.losses.note_part(&contributors);
         if self.claim(Part { payload, contributors }) == Taken::Overlaps {
             cx.counters.waves.partials_overlapping += 1;
         }

@@ -26,6 +26,28 @@ impl LoadFigure {
     }
 }
 
+/// How long a node has taken for one of its locals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Took {
+    /// The elapsed time.
+    pub time: Duration,
+    /// True if the local had not ended then, and nobody waited for it any longer.
+    pub at_least: bool,
+}
+
+impl Took {
+    /// The time of a local that has ended.
+    pub fn all(time: Duration) -> Self {
+        Self { time, at_least: false }
+    }
+
+    /// The time of a local that had not ended.
+    pub fn at_least(time: Duration) -> Self {
+        Self { time, at_least: true }
+    }
+}
+
 /// A node's load, passed on by another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -38,7 +60,7 @@ pub struct LoadNews {
     pub age: Duration,
     /// The elapsed time of one of its locals in this wave, and the time for which its parent waited although the node
     /// knows nothing of it. A relay runs no local. `None` if no local has ended well.
-    pub time: Option<Duration>,
+    pub time: Option<Took>,
 }
 
 /// The measured costs of an aggregation at a node: averages of processor time.

@@ -13,7 +13,9 @@
 //! and none is slow. A median does that; a mean would follow the one node that is apart.
 //!
 //! **Times are of elapsed time**, so that a local which waits, on a disk, a process or another service, is known for what it
-//! takes. A failed local is no sample: failures are fast.
+//! takes. A failed local is no sample: failures are fast. A node whose local nobody waited for to its end has taken at least that
+//! time, and such times of one node add up until one of its locals ends: without that, a node of which only the quick locals are
+//! waited for would seem quick.
 //!
 //! **A node that is avoided gives no samples.** So its figure is *rechecked*: after [`RECHECK`] without a sample, one call treats
 //! the node as an average one that is one local ahead of its equals, so that it is asked; other calls go on to avoid it. The next
@@ -23,6 +25,7 @@
 use crate::hash::IdHash;
 use crate::id::NodeId;
 use crate::load::cost::Ewma;
+use crate::load::figure::Took;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeMap;
@@ -98,6 +101,8 @@ struct OfName {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     time: Ewma,
+    /// The sum of the times that were waited in vain since a local has ended.
+    waited: Duration,
     sampled_at: Instant,
     /// Set while the node is slow.
     recheck: Option<Recheck>,
@@ -121,14 +126,17 @@ impl Recheck {
 }
 
 impl Row {
-    fn observe(&mut self, took: Duration, now: Instant) {
-        if self.recheck.as_mut().is_some_and(|recheck| core::mem::take(&mut recheck.is_open)) {
+    fn observe(&mut self, took: Took, now: Instant) {
+        let is_rechecked = self.recheck.as_mut().is_some_and(|recheck| core::mem::take(&mut recheck.is_open));
+        if is_rechecked && !took.at_least {
             self.time = Ewma::new(WEIGHT);
         }
         if let Some(recheck) = &mut self.recheck {
             recheck.at = recheck.at.max(now + recheck.pause.mul_f64(PAUSE_LEAST));
         }
-        self.time.observe(took);
+        self.waited = if took.at_least { self.waited + took.time } else { Duration::ZERO };
+        let mean = self.time.mean_ms().map(Duration::from_millis_f64).unwrap_or_default();
+        self.time.observe(if took.at_least { self.waited.max(mean) } else { took.time });
         self.sampled_at = now;
     }
 
@@ -148,7 +156,7 @@ impl Speeds {
     }
 
     /// One partition's local has taken `took` at `node`.
-    pub fn learn(&mut self, name: &Arc<str>, node: NodeId, took: Duration, now: Instant) {
+    pub fn learn(&mut self, name: &Arc<str>, node: NodeId, took: Took, now: Instant) {
         let (peers_max, seed) = (self.peers_max, self.seed);
         if !self.by_name.contains_key(name) && self.by_name.len() >= NAMES_MAX {
             let oldest =
@@ -166,7 +174,8 @@ impl Speeds {
             let oldest = of.rows.iter().min_by_key(|(_, row)| row.sampled_at).map(|(&node, _)| node);
             oldest.map(|node| (of.rows.remove(&node), of.excess.remove(&node)));
         }
-        let fresh = || Row { time: Ewma::new(WEIGHT), sampled_at: now, recheck: None };
+        let fresh =
+            || Row { time: Ewma::new(WEIGHT), waited: Duration::ZERO, sampled_at: now, recheck: None };
         of.rows.entry(node).or_insert_with(fresh).observe(took, now);
         of.is_stale = true;
         of.used_at = now;
@@ -296,7 +305,8 @@ mod tests {
 
         fn learn(&mut self, now: u64, millis: &[(u8, u64)]) {
             for &(number, took) in millis {
-                self.speeds.learn(&self.name, node(number), Duration::from_millis(took), at(now));
+                let took = Took::all(Duration::from_millis(took));
+                self.speeds.learn(&self.name, node(number), took, at(now));
             }
         }
 
@@ -359,16 +369,39 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_nobody_waits_for_to_the_end_is_slow_and_stays_so() {
+        let mut front = Front::new();
+        front.learn(0, &[(1, 3), (2, 3)]);
+        let waited = Took::at_least(Duration::from_millis(20));
+        for call in 0..4 {
+            front.speeds.learn(&front.name, node(2), waited, at(call));
+        }
+        assert_eq!(front.avoided(4), [node(2)], "20, 40, 60 and 80 ms");
+        assert!(front.avoided(10_010).is_empty(), "it is rechecked");
+        front.speeds.learn(&front.name, node(2), waited, at(10_020));
+        assert_eq!(
+            front.avoided(10_020),
+            [node(2)],
+            "a time that was cut short is no proof that it is quick"
+        );
+        front.learn(40_000, &[(2, 3)]);
+        assert_eq!(front.avoided(40_000), [node(2)], "this was no recheck");
+        assert!(front.avoided(60_000).is_empty());
+        front.learn(60_010, &[(2, 3)]);
+        assert!(front.avoided(60_010).is_empty());
+    }
+
+    #[test]
     fn what_is_kept_is_bounded_and_the_oldest_goes() {
         let mut speeds = Speeds::new(2.0, 2, 7);
-        let took = Duration::from_millis(3);
+        let took = Took::all(Duration::from_millis(3));
         for name in 0..2 * NAMES_MAX as u64 {
             let text: Arc<str> = alloc::format!("s/{name}").into();
             (0..9).for_each(|number| speeds.learn(&text, node(number), took, at(name)));
         }
         assert!(speeds.slow().next().is_none());
         let (latest, slow) =
-            (Arc::clone(speeds.by_name.keys().last().expect("some")), Duration::from_secs(9));
+            (Arc::clone(speeds.by_name.keys().last().expect("some")), Took::all(Duration::from_secs(9)));
         speeds.learn(&latest, node(7), slow, at(99));
         speeds.settle(&latest, at(99), &mut Random::new(1));
         assert_eq!(

@@ -98,10 +98,11 @@ impl<P: Payload> Answered<P> {
             // between.
             let heard = core::mem::take(&mut self.tale.heard);
             if self.ask.loads_wanted {
-                last.own = self.tale.timing.own();
+                last.own = self.tale.timing.own(self.losses.beaten_after);
                 last.served = Some(self.tale.timing.served(now, cx.loads.pauses.total()));
             }
-            last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
+            let most = cx.config.limits.tree_seats_max;
+            last.loads = heard.iter().take(most).map(|heard| heard.passed_on(now)).collect();
         }
         let bytes: usize = parts.iter().map(|part| part.payload.len()).sum();
         if bytes > cx.config.limits.eager_bytes_max {

@@ -3,6 +3,7 @@
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
+use crate::time::Duration;
 use crate::wave::tries::Tries;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,6 +35,8 @@ pub(crate) struct Trouble {
     /// Partitions that have arrived, or that a lost child still owes and nothing else, since the last search
     /// for such children; `None` before the first search.
     pub(crate) changed: Option<PartitionSet>,
+    /// For how long the slowest local here had run of those whose partitions came from a replica first.
+    pub(crate) beaten_after: Duration,
 }
 
 impl Trouble {
@@ -47,6 +50,7 @@ impl Trouble {
             unsure: None,
             have_rivals: false,
             changed: None,
+            beaten_after: Duration::ZERO,
         }
     }
 }

@@ -57,14 +57,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The child must answer by then.
     pub(crate) fn until(answer_at: Instant) -> Self {
-        Self {
-            answer_at,
-            repair_at: None,
-            hedge_at: None,
-            sign_after: None,
-            may_cross: false,
-            pace: None,
-        }
+        Self { answer_at, repair_at: None, hedge_at: None, sign_after: None, may_cross: false, pace: None }
     }
 
     /// When the child must be looked at again.

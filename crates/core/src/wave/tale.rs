@@ -1,7 +1,7 @@
 //! How a wave spent its time, and the loads that the nodes below have reported.
 
 use crate::id::NodeId;
-use crate::load::figure::{LoadFigure, LoadNews};
+use crate::load::figure::{LoadFigure, LoadNews, Took};
 use crate::message::Report;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub(crate) struct Heard {
     pub(crate) figure: LoadFigure,
     pub(crate) as_of: Instant,
     /// How fast it was, as [`LoadNews::time`] says it.
-    pub(crate) time: Option<Duration>,
+    pub(crate) time: Option<Took>,
 }
 
 impl Heard {
@@ -35,7 +35,7 @@ pub(crate) struct Timing {
     pub(crate) in_flight: Option<NonZeroU32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
-    /// Locals of whole partials that have ended well, or took so long that a replica's came first.
+    /// Locals of whole partials that have ended well.
     pub(crate) done: u32,
     /// Their time, which `local` includes.
     pub(crate) done_time: Duration,
@@ -58,15 +58,13 @@ impl Timing {
         }
     }
 
-    /// A local of a whole partial has taken at least so long.
-    pub(crate) fn note_local(&mut self, took: Duration) {
-        self.done += 1;
-        self.done_time += took;
-    }
-
-    /// The time of one local.
-    pub(crate) fn own(&self) -> Option<Duration> {
-        (self.done > 0).then(|| self.done_time.div(self.done.into()))
+    /// The time of one local, if the slowest one that was beaten by a replica had run for so long.
+    pub(crate) fn own(&self, beaten_after: Duration) -> Option<Took> {
+        let mean = self.done_time.div(u64::from(self.done).max(1));
+        if beaten_after > mean {
+            return Some(Took::at_least(beaten_after));
+        }
+        (self.done > 0).then(|| Took::all(mean))
     }
 
     /// The time since the wave arrived, without that in which this node was not served.
@@ -95,7 +93,7 @@ impl Tale {
     pub(crate) fn hear(
         &mut self,
         now: Instant,
-        (child, figure, time): (NodeId, LoadFigure, Option<Duration>),
+        (child, figure, time): (NodeId, LoadFigure, Option<Took>),
         below: &[LoadNews],
         seats: usize,
     ) {

@@ -13,7 +13,7 @@ use crate::wire::header::{
     RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
 };
 use crate::wire::kept::KeptTrees;
-use crate::wire::loads::{loads_of, time_of};
+use crate::wire::loads::{loads_of, took_of};
 use crate::wire::names::Names;
 use crate::wire::operators::{operator_id_of, operator_reply_of};
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
@@ -232,7 +232,7 @@ impl Decoder {
                 processors: header.load_processors,
                 latency: Duration::from_micros(header.load_latency_us),
             },
-            own: time_of(header.own_us),
+            own: took_of(header.own_us),
             served: (header.served_us > 0).then(|| Duration::from_micros(header.served_us)),
             loads: loads_of(header, limits)?,
             cost: CostFigure {

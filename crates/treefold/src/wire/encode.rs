@@ -12,7 +12,7 @@ use crate::wire::header::{
     RequestHeader,
 };
 use crate::wire::kept::SentTrees;
-use crate::wire::loads::{micros_or_none, put_loads};
+use crate::wire::loads::{put_loads, took_number};
 use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{
     given_up_column, missing_headers, put_options, reply_header, slice_numbers, waiting_numbers,
@@ -266,7 +266,7 @@ impl Encoder {
         header.given_up = given_up_column(&partial.given_up, limits)?;
         header.report = partial.report.as_deref().map(|report| report_columns(report, limits)).transpose()?;
         put_loads(header, &partial.loads, limits)?;
-        header.own_us = micros_or_none(partial.own);
+        header.own_us = took_number(partial.own);
         header.served_us = partial.served.map_or(0, |served| served.as_micros().max(1));
         fields::append(header, &mut self.row, out);
         if self.row.len() > LONG_HEADER_BYTES {

@@ -9,7 +9,7 @@ use crate::wire::columns::{Nodes, Numbers, put_nodes, put_number};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::PartialHeader;
 use treefold_core::limits::Limits;
-use treefold_core::load::figure::{LoadFigure, LoadNews};
+use treefold_core::load::figure::{LoadFigure, LoadNews, Took};
 use treefold_core::time::Duration;
 
 /// Numbers for each node.
@@ -34,7 +34,7 @@ pub(super) fn put_loads(
         put_number(&mut header.loads, micros(figure.latency));
     }
     if loads.iter().any(|news| news.time.is_some()) {
-        loads.iter().for_each(|news| put_number(&mut header.loads_time, micros_or_none(news.time)));
+        loads.iter().for_each(|news| put_number(&mut header.loads_time, took_number(news.time)));
     }
     Ok(())
 }
@@ -61,7 +61,7 @@ pub(super) fn loads_of(header: &PartialHeader, limits: &Limits) -> Result<Vec<Lo
         let time = if times.is_empty() {
             None
         } else {
-            time_of(times.take().ok_or_else(|| malformed("loads_time"))?)
+            took_of(times.take().ok_or_else(|| malformed("loads_time"))?)
         };
         loads.push(LoadNews { node, figure, age, time });
     }
@@ -71,13 +71,19 @@ pub(super) fn loads_of(header: &PartialHeader, limits: &Limits) -> Result<Vec<Lo
     if nodes.is_empty() { Ok(loads) } else { Err(malformed("loads_nodes")) }
 }
 
-/// A time that is at least a microsecond, as 0 says that it is not known.
-pub(super) fn micros_or_none(time: Option<Duration>) -> u32 {
-    time.map_or(0, |time| micros(time).max(1))
+/// Marks a time at which a local had not ended.
+const AT_LEAST: u32 = 1 << 31;
+
+/// The microseconds that a local has taken, at least 1; 0 says that this is not known.
+pub(super) fn took_number(took: Option<Took>) -> u32 {
+    let number =
+        |took: Took| micros(took.time).clamp(1, AT_LEAST - 1) | if took.at_least { AT_LEAST } else { 0 };
+    took.map_or(0, number)
 }
 
-pub(super) fn time_of(micros: u32) -> Option<Duration> {
-    (micros > 0).then(|| Duration::from_micros(micros.into()))
+pub(super) fn took_of(number: u32) -> Option<Took> {
+    let time = Duration::from_micros((number & !AT_LEAST).into());
+    (!time.is_zero()).then_some(Took { time, at_least: number & AT_LEAST != 0 })
 }
 
 fn micros(duration: Duration) -> u32 {

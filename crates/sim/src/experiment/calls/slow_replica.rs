@@ -124,17 +124,16 @@ fn trial(scheme: &Scheme, seed: u64, per_s: f64) -> Trial {
         world.start(Spec { tuning, ..Spec::holding([at % (nodes / 2)].into_iter().collect()) });
     }
     let front = world.start(Spec { tuning: scheme.tuning.clone(), ..Spec::front() });
-    world.introduce_fronts(&[front]);
+    // A parent asks a replica only if it knows it.
+    world.introduce_all();
     let mut trial = Trial::poisson(world, &setting, vec![front], per_s, END_S as f64);
     trial.options = scheme.options();
     trial
 }
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
-    let jobs: Vec<(Scheme, (&str, f64))> = schemes()
-        .into_iter()
-        .flat_map(|scheme| LOADS.map(|load| (scheme.clone(), load)))
-        .collect();
+    let jobs: Vec<(Scheme, (&str, f64))> =
+        schemes().into_iter().flat_map(|scheme| LOADS.map(|load| (scheme.clone(), load))).collect();
     let one = |(scheme, load): &(Scheme, (&str, f64)), seed| measure(scheme, *load, seed);
     runs::compared(plan, progress, &jobs, one, with_spells)
 }
@@ -172,11 +171,8 @@ fn measure(scheme: &Scheme, (load, per_s): (&str, f64), seed: u64) -> Vec<Point>
 }
 
 /// Spells, each with the end of its first and of its last window.
-const SPELLS: [(&str, f64, f64); 3] = [
-    ("the first 5 s", 15.0, 15.0),
-    ("from then on", 20.0, 40.0),
-    ("recovered for 45 s", 90.0, 95.0),
-];
+const SPELLS: [(&str, f64, f64); 3] =
+    [("the first 5 s", 15.0, 15.0), ("from then on", 20.0, 40.0), ("recovered for 45 s", 90.0, 95.0)];
 
 fn spell(name: &str, figure: &str) -> String {
     format!("{figure}: {name}")

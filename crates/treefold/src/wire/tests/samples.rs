@@ -6,7 +6,7 @@ use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
+use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews, Took};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{
@@ -379,8 +379,12 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
     let news =
         LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700), time: None };
-    let timed = LoadNews { time: Some(Duration::from_micros(90)), ..news };
-    let timing = Partial { own: Some(Duration::from_micros(12)), loads: vec![timed, news], ..partial("sum") };
+    let timed = LoadNews { time: Some(Took::all(Duration::from_micros(90))), ..news };
+    let own = Some(Took::all(Duration::from_micros(12)));
+    let timing = Partial { own, loads: vec![timed, news], ..partial("sum") };
+    let beaten = Some(Took::at_least(Duration::from_micros(1_234)));
+    let hedged_here =
+        Partial { own: beaten, loads: vec![LoadNews { time: beaten, ..news }], ..partial("sum") };
     let signing = CallTimes { sign_after: Some(Duration::from_millis(70)), ..call().times };
     let served = Partial { served: Some(Duration::from_micros(345)), ..timing.clone() };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
@@ -397,6 +401,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-times", Message::Partial(Box::new(timing))),
+        ("partial-beaten", Message::Partial(Box::new(hedged_here))),
         ("partial-served", Message::Partial(Box::new(served))),
         ("partial-with-given-up", Message::Partial(Box::new(telling))),
         ("call-sliced", Message::Call(Box::new(call_sliced))),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
+use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews, Took};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{
@@ -196,7 +196,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
 /// Figures about a third node have a precision of 32 bits of microseconds.
 fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
-    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros(), time()).prop_map(
+    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros(), took()).prop_map(
         |(node, age, queued, in_flight, processors, latency, time)| LoadNews {
             node,
             age,
@@ -207,6 +207,11 @@ fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     prop::collection::vec(news, 0..9)
 }
 
+fn took() -> impl Strategy<Value = Option<Took>> {
+    let took = (1_u64..1 << 31, any::<bool>());
+    option::of(took.prop_map(|(us, at_least)| Took { time: Duration::from_micros(us), at_least }))
+}
+
 /// A known time is at least a microsecond.
 fn time() -> impl Strategy<Value = Option<Duration>> {
     option::of((1..u32::MAX).prop_map(|us| Duration::from_micros(us.into())))
@@ -214,7 +219,7 @@ fn time() -> impl Strategy<Value = Option<Duration>> {
 
 fn partial() -> impl Strategy<Value = Message<Bytes>> {
     let rest =
-        (any::<bool>(), load(), (time(), time()), loads(), cost(), vec(node(), 0..3), option::of(report()));
+        (any::<bool>(), load(), (took(), time()), loads(), cost(), vec(node(), 0..3), option::of(report()));
     (tag(), option::of(payload()), set(), missing(), rest).prop_map(
         |(
             tag,
