@@ -84,6 +84,7 @@ pub const ALL: &[Experiment] = &[
     polling::poll_discard::EXPERIMENT,
     polling::replica_policies::EXPERIMENT,
     polling::replica_policies::COSTLY,
+    polling::slow_servers::EXPERIMENT,
     sharing::fair_shares::EXPERIMENT,
     netagg::strategies::EXPERIMENT,
     netagg::rate::EXPERIMENT,

@@ -6,6 +6,7 @@
 //! - [`poll_size`]: fronts that ask a few servers before each call (§2.3, figure 4; §4.1, figure 6).
 //! - [`poll_discard`]: fronts that do not wait for slow answers (§4.2, table 2).
 //! - [`replica_policies`]: all policies, also on clusters that are not in the paper.
+//! - [`slow_servers`]: the choice by time beside that by load, where half of the servers are slow.
 //!
 //! [`workload`] defines the requests, [`cluster`] the servers and fronts, [`cost`] the cost of polls.
 //!
@@ -22,6 +23,7 @@ pub mod poll_discard;
 pub mod poll_size;
 pub mod replica_policies;
 pub mod scene;
+pub mod slow_servers;
 pub mod workload;
 
 use super::Point;

@@ -16,6 +16,7 @@ use super::{NORMALISED, normalise};
 use crate::evaluation::Finding;
 use crate::experiment::compared::{change_name, compare};
 use crate::experiment::point::{RESPONSE_MEAN, RESPONSE_P99, find};
+use crate::experiment::trial::still;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use crate::world::Polling;
 
@@ -131,7 +132,7 @@ fn measure(plan: &Plan, scene: Scene, series: &str, load: f64, cost: PollCost, s
         PollCost::Free => Polling::FREE,
         PollCost::Real => REAL,
     };
-    let ledger = scene.trial(Chooser::named(series), load, calls * share, seed, polling).run();
+    let ledger = scene.trial(Chooser::named(series), &still(), load, calls * share, seed, polling).run();
     ledger.point(series, load).with("workload", scene.name())
 }
 

@@ -22,6 +22,8 @@ pub enum Scene {
     Homogeneous,
     /// Every other server takes twice as long (Prequal's setting of two generations of machines).
     Heterogeneous,
+    /// Every other server takes four times as long.
+    Fourfold,
     /// Every two seconds, other work slows four newly drawn servers down threefold (Prequal's antagonists).
     Antagonists,
     /// One server returns an error to every request after 1 ms, and so looks idle.
@@ -44,7 +46,7 @@ const FAILS_AFTER: Duration = Duration::from_millis(1);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Scene {
-    /// All scenes.
+    /// The scenes on which all policies are compared.
     pub const ALL: [Self; 5] =
         [Self::Homogeneous, Self::Heterogeneous, Self::Antagonists, Self::FailingFast, Self::Partitioned];
 
@@ -53,26 +55,34 @@ impl Scene {
         match self {
             Self::Homogeneous => "homogeneous",
             Self::Heterogeneous => "heterogeneous",
+            Self::Fourfold => "fourfold",
             Self::Antagonists => "antagonists",
             Self::FailingFast => "failing-fast",
             Self::Partitioned => "partitioned",
         }
     }
 
-    /// Creates a trial of `calls` calls at `load`, whose fronts choose by `chooser`. The load does not include
-    /// the processor time of polls.
-    pub fn trial(self, chooser: Chooser, load: f64, calls: f64, seed: u64, polling: Polling) -> Trial {
+    /// Creates a trial of `calls` calls at `load`, whose fronts choose by `chooser` with the settings `front`. The load
+    /// does not include the processor time of polls.
+    pub fn trial(
+        self,
+        chooser: Chooser,
+        front: &Tuning,
+        load: f64,
+        calls: f64,
+        seed: u64,
+        polling: Polling,
+    ) -> Trial {
         let setting = self.setting(seed, polling);
         let mut world = World::new(setting.clone());
-        let tuning = still();
         let announces = chooser == Chooser::Policy(ReplicaPolicy::Announced);
         for server in 0..SERVERS {
-            let tuning = Tuning { announce_directly: announces, ..tuning.clone() };
-            let speed = if self == Self::Heterogeneous && server % 2 == 1 { 0.5 } else { 1.0 };
+            let tuning = Tuning { announce_directly: announces, ..still() };
+            let speed = if server % 2 == 1 { self.speed_of_every_other() } else { 1.0 };
             let partitions = self.partitions_of(server);
             world.start(Spec { processors: 1, speed, tuning, ..Spec::holding(partitions) });
         }
-        let fronts = start_fronts(&mut world, &tuning);
+        let fronts = start_fronts(&mut world, front);
         if self == Self::FailingFast {
             world.fail_fast(SERVERS / 2, Some(FAILS_AFTER));
         }
@@ -109,12 +119,20 @@ impl Scene {
         }
     }
 
+    const fn speed_of_every_other(self) -> f64 {
+        match self {
+            Self::Heterogeneous => 0.5,
+            Self::Fourfold => 0.25,
+            _ => 1.0,
+        }
+    }
+
     /// Returns the capacity of the cluster as a number of servers of full speed.
     fn servers(self) -> f64 {
         let servers = SERVERS as f64;
         match self {
             Self::Homogeneous | Self::Partitioned => servers,
-            Self::Heterogeneous => servers * 0.75,
+            Self::Heterogeneous | Self::Fourfold => servers * (1.0 + self.speed_of_every_other()) / 2.0,
             Self::Antagonists => servers - SLOWED as f64 * (1.0 - 1.0 / SLOWED_TIMES),
             Self::FailingFast => servers - 1.0,
         }
