@@ -315,6 +315,15 @@ pub enum TracePoint {
         /// Why.
         reason: Reason,
     },
+    /// A node took too long, and replicas were asked for its partitions too.
+    Hedged {
+        /// The wave.
+        tag: crate::id::Tag,
+        /// The node.
+        node: NodeId,
+        /// The partitions.
+        partitions: crate::partitions::PartitionSet,
+    },
     /// A child of a stream was abandoned, and its children got new parents.
     Orphans {
         /// The stream.

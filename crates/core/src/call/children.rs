@@ -227,7 +227,8 @@ impl<P: Payload> Wave<P> {
         let mut accounted = contributors.clone();
         let mut crossing = PartitionSet::new();
         let has_payload = payload.is_some();
-        if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
+        let is_torn = has_payload && self.is_torn(at, &contributors);
+        if let Some(payload) = payload.filter(|_| !contributors.is_empty() && !is_torn) {
             desk.cx.credit.arrived(own_and_child(self.tag, from, tag.branch), payload.len());
             crossing = self.take_part(desk.cx, at, Part { payload, contributors });
         }

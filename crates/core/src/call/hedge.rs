@@ -4,7 +4,9 @@
 //! Repair is for silent nodes; a hedge is for slow ones. If a leaf takes too long, its parent asks replicas for
 //! the partitions that the leaf has not given. A node that has children asks replicas for its own partitions.
 //! The first answer wins, and the other node gets `Cancel`. A replica is asked as in a retry, by a separate
-//! branch, and this counts as a try. [`crate::wave::contributors`] ensures that no partition counts twice.
+//! branch, and this counts as a try. Several replicas that are asked for one leaf's partitions form a tree, because the leaf's
+//! partial cannot be taken apart, so theirs must be whole too. [`crate::wave::contributors`] ensures that no partition counts
+//! twice.
 //!
 //! In a call with `hedge`, more than the 95th percentile of that aggregation's leaves here is too long. In
 //! every other call, too long is more than the longest of
@@ -23,7 +25,8 @@
 //! for twice are bounded to `Tuning::hedge_share` of those asked ([`crate::schedule::retry_budget`]), so that under overload,
 //! when all nodes are slow, work is not done twice.
 
-use crate::call::repair::{LATENESS_FACTOR, service_of};
+use crate::call::repair::{LATENESS_FACTOR, branch_of, joined, service_of};
+use crate::effect::{Effect, TracePoint};
 use crate::id::{NodeId, PartitionId, Tag};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
@@ -173,12 +176,40 @@ impl<P: Payload> Wave<P> {
     fn hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant, work: &Suspect) {
         let waited = work.began_at.until(now);
         let is_worth = |&partition: &PartitionId| self.may_gain(desk.cx, partition, work.node, waited);
-        let open: PartitionSet = work.open.difference(self.parts.claimed()).iter().filter(is_worth).collect();
-        if open.is_empty() || !desk.waves.hedge_budget.spend(open.len()) {
+        let open = work.open.difference(self.parts.claimed());
+        let worth: PartitionSet = open.iter().filter(is_worth).collect();
+        let is_own = work.branch.is_none();
+        // A child gives all of its partitions at once, and so must the replicas.
+        if worth.is_empty() || !is_own && worth != open || !desk.waves.hedge_budget.spend(worth.len()) {
             return;
         }
+        let open = worth;
         self.losses.note_try(&open, Some(work.node));
-        desk.cx.counters.waves.hedges += self.ask_replicas(desk, now, &open);
+        let trace = TracePoint::Hedged { tag: self.tag, node: work.node, partitions: open.clone() };
+        desk.cx.effects.push_back(Effect::Trace(trace));
+        if is_own {
+            // They are done one by one.
+            let alone = open.iter().map(PartitionSet::alone);
+            desk.cx.counters.waves.hedges +=
+                alone.map(|partition| self.ask_replicas(desk, now, &partition)).sum::<u64>();
+        } else if let Some(tree) = joined(self.trees_of_replicas(desk.cx, now, &open)) {
+            let (node, branch) = (tree.root().node, branch_of(&tree));
+            desk.cx.counters.waves.hedges += 1;
+            self.adopt(desk, now, branch, &[tree]);
+            if let Some(at) = self.seat.children.find(node, branch) {
+                self.seat.children[at].more.is_hedge = true;
+            }
+        }
+    }
+
+    /// True if a child that was asked as a hedge gives only a part, and another child promises that part. If it were taken, all
+    /// that the other child gives would be of no use.
+    pub(crate) fn is_torn(&self, at: usize, contributors: &PartitionSet) -> bool {
+        let child = &self.seat.children[at];
+        let mut others = self.seat.children.iter_open().filter(|other| other.name() != child.name());
+        child.more.is_hedge
+            && *contributors != child.answers_for
+            && others.any(|other| other.promises().intersects(contributors))
     }
 
     /// True if a replica that was not tried may answer sooner than in the time that was waited for `node`.

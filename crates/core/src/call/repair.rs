@@ -283,29 +283,37 @@ impl<P: Payload> Wave<P> {
         now: Instant,
         partitions: &PartitionSet,
     ) -> u64 {
-        let wanted = partitions.difference(self.parts.claimed());
-        let shortest = desk.cx.config.tuning.hop_margin;
-        if wanted.is_empty() || now.until(self.clock.answer_at) <= shortest.into() {
-            return 0;
-        }
-        let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
-        for partition in wanted.iter() {
-            if let Some(node) = self.next_replica(desk.cx, now, partition) {
-                chosen.entry(node).or_default().insert(partition);
-            }
-        }
+        let mut trees = self.trees_of_replicas(desk.cx, now, partitions);
         // A caller that cannot fold asks several replicas as one tree.
-        let mut trees: Vec<Tree> = chosen.into_iter().map(|(node, set)| Tree::leaf(node, set)).collect();
-        if self.ask.kind.is_none() && trees.len() > 1 {
-            let head = trees.swap_remove(0);
-            trees = alloc::vec![Tree::join(head.root().node, head.root().partitions.clone(), &trees)];
+        if self.ask.kind.is_none() {
+            trees = joined(trees).into_iter().collect();
         }
         let asked = trees.len() as u64;
         for tree in trees {
-            let least = tree.partitions().least().expect("a retried tree has partitions");
-            self.adopt(desk, now, least + 1, &[tree]);
+            self.adopt(desk, now, branch_of(&tree), &[tree]);
         }
         asked
+    }
+
+    /// A leaf for each replica that can be asked for some of the partitions that are not here.
+    pub(crate) fn trees_of_replicas(
+        &self,
+        cx: &Context<P>,
+        now: Instant,
+        partitions: &PartitionSet,
+    ) -> Vec<Tree> {
+        let wanted = partitions.difference(self.parts.claimed());
+        let shortest = cx.config.tuning.hop_margin;
+        if wanted.is_empty() || now.until(self.clock.answer_at) <= shortest.into() {
+            return Vec::new();
+        }
+        let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
+        for partition in wanted.iter() {
+            if let Some(node) = self.next_replica(cx, now, partition) {
+                chosen.entry(node).or_default().insert(partition);
+            }
+        }
+        chosen.into_iter().map(|(node, set)| Tree::leaf(node, set)).collect()
     }
 
     /// A replica of `partition` that has not failed in this wave: the least loaded one in sight. An ejected
@@ -322,6 +330,20 @@ impl<P: Payload> Wave<P> {
         let is_ejected = |node: NodeId| cx.loads.replicas.ejection().is_ejected(node, now);
         untried.min_by_key(|&&node| (is_ejected(node), queued(node), node)).copied()
     }
+}
+
+/// One tree of all, whose head is the first.
+pub(crate) fn joined(mut trees: Vec<Tree>) -> Option<Tree> {
+    if trees.len() < 2 {
+        return trees.pop();
+    }
+    let head = trees.swap_remove(0);
+    Some(Tree::join(head.root().node, head.root().partitions.clone(), &trees))
+}
+
+/// The branch in which a replica is asked.
+pub(crate) fn branch_of(tree: &Tree) -> u32 {
+    tree.partitions().least().expect("a tree of replicas has partitions") + 1
 }
 
 /// The service of `service/aggregation`.

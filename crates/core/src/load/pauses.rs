@@ -1,12 +1,16 @@
 //! The time in which a node was not served: its process was stopped, or waited for a processor.
 //!
 //! The node sees it by timers that fire late. A parent that was not served waited longer for its children than they took, and does
-//! not blame them. A pause while no timer was due stays unseen.
+//! not blame them. A pause while no timer was due stays unseen, so a wave that tells how fast nodes are has a timer every
+//! [`LOOK_EVERY`] while it waits for children.
 
 use crate::time::{Duration, Instant};
 
 /// A timer that fires later than this was kept from it. Healthy processes wait for a processor for some milliseconds.
 const PAUSE_LEAST: Duration = Duration::from_millis(10);
+
+/// The time between two timers of a wave by which a node sees that it is not served.
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The sum of a node's pauses.
 #[derive(Clone, Copy, Debug)]

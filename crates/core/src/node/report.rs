@@ -41,7 +41,8 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    fn slow(&self, now: Instant) -> Vec<SlowNode> {
+    /// The nodes that this one passes over because they are slow.
+    pub fn slow(&self, now: Instant) -> Vec<SlowNode> {
         let shown = |aggregation: &Arc<str>, slow: Slow<'_>| SlowNode {
             node: slow.node,
             aggregation: Arc::clone(aggregation),

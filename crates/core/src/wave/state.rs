@@ -11,6 +11,7 @@
 use crate::error::{Missing, Reason};
 use crate::id::{JobId, NodeId, Tag};
 use crate::load::index::Weight;
+use crate::load::pauses::LOOK_EVERY;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use crate::push::pushed::Pushed;
@@ -50,6 +51,8 @@ pub(crate) struct Asked {
     pub(crate) sign_after: Option<Duration>,
     /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
     pub(crate) may_cross: bool,
+    /// True if it was asked for partitions that another child still promised.
+    pub(crate) is_hedge: bool,
     /// The time that it took for a partition, once it has given all.
     pub(crate) pace: Option<Duration>,
 }
@@ -57,7 +60,15 @@ pub(crate) struct Asked {
 impl Asked {
     /// The child must answer by then.
     pub(crate) fn until(answer_at: Instant) -> Self {
-        Self { answer_at, repair_at: None, hedge_at: None, sign_after: None, may_cross: false, pace: None }
+        Self {
+            answer_at,
+            repair_at: None,
+            hedge_at: None,
+            sign_after: None,
+            may_cross: false,
+            is_hedge: false,
+            pace: None,
+        }
     }
 
     /// When the child must be looked at again.
@@ -242,7 +253,10 @@ impl<P: Payload> Wave<P> {
         // If the rule's stop time has passed, the wave waits for folds, whose end is an input.
         let stop_at = self.clock.stop.at().filter(|&at| at > now);
         let absent_until = self.pushed.as_ref().and_then(|pushed| pushed.absent_until);
-        let others = [self.clock.sign_at, self.locals.hedge_at, absent_until, stop_at];
+        // If this node is not served meanwhile, its children are not to blame.
+        let is_watched = self.ask.loads_wanted && self.seat.children.open() > 0;
+        let watched_at = is_watched.then(|| now + LOOK_EVERY);
+        let others = [self.clock.sign_at, self.locals.hedge_at, absent_until, stop_at, watched_at];
         let children = self.seat.children.next_due();
         others.into_iter().chain([children]).flatten().fold(self.clock.answer_at, Instant::min)
     }

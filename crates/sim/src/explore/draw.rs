@@ -125,8 +125,45 @@ pub fn draw(seed: u64) -> Scenario {
         scenario.faults.extend(draw_stream_faults(&scenario, span_us));
         scenario.faults.extend(draw_feed_faults(&scenario, span_us));
     }
+    if seed % EVEN_IN == EVEN_IN - 1 {
+        make_even(&mut scenario, span_us);
+    }
     scenario.faults.sort_by_key(|planned| planned.at_us);
     scenario
+}
+
+/// One scenario in this many is even. Not drawn, so that all other draws of a seed stay the same.
+const EVEN_IN: u64 = 16;
+
+/// A node that hardly runs does so for the second of these times in each of the first.
+const DUTY_US: [u64; 2] = [200_000, 20_000];
+
+/// Makes a scenario even ([`Scenario::is_even`]), with at most one node that is slow or hardly runs.
+fn make_even(scenario: &mut Scenario, span_us: u64) {
+    let kind = scenario.seed / EVEN_IN;
+    let node = (kind / 3 % u64::from(scenario.nodes)) as u32;
+    (scenario.is_exponential, scenario.placement) = (false, Placement::Pool);
+    (scenario.local_us, scenario.reduce_us, scenario.partial_bytes) = (20_000, 200, 100);
+    (scenario.weather, scenario.is_introduced) = (Weather::FAIR, true);
+    (scenario.pushing, scenario.feed, scenario.placing) = (None, None, None);
+    scenario.knobs.clear();
+    scenario.streams.clear();
+    for call in &mut scenario.calls {
+        (call.scale, call.wish.deadline_us) = (1.0, 2_500_000);
+    }
+    let planned = |at_us, fault| PlannedFault { at_us, fault };
+    let [period_us, runs_us] = DUTY_US;
+    scenario.faults = match kind % 3 {
+        0 => Vec::new(),
+        1 => vec![planned(span_us / 4, Fault::Slow(node, 10))],
+        _ => (0..=span_us / period_us)
+            .flat_map(|turn| {
+                let from_us = turn * period_us;
+                let resumes_us = from_us + period_us - runs_us;
+                [planned(from_us, Fault::Stall(node)), planned(resumes_us, Fault::Resume(node))]
+            })
+            .collect(),
+    };
 }
 
 fn draw_weather(random: &mut Random) -> Weather {
@@ -311,6 +348,15 @@ mod tests {
     #[test]
     fn a_seed_always_draws_the_same_scenario() {
         assert!((0..200).all(|seed| draw(seed) == draw(seed)));
+    }
+
+    #[test]
+    fn even_scenarios_are_drawn_with_no_slow_node_and_with_one_of_each_kind() {
+        let even: Vec<Scenario> = (0..500).map(draw).filter(Scenario::is_even).collect();
+        assert!((31..50).contains(&even.len()), "{}", even.len());
+        let kinds: BTreeSet<Option<&str>> =
+            even.iter().map(|scenario| scenario.faults.first().map(|planned| planned.fault.kind())).collect();
+        assert_eq!(kinds, [None, Some("slow"), Some("stall")].into());
     }
 
     #[test]

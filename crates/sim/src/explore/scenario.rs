@@ -81,6 +81,27 @@ pub struct Scenario {
     pub placing: Option<PlannedPlacing>,
 }
 
+impl Scenario {
+    /// Tells whether all calls cost the same and no message is lost, so that one who is slow was slowed down.
+    pub fn is_even(&self) -> bool {
+        let is_slowness =
+            |fault: &Fault| matches!(fault, Fault::Slow(..) | Fault::Stall(_) | Fault::Resume(_));
+        let Weather { delay_us, jitter_us, loss_permille, duplication_permille, bytes_per_s } = self.weather;
+        !self.is_exponential
+            && self.placement == Placement::Pool
+            && self.local_us >= 20 * (delay_us + jitter_us).max(1)
+            && loss_permille + duplication_permille == 0
+            && bytes_per_s.is_none()
+            && self.knobs.is_empty()
+            && self.calls.iter().all(|call| call.scale == 1.0)
+            && self.faults.iter().all(|planned| is_slowness(&planned.fault))
+            && self.placing.is_none()
+            && self.pushing.is_none()
+            && self.streams.is_empty()
+            && self.feed.is_none()
+    }
+}
+
 /// The behaviour of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -185,6 +185,11 @@ impl Timeline {
                 let text = format!("! repairs {} in {}, {reason}", name(*child), tag.branch);
                 self.note(now, at, About::Wave(tag.wave), text);
             }
+            Effect::Trace(TracePoint::Hedged { tag, node, partitions }) => {
+                let text =
+                    format!("! asks replicas for {partitions} of {} too, in {}", name(*node), tag.branch);
+                self.note(now, at, About::Wave(tag.wave), text);
+            }
             Effect::Trace(point) => self.note(now, at, About::Everyone, format!("! {point:?}")),
             Effect::Deliver(event @ (Event::Drained | Event::MemberDown(_))) => {
                 self.note(now, at, About::Everyone, format!("! {event:?}"));

@@ -212,6 +212,9 @@ pub fn trace(point: &TracePoint) -> Option<String> {
         TracePoint::Repaired { child, reason, .. } => {
             Some(format!("takes over for {}, {reason}", name(*child)))
         }
+        TracePoint::Hedged { node, partitions, .. } => {
+            Some(format!("asks replicas for {partitions} of {} too", name(*node)))
+        }
         TracePoint::Orphans { child, orphans, reason, .. } => {
             let leaves = match orphans {
                 0 => String::new(),

@@ -4,6 +4,8 @@
 //! first broken invariant is the finding. Each invariant looks at one effect, one outcome or one node at a
 //! time, so that all can be checked after every step.
 
+pub mod asks_bounded;
+pub mod blame_lands;
 pub mod bounded;
 pub mod converges;
 pub mod counted_once;
@@ -107,6 +109,8 @@ pub struct Inspection {
     silent: silent::Silent,
     leaves_nothing: leaves_nothing::LeavesNothing,
     bounded: bounded::Bounded,
+    asks_bounded: asks_bounded::AsksBounded,
+    blame_lands: blame_lands::BlameLands,
     streams: streams::Streams,
     mirrors: mirrors::Mirrors,
     /// The largest packet that a node may send up a stream, including its overhead.
@@ -137,6 +141,8 @@ impl Inspection {
                 window_bytes: scenario.habits().1.push_window_bytes,
                 missing_max: scenario.habits().1.missing_max,
             },
+            asks_bounded: asks_bounded::AsksBounded::new(scenario),
+            blame_lands: blame_lands::BlameLands::new(scenario),
             streams: streams::Streams::default(),
             mirrors: mirrors::Mirrors::default(),
             stream_packet_bytes: stream_packet_bytes(scenario),
@@ -195,6 +201,7 @@ impl Inspection {
         self.open.retain(|(front, _), _| *front != at);
         self.ends_once.forget(at);
         self.silent.forget(at);
+        self.asks_bounded.forget(at);
         self.streams.killed(at);
     }
 
@@ -343,6 +350,7 @@ impl Watch for Inspection {
             Input::Message { from, message: Message::CancelRequest { id } } => {
                 self.dropped(now, at, Asker::Client(*from, *id));
             }
+            Input::Message { message: Message::Call(call), .. } => self.asks_bounded.called(at, call),
             Input::Message { message: Message::Stream(message), .. } => {
                 if let StreamMessage::Open(open) = &**message {
                     self.streams.has_life(now, at, open.stream, open.places.number().life);
@@ -364,6 +372,8 @@ impl Watch for Inspection {
         self.hold("silent", now, Some(at), None, self.silent.effect(at, effect));
         self.hold("workers_heard", now, Some(at), None, workers_heard::of_effect(effect));
         self.placement_covers.effect(effect);
+        let says = self.asks_bounded.effect(at, effect);
+        self.hold("asks_bounded", now, Some(at), None, says);
         match effect {
             Effect::Deliver(Event::Stream { request, event }) => {
                 let key = (at, *request);
@@ -411,6 +421,7 @@ impl Watch for Inspection {
         let says = self.ends_once.touched(world, at);
         self.hold_late(now, at, says);
         self.hold("bounded", now, Some(at), None, self.bounded.touched(world, at));
+        self.hold("blame_lands", now, Some(at), None, self.blame_lands.touched(world, at));
         let says = self.placement_covers.touched(world);
         self.hold("placement_covers", now, Some(at), None, says);
         let says = stream_windows::touched(world, at, self.stream_packet_bytes);
