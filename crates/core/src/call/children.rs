@@ -129,7 +129,8 @@ impl<P: Payload> Wave<P> {
             && !partial.contributors.is_empty()
             && partial.contributors == child.answers_for
             && !child.more.may_cross
-            && !self.parts.claimed().intersects(&partial.contributors);
+            && !self.parts.claimed().intersects(&partial.contributors)
+            && !self.would_tear(at, &partial.contributors);
         match partial.payload.take_if(|_| is_all) {
             Some(payload) => {
                 let Partial { contributors, load, own, served, loads, given_up, report, .. } = *partial;
@@ -227,8 +228,8 @@ impl<P: Payload> Wave<P> {
         let mut accounted = contributors.clone();
         let mut crossing = PartitionSet::new();
         let has_payload = payload.is_some();
-        let is_torn = has_payload && self.is_torn(at, &contributors);
-        if let Some(payload) = payload.filter(|_| !contributors.is_empty() && !is_torn) {
+        let is_wanted = !contributors.is_empty() && !self.would_tear(at, &contributors);
+        if let Some(payload) = payload.filter(|_| is_wanted) {
             desk.cx.credit.arrived(own_and_child(self.tag, from, tag.branch), payload.len());
             crossing = self.take_part(desk.cx, at, Part { payload, contributors });
         }

@@ -193,23 +193,21 @@ impl<P: Payload> Wave<P> {
             desk.cx.counters.waves.hedges +=
                 alone.map(|partition| self.ask_replicas(desk, now, &partition)).sum::<u64>();
         } else if let Some(tree) = joined(self.trees_of_replicas(desk.cx, now, &open)) {
-            let (node, branch) = (tree.root().node, branch_of(&tree));
             desk.cx.counters.waves.hedges += 1;
-            self.adopt(desk, now, branch, &[tree]);
-            if let Some(at) = self.seat.children.find(node, branch) {
-                self.seat.children[at].more.is_hedge = true;
-            }
+            self.adopt(desk, now, branch_of(&tree), &[tree]);
         }
     }
 
-    /// True if a child that was asked as a hedge gives only a part, and another child promises that part. If it were taken, all
-    /// that the other child gives would be of no use.
-    pub(crate) fn is_torn(&self, at: usize, contributors: &PartitionSet) -> bool {
+    /// True if another child promises more than these partitions from a node that was asked too, and some of them. If they were
+    /// taken, all that the other child gives would be of no use.
+    pub(crate) fn would_tear(&self, at: usize, contributors: &PartitionSet) -> bool {
         let child = &self.seat.children[at];
-        let mut others = self.seat.children.iter_open().filter(|other| other.name() != child.name());
-        child.more.is_hedge
-            && *contributors != child.answers_for
-            && others.any(|other| other.promises().intersects(contributors))
+        let tries = &self.losses.tries;
+        if !tries.partitions().intersects(contributors) || tries.knows(contributors, child.node) {
+            return false;
+        }
+        let others = self.seat.children.iter_open().filter(|other| other.name() != child.name());
+        others.map(Child::promises).any(|more| more.intersects(contributors) && !more.is_subset(contributors))
     }
 
     /// True if a replica that was not tried may answer sooner than in the time that was waited for `node`.

@@ -51,8 +51,6 @@ pub(crate) struct Asked {
     pub(crate) sign_after: Option<Duration>,
     /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
     pub(crate) may_cross: bool,
-    /// True if it was asked for partitions that another child still promised.
-    pub(crate) is_hedge: bool,
     /// The time that it took for a partition, once it has given all.
     pub(crate) pace: Option<Duration>,
 }
@@ -60,15 +58,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The child must answer by then.
     pub(crate) fn until(answer_at: Instant) -> Self {
-        Self {
-            answer_at,
-            repair_at: None,
-            hedge_at: None,
-            sign_after: None,
-            may_cross: false,
-            is_hedge: false,
-            pace: None,
-        }
+        Self { answer_at, repair_at: None, hedge_at: None, sign_after: None, may_cross: false, pace: None }
     }
 
     /// When the child must be looked at again.
