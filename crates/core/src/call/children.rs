@@ -2,6 +2,7 @@
 
 use crate::call::caller::CALLER_BRANCH;
 use crate::call::detour::is_detour;
+use crate::call::hedge::pace_of;
 use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
@@ -149,7 +150,8 @@ impl<P: Payload> Wave<P> {
         self.claim(part);
         self.note_time(cx, now, at);
         let child = &mut self.seat.children[at];
-        child.more.pace = Some(child.asked_at.until(now).div(child.answers_for.len() as u64));
+        let own = &child.tree().root().partitions;
+        child.more.pace = (!own.is_empty()).then(|| pace_of(child.asked_at.until(now), own));
         self.end_child(cx, now, at, news);
     }
 
@@ -181,18 +183,13 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A node did not give these partitions for so long that this one waits for it no longer. Without its queue, it takes at
-    /// least this time for each turn of its processors.
-    pub(crate) fn blame(&mut self, cx: &Context<P>, node: NodeId, waited: Duration, partitions: usize) {
-        if !self.ask.loads_wanted {
-            return;
+    /// A node has taken so long that this one waits for it no longer.
+    pub(crate) fn blame(&mut self, cx: &Context<P>, node: NodeId, took: Took) {
+        if self.ask.loads_wanted {
+            let known = cx.loads.table.of(node).map(|known| (known.figure, known.as_of));
+            let (figure, as_of) = known.unwrap_or_default();
+            self.tale.heard.push(Heard { node, figure, as_of, time: Some(took) });
         }
-        let known = cx.loads.table.of(node).map(|known| (known.figure, known.as_of));
-        let (figure, as_of) = known.unwrap_or_default();
-        let turns = partitions.div_ceil(figure.processors.max(1) as usize).max(1);
-        let queue = Duration::from_millis_f64(figure.load_ms());
-        let time = waited.saturating_sub(queue).div(turns as u64);
-        self.tale.heard.push(Heard { node, figure, as_of, time: Some(Took::at_least(time)) });
     }
 
     /// How fast a child was: its own time, and the time for which this node waited although the child knows nothing of it.

@@ -14,12 +14,13 @@
 //! ```text
 //! HEDGE_HOPS × hop_margin
 //! SLOW_FACTOR × the 95th percentile, if it is known
-//! SLOW_FACTOR × the median time for a partition of the leaves of this wave that have answered × the leaf's partitions
+//! SLOW_FACTOR × the median time in which others gave one of their own partitions × the leaf's partitions
 //! ```
 //!
-//! Half of the other children must have answered, because what is unusual for all of them says nothing about one. A leaf
-//! without siblings is not hedged: requests differ in cost, and one that is costly here is costly at a replica too (Zanzibar
-//! hedges only like requests). A replica is asked only if its queue is shorter than the time that was waited (Mantri).
+//! The others are the leaf's siblings in this wave, and its parent. Half of them must be done, because what is unusual for all
+//! says nothing about one. A leaf without others is not hedged: requests differ in cost, and one that is costly here is costly
+//! at a replica too (Zanzibar hedges only like requests). A replica is asked only if its queue is shorter than the time that
+//! was waited (Mantri).
 //!
 //! Inner children are not hedged: their time depends on their children, which they watch themselves. The partitions asked
 //! for twice are bounded to `Tuning::hedge_share` of those asked ([`crate::schedule::retry_budget`]), so that under overload,
@@ -28,6 +29,7 @@
 use crate::call::repair::{LATENESS_FACTOR, branch_of, joined, service_of};
 use crate::effect::{Effect, TracePoint};
 use crate::id::{NodeId, PartitionId, Tag};
+use crate::load::figure::Took;
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
@@ -141,8 +143,8 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// When the work will have taken too long, or must be looked at again. `pace` is the median time that the leaves of this
-    /// wave have taken for a partition.
+    /// When the work will have taken too long, or must be looked at again. `pace` is the median time that this node and its
+    /// children have taken for one of their own partitions.
     fn too_long_at(
         &self,
         cx: &Context<P>,
@@ -157,9 +159,11 @@ impl<P: Payload> Wave<P> {
         if was_late_to_look > cx.config.tuning.hop_margin.into() {
             return Some(now + was_late_to_look.mul_f64(LATENESS_FACTOR));
         }
-        let answered = self.seat.children.len() - self.seat.children.open();
-        let others = self.seat.children.len() - usize::from(work.branch.is_some());
-        if 2 * answered < others {
+        // This node's own partitions count as one child.
+        let own = usize::from(!self.locals.own.is_empty());
+        let open = self.seat.children.open() + usize::from(!self.locals.open.is_empty());
+        let all = self.seat.children.len() + own;
+        if 2 * (all - open) < all - 1 {
             return Some(now + work.began_at.until(now));
         }
         let of_siblings = pace?.mul_f64(SLOW_FACTOR * work.open.len() as f64);
@@ -167,8 +171,11 @@ impl<P: Payload> Wave<P> {
     }
 
     fn pace(&self) -> Option<Duration> {
-        let leaves = self.seat.children.iter().filter(|child| child.is_leaf());
-        let mut paces: Vec<Duration> = leaves.filter_map(|leaf| leaf.more.pace).collect();
+        let mut paces: Vec<Duration> =
+            self.seat.children.iter().filter_map(|child| child.more.pace).collect();
+        let timing = &self.tale.timing;
+        let own_done_at = timing.own_done_at.filter(|_| !self.locals.own.is_empty());
+        paces.extend(own_done_at.map(|at| pace_of(timing.arrived_at.until(at), &self.locals.own)));
         let middle = paces.len() / 2;
         (!paces.is_empty()).then(|| *paces.select_nth_unstable(middle).1)
     }
@@ -277,14 +284,30 @@ impl<P: Payload> Wave<P> {
             if child.is_leaf() && self.ask.hedge {
                 cx.loads.child_times.observe_silence(&self.ask.name, waited);
             }
-            beaten.push((child.name(), child.is_leaf().then_some((waited, child.answers_for.len()))));
+            let was_hedged = self.losses.tries.knows(&child.answers_for, child.node);
+            let took = was_hedged.then(|| at_least(cx, child.node, waited, child.answers_for.len()));
+            beaten.push((child.name(), took));
         }
-        for ((node, branch), waited) in beaten {
-            if let Some((waited, partitions)) = waited {
-                self.blame(cx, node, waited, partitions);
+        for ((node, branch), took) in beaten {
+            if let Some(took) = took {
+                self.blame(cx, node, took);
             }
             cx.credit.forget((self.tag, node, branch));
             cx.send(node, Message::Cancel { tag: Tag { branch, ..self.tag } });
         }
     }
+}
+
+/// How long a node's locals take at least that has not given so many partitions for so long: without its queue, and for each turn
+/// of its processors.
+fn at_least<P: Payload>(cx: &Context<P>, node: NodeId, waited: Duration, partitions: usize) -> Took {
+    let figure = cx.loads.table.of(node).map(|known| known.figure).unwrap_or_default();
+    let turns = partitions.div_ceil(figure.processors.max(1) as usize).max(1);
+    let queue = Duration::from_millis_f64(figure.load_ms());
+    Took::at_least(waited.saturating_sub(queue).div(turns as u64))
+}
+
+/// The time for one of so many partitions.
+pub(crate) fn pace_of(took: Duration, partitions: &PartitionSet) -> Duration {
+    took.div(partitions.len().max(1) as u64)
 }

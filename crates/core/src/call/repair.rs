@@ -25,6 +25,7 @@ use crate::call::detour::is_detour;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
+use crate::load::figure::Took;
 use crate::message::{Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
@@ -130,7 +131,7 @@ impl<P: Payload> Wave<P> {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
             if *reason == Reason::Late {
                 let waited = self.seat.children[at].asked_at.until(now);
-                self.blame(desk.cx, node, waited, 0);
+                self.blame(desk.cx, node, Took::all(waited));
             }
         }
         let trace = TracePoint::Repaired { tag: self.tag, child: node, reason: reason.clone() };

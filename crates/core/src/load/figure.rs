@@ -32,7 +32,7 @@ impl LoadFigure {
 pub struct Took {
     /// The elapsed time.
     pub time: Duration,
-    /// True if the local had not ended then, and nobody waited for it any longer.
+    /// True if the local had not ended then, and a replica's answer came first.
     pub at_least: bool,
 }
 

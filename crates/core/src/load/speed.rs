@@ -13,9 +13,9 @@
 //! and none is slow. A median does that; a mean would follow the one node that is apart.
 //!
 //! **Times are of elapsed time**, so that a local which waits, on a disk, a process or another service, is known for what it
-//! takes. A failed local is no sample: failures are fast. A node whose local nobody waited for to its end has taken at least that
-//! time, and such times of one node add up until one of its locals ends: without that, a node of which only the quick locals are
-//! waited for would seem quick.
+//! takes. A failed local is no sample: failures are fast. A node that a replica has beaten takes at least the time that was waited.
+//! It may only have been busy, so such times count from the third in a row on; they add up until one of its locals ends, because
+//! a node of which only the quick locals are waited for would seem quick.
 //!
 //! **A node that is avoided gives no samples.** So its figure is *rechecked*: after [`RECHECK`] without a sample, one call treats
 //! the node as an average one that is one local ahead of its equals, so that it is asked; other calls go on to avoid it. The next
@@ -47,6 +47,9 @@ const NEVER_SLOW: f64 = 1_000.0;
 
 /// The least share of a pause that is drawn.
 const PAUSE_LEAST: f64 = 0.75;
+
+/// A node that was beaten so many times since one of its locals has ended is not just busy.
+const BEATEN_LEAST: u32 = 3;
 
 /// The weight of the newest sample.
 const WEIGHT: f64 = 0.1;
@@ -101,8 +104,8 @@ struct OfName {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     time: Ewma,
-    /// The sum of the times that were waited in vain since a local has ended.
-    waited: Duration,
+    /// How often it was beaten since a local has ended, and the sum of the times that were waited.
+    beaten: (u32, Duration),
     sampled_at: Instant,
     /// Set while the node is slow.
     recheck: Option<Recheck>,
@@ -134,9 +137,17 @@ impl Row {
         if let Some(recheck) = &mut self.recheck {
             recheck.at = recheck.at.max(now + recheck.pause.mul_f64(PAUSE_LEAST));
         }
-        self.waited = if took.at_least { self.waited + took.time } else { Duration::ZERO };
-        let mean = self.time.mean_ms().map(Duration::from_millis_f64).unwrap_or_default();
-        self.time.observe(if took.at_least { self.waited.max(mean) } else { took.time });
+        if took.at_least {
+            let (times, waited) = (self.beaten.0.saturating_add(1), self.beaten.1 + took.time);
+            self.beaten = (times, waited);
+            if times >= BEATEN_LEAST {
+                let mean = self.time.mean_ms().map(Duration::from_millis_f64).unwrap_or_default();
+                self.time.observe(waited.max(mean));
+            }
+        } else {
+            self.beaten = Default::default();
+            self.time.observe(took.time);
+        }
         self.sampled_at = now;
     }
 
@@ -175,7 +186,7 @@ impl Speeds {
             oldest.map(|node| (of.rows.remove(&node), of.excess.remove(&node)));
         }
         let fresh =
-            || Row { time: Ewma::new(WEIGHT), waited: Duration::ZERO, sampled_at: now, recheck: None };
+            || Row { time: Ewma::new(WEIGHT), beaten: Default::default(), sampled_at: now, recheck: None };
         of.rows.entry(node).or_insert_with(fresh).observe(took, now);
         of.is_stale = true;
         of.used_at = now;
@@ -373,10 +384,14 @@ mod tests {
         let mut front = Front::new();
         front.learn(0, &[(1, 3), (2, 3)]);
         let waited = Took::at_least(Duration::from_millis(20));
-        for call in 0..4 {
+        for call in 0..2 {
             front.speeds.learn(&front.name, node(2), waited, at(call));
         }
-        assert_eq!(front.avoided(4), [node(2)], "20, 40, 60 and 80 ms");
+        assert!(front.avoided(2).is_empty(), "it may have been busy");
+        for call in 2..4 {
+            front.speeds.learn(&front.name, node(2), waited, at(call));
+        }
+        assert_eq!(front.avoided(4), [node(2)], "60 and 80 ms");
         assert!(front.avoided(10_010).is_empty(), "it is rechecked");
         front.speeds.learn(&front.name, node(2), waited, at(10_020));
         assert_eq!(

@@ -51,7 +51,7 @@ pub(crate) struct Asked {
     pub(crate) sign_after: Option<Duration>,
     /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
     pub(crate) may_cross: bool,
-    /// The time that it took for a partition, once it has given all.
+    /// The time that it took for one of its own partitions, once it has given all.
     pub(crate) pace: Option<Duration>,
 }
 
