@@ -21,7 +21,7 @@ use crate::tree::Tree;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 
-/// Branches from here on are detours. Branches of retries are below, because partitions are.
+/// Branches from here on are detours. Branches of retries are below, because there are fewer partitions.
 pub(crate) const DETOUR_BRANCHES: u32 = 1 << 31;
 
 /// True if a branch is a detour.

@@ -26,7 +26,7 @@
 //! for twice are bounded to `Tuning::hedge_share` of those asked ([`crate::schedule::retry_budget`]), so that under overload,
 //! when all nodes are slow, work is not done twice.
 
-use crate::call::repair::{LATENESS_FACTOR, branch_of, joined, service_of};
+use crate::call::repair::{LATENESS_FACTOR, branch_of, is_second_tree, joined, service_of};
 use crate::effect::{Effect, TracePoint};
 use crate::id::{NodeId, PartitionId, Tag};
 use crate::load::figure::Took;
@@ -60,9 +60,10 @@ struct Suspect {
 
 impl<P: Payload> Wave<P> {
     /// How long work that begins now may take until this node looks at it. `None` if it is never hedged: workers push when they
-    /// like.
+    /// like, and a tree of replicas is a hedge or a retry itself.
     pub(crate) fn hedge_after(&self, cx: &Context<P>) -> Option<Duration> {
-        if self.ask.push.is_some() || cx.config.tuning.hedge_share == 0.0 {
+        let never = self.ask.push.is_some() || cx.config.tuning.hedge_share == 0.0;
+        if never || is_second_tree(self.tag.branch) {
             return None;
         }
         let usual = cx.loads.child_times.usual(&self.ask.name, 0);
@@ -284,7 +285,7 @@ impl<P: Payload> Wave<P> {
             if child.is_leaf() && self.ask.hedge {
                 cx.loads.child_times.observe_silence(&self.ask.name, waited);
             }
-            let was_hedged = self.losses.tries.knows(&child.answers_for, child.node);
+            let was_hedged = child.is_leaf() && self.losses.tries.knows(&child.answers_for, child.node);
             let took = was_hedged.then(|| at_least(cx, child.node, waited, child.answers_for.len()));
             beaten.push((child.name(), took));
         }

@@ -38,6 +38,10 @@ use crate::wave::table::{Desk, Waves};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+/// Branches from here on, below those of detours, are trees of several replicas. A node of such a tree may retry a partition at
+/// another, which then has a part in both branches.
+const TREE_BRANCHES: u32 = 1 << 30;
+
 /// A node that looks for a child's answer late was not served itself, and gives the child this many times as long.
 pub(crate) const LATENESS_FACTOR: f64 = 4.0;
 
@@ -342,9 +346,15 @@ pub(crate) fn joined(mut trees: Vec<Tree>) -> Option<Tree> {
     Some(Tree::join(head.root().node, head.root().partitions.clone(), &trees))
 }
 
-/// The branch in which a replica is asked.
+/// The branch in which replicas are asked.
 pub(crate) fn branch_of(tree: &Tree) -> u32 {
-    tree.partitions().least().expect("a tree of replicas has partitions") + 1
+    let least = tree.partitions().least().expect("a tree of replicas has partitions");
+    least + if tree.root().size > 1 { TREE_BRANCHES } else { 1 }
+}
+
+/// True if a branch is a tree of replicas, or a detour.
+pub(crate) fn is_second_tree(branch: u32) -> bool {
+    (TREE_BRANCHES..CALLER_BRANCH).contains(&branch)
 }
 
 /// The service of `service/aggregation`.

@@ -14,7 +14,7 @@
 //!
 //! **Times are of elapsed time**, so that a local which waits, on a disk, a process or another service, is known for what it
 //! takes. A failed local is no sample: failures are fast. A node that a replica has beaten takes at least the time that was waited.
-//! It may only have been busy, so such times count from the third in a row on; they add up until one of its locals ends, because
+//! It may only have been busy, so such times count from the second in a row on; they add up until one of its locals ends, because
 //! a node of which only the quick locals are waited for would seem quick.
 //!
 //! **A node that is avoided gives no samples.** So its figure is *rechecked*: after [`RECHECK`] without a sample, one call treats
@@ -49,7 +49,7 @@ const NEVER_SLOW: f64 = 1_000.0;
 const PAUSE_LEAST: f64 = 0.75;
 
 /// A node that was beaten so many times since one of its locals has ended is not just busy.
-const BEATEN_LEAST: u32 = 3;
+const BEATEN_LEAST: u32 = 2;
 
 /// The weight of the newest sample.
 const WEIGHT: f64 = 0.1;
@@ -384,11 +384,9 @@ mod tests {
         let mut front = Front::new();
         front.learn(0, &[(1, 3), (2, 3)]);
         let waited = Took::at_least(Duration::from_millis(20));
-        for call in 0..2 {
-            front.speeds.learn(&front.name, node(2), waited, at(call));
-        }
-        assert!(front.avoided(2).is_empty(), "it may have been busy");
-        for call in 2..4 {
+        front.speeds.learn(&front.name, node(2), waited, at(0));
+        assert!(front.avoided(0).is_empty(), "it may have been busy");
+        for call in 1..4 {
             front.speeds.learn(&front.name, node(2), waited, at(call));
         }
         assert_eq!(front.avoided(4), [node(2)], "60 and 80 ms");

@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The kept scenarios: the file's name, and the error that it found.
-const KEPT: [(&str, &str); 56] = [
+const KEPT: [(&str, &str); 61] = [
     (
         "journal_without_a_durable_record",
         "the simulated journal forgot its last durable record, and the process died before a later one was durable",
@@ -191,6 +191,23 @@ const KEPT: [(&str, &str); 56] = [
     (
         "missed_after_a_break_that_the_parent_has_not_noticed",
         "the same, but what the node took was its former parent's word that later packets had passed over it",
+    ),
+    (
+        "retry_in_the_branch_of_a_hedge",
+        "a node of a tree of replicas retried a partition at the tree's head, in the branch of the tree",
+    ),
+    (
+        "hedge_that_tore_a_partial",
+        "a hedge gave one of two partitions, and the partial with both, which came later, was dropped",
+    ),
+    (
+        "parent_that_hardly_ran",
+        "a parent that was stopped while none of its timers was due blamed its children for the time",
+    ),
+    ("go_between_that_was_blamed", "a go-between was held for slow because the node behind it was"),
+    (
+        "busy_node_that_was_blamed",
+        "a node with a long queue was held for slow because a replica was done sooner",
     ),
     (
         "told_alone_by_a_deposed_root",
