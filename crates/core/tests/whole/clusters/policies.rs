@@ -124,7 +124,10 @@ fn a_slow_replica_is_avoided_until_it_has_recovered() {
             }
             (locals_of(cluster, SLOW) - slow, locals_of(cluster, SLOW + 1) - other)
         };
-        share_over(&mut cluster, 5);
+        // A replica has to beat it twice.
+        share_over(&mut cluster, 20);
+        // Locals that a replica has beaten end as well.
+        cluster.run_for(Duration::from_secs(1));
         // In four seconds nobody rechecks it.
         assert_eq!(share_over(&mut cluster, 100).0, 0, "{policy}");
         cluster.slow(SLOW, Duration::ZERO);

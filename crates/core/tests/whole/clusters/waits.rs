@@ -2,7 +2,7 @@
 
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
-use treefold_core::config::Tuning;
+use treefold_core::config::{Placement, Tuning};
 use treefold_core::error::Reason;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
@@ -135,10 +135,11 @@ fn a_hedge_beats_a_slow_replica() {
 #[test]
 fn the_first_call_already_hedges_a_node_that_is_slower_than_its_siblings() {
     // An inner node folds on its loop once it knows that this takes microseconds. Its processors have slow locals.
-    let plan = Plan { replicas: 2, reduce: Duration::from_micros(1), ..Plan::default() };
-    for (shape, before) in [(Shape::Base, 0), (Shape::Flat, 0), (Shape::KAry(2), 8), (Shape::Adaptive, 8)] {
+    let (placement, reduce) = (Placement::Measured, Duration::from_micros(1));
+    let plan = Plan { replicas: 2, placement, reduce, ..Plan::default() };
+    for (shape, before) in [(Shape::Base, 0), (Shape::Flat, 0), (Shape::KAry(2), 32), (Shape::Adaptive, 32)] {
         let mut cluster = Cluster::new(&plan);
-        (0..before).for_each(|_| drop(cluster.ask(0, options(Waiting::Staged, shape))));
+        (0..before).for_each(|front| drop(cluster.ask(front % 8, options(Waiting::Staged, shape))));
         cluster.slow(3, MS(250));
         let outcome = cluster.ask(0, options(Waiting::Staged, shape));
         assert_honest(&outcome);

@@ -11,7 +11,7 @@ use treefold_core::message::{Call, Message};
 /// Partitions that a node may ask for twice before it has asked for any.
 const RESERVE: usize = 8;
 
-/// What a node has asked for since it started.
+/// The partitions that a node has asked for since it started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     partitions: usize,
