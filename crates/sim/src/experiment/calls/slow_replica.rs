@@ -9,7 +9,7 @@ use super::cluster::{Cluster, Scheme};
 use crate::evaluation::Finding;
 use crate::experiment::compared::{change_name, compare};
 use crate::experiment::point::{RESPONSE_MEAN, RESPONSE_P99, find, mean};
-use crate::experiment::trial::{Deed, Trial};
+use crate::experiment::trial::{Deed, Ended, Trial};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs, shown};
 use crate::world::place::Spec;
 use crate::world::{Setting, World};
@@ -158,7 +158,7 @@ fn measure(scheme: &Scheme, (load, per_s): (&str, f64), seed: u64) -> Vec<Point>
     let window = |(number, pair): (usize, &[Counted])| {
         let from = number as u64 * WINDOW_S;
         let (from, until) = (Duration::from_secs(from), Duration::from_secs(from + WINDOW_S));
-        let ended: Vec<f64> = ledger.ended_between(from, until).map(|call| call.response_ms()).collect();
+        let ended: Vec<f64> = ledger.ended_between(from, until).map(Ended::response_ms).collect();
         let coverage: Vec<f64> = ledger.ended_between(from, until).map(|call| call.coverage).collect();
         let (share, twice) = pair[1].since(pair[0]).shares();
         let per_s = ended.len() as f64 / WINDOW_S as f64;
