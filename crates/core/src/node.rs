@@ -207,7 +207,7 @@ impl<P: Payload> Node<P> {
             Message::Partial(partial) => self.calls.handle_partial(&mut desk!(self), now, from, partial),
             Message::Offer { tag, bytes } => self.waves.handle_offer(&mut self.cx, from, tag, bytes),
             Message::Grant { tag } => self.waves.handle_grant(&mut self.cx, from, tag),
-            Message::Cancel { tag } => desk!(self).handle_cancel(from, tag),
+            Message::Cancel { tag } => desk!(self).handle_cancel(now, from, tag),
             Message::Request(request) => {
                 let request = *request;
                 let requester = Requester::Peer(from, request.id);

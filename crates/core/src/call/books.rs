@@ -60,6 +60,15 @@ impl<P: Payload> Wave<P> {
         }
     }
 
+    /// The wave is cancelled while its locals may be at work.
+    pub(crate) fn note_own_cut_short(&self, cx: &mut Context<P>, now: Instant) {
+        let timing = &self.tale.timing;
+        let is_at_work = self.ask.push.is_none() && !self.locals.open.is_empty();
+        if let Some(in_flight) = timing.in_flight.filter(|_| is_at_work) {
+            cx.loads.latencies.observe_at_least(in_flight.get() - 1, timing.arrived_at.until(now));
+        }
+    }
+
     /// Returns the load, the jobs and the credit of a wave that does no more work.
     pub(crate) fn release(&mut self, cx: &mut Context<P>) {
         if let Some(weight) = self.locals.weight.take() {

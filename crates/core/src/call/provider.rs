@@ -104,9 +104,10 @@ impl<P: Payload> Desk<'_, P> {
 
     /// The parent no longer wants this part of the wave, so this node cancels its children too. A `Cancel`
     /// from a former parent is ignored.
-    pub(crate) fn handle_cancel(&mut self, from: NodeId, tag: Tag) {
+    pub(crate) fn handle_cancel(&mut self, now: Instant, from: NodeId, tag: Tag) {
         if let Some(mut wave) = self.waves.open.remove(&tag) {
             if wave.seat.parent.is(from) {
+                wave.note_own_cut_short(self.cx, now);
                 wave.drop_wave(self);
             } else {
                 self.waves.open.insert(tag, wave);

@@ -8,7 +8,8 @@
 //!
 //! The duration is the time from a call's arrival until the last of its locals on this node was done. It
 //! includes queueing, but not the network and the children. A request that lost a local is not counted,
-//! because failures are fast.
+//! because failures are fast. One that was cancelled counts if it had taken longer than expected by then: a node that
+//! replicas always beat would otherwise seem to have had no requests.
 //!
 //! * Numbers in flight are grouped by half octaves: 0, 1, 2, 3, 4–5, 6–7, 8–11, 12–15, 16–23, …
 //! * Each group keeps its last [`SAMPLES_MAX`] samples. If none of the last [`STALE_AFTER`] requests fell
@@ -65,6 +66,13 @@ impl Latencies {
         self.completions += 1;
         // Zero would mean that the latency is unknown.
         self.groups[at].put(took.max(Duration::from_nanos(1)), self.completions);
+    }
+
+    /// A request that found `in_flight` others was cancelled after `took`.
+    pub fn observe_at_least(&mut self, in_flight: u32, took: Duration) {
+        if took > self.expected(in_flight) {
+            self.observe(in_flight, took);
+        }
     }
 
     /// The expected duration of a request that finds `in_flight` others; zero if there are no samples at all.
@@ -143,6 +151,15 @@ mod tests {
         assert_eq!((latencies.expected(0), latencies.expected(10)), (ms(5), ms(45)));
         assert_eq!(latencies.expected(1), ms(5), "the nearest that is known");
         assert_eq!(latencies.expected(1_000_000), ms(45));
+    }
+
+    #[test]
+    fn cancelled_request_counts_only_if_it_took_longer_than_expected() {
+        let mut latencies = Latencies::new();
+        latencies.observe_at_least(0, ms(20));
+        assert_eq!(latencies.expected(0), ms(20));
+        (0..9).for_each(|_| latencies.observe_at_least(0, ms(3)));
+        assert_eq!(latencies.expected(0), ms(20));
     }
 
     #[test]
