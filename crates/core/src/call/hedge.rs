@@ -13,8 +13,8 @@
 //!
 //! ```text
 //! HEDGE_HOPS × hop_margin
-//! SLOW_FACTOR × the 95th percentile, if it is known
-//! SLOW_FACTOR × the median time in which others gave one of their own partitions × the leaf's partitions
+//! HEDGE_FACTOR × the 95th percentile, if it is known
+//! HEDGE_FACTOR × the median time in which others gave one of their own partitions × the leaf's partitions
 //! ```
 //!
 //! The others are the leaf's siblings in this wave, and its parent. Half of them must be done, because what is unusual for all
@@ -26,7 +26,7 @@
 //! for twice are bounded to `Tuning::hedge_share` of those asked ([`crate::schedule::retry_budget`]), so that under overload,
 //! when all nodes are slow, work is not done twice.
 
-use crate::call::repair::{LATENESS_FACTOR, branch_of, is_second_tree, joined, service_of};
+use crate::call::repair::{branch_of, is_second_tree, joined, service_of};
 use crate::effect::{Effect, TracePoint};
 use crate::id::{NodeId, PartitionId, Tag};
 use crate::load::figure::Took;
@@ -44,7 +44,7 @@ use alloc::vec::Vec;
 const HEDGE_HOPS: f64 = 4.0;
 
 /// Work is slow if it takes this many times as long as other such work.
-const SLOW_FACTOR: f64 = 2.0;
+const HEDGE_FACTOR: f64 = 2.0;
 
 /// Work that may take too long.
 struct Suspect {
@@ -71,7 +71,7 @@ impl<P: Payload> Wave<P> {
             return usual;
         }
         let least = Duration::from(cx.config.tuning.hop_margin).mul_f64(HEDGE_HOPS);
-        Some(usual.map_or(least, |usual| least.max(usual.mul_f64(SLOW_FACTOR))))
+        Some(usual.map_or(least, |usual| least.max(usual.mul_f64(HEDGE_FACTOR))))
     }
 
     /// When this node looks at a child that is asked now. A child that replaces another one is not hedged.
@@ -156,9 +156,8 @@ impl<P: Payload> Wave<P> {
         if self.ask.hedge {
             return Some(now);
         }
-        let was_late_to_look = work.planned_at.until(now);
-        if was_late_to_look > cx.config.tuning.hop_margin.into() {
-            return Some(now + was_late_to_look.mul_f64(LATENESS_FACTOR));
+        if let Some(later) = cx.later_if_late_to_look(work.planned_at, now) {
+            return Some(later);
         }
         // This node's own partitions count as one child.
         let own = usize::from(!self.locals.own.is_empty());
@@ -167,7 +166,7 @@ impl<P: Payload> Wave<P> {
         if 2 * (all - open) < all - 1 {
             return Some(now + work.began_at.until(now));
         }
-        let of_siblings = pace?.mul_f64(SLOW_FACTOR * work.open.len() as f64);
+        let of_siblings = pace?.mul_f64(HEDGE_FACTOR * work.open.len() as f64);
         Some(work.began_at + of_siblings.max(self.hedge_after(cx)?))
     }
 
@@ -184,14 +183,13 @@ impl<P: Payload> Wave<P> {
     fn hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant, work: &Suspect) {
         let waited = work.began_at.until(now);
         let is_worth = |&partition: &PartitionId| self.may_gain(desk.cx, partition, work.node, waited);
-        let open = work.open.difference(self.parts.claimed());
-        let worth: PartitionSet = open.iter().filter(is_worth).collect();
+        let all = work.open.difference(self.parts.claimed());
+        let open: PartitionSet = all.iter().filter(is_worth).collect();
         let is_own = work.branch.is_none();
         // A child gives all of its partitions at once, and so must the replicas.
-        if worth.is_empty() || !is_own && worth != open || !desk.waves.hedge_budget.spend(worth.len()) {
+        if open.is_empty() || !is_own && open != all || !desk.waves.hedge_budget.spend(open.len()) {
             return;
         }
-        let open = worth;
         self.losses.note_try(&open, Some(work.node));
         let trace = TracePoint::Hedged { tag: self.tag, node: work.node, partitions: open.clone() };
         desk.cx.effects.push_back(Effect::Trace(trace));

@@ -30,7 +30,7 @@ use crate::message::{Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::{Lost, Parent, Standing};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Child, Wave};
@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 const TREE_BRANCHES: u32 = 1 << 30;
 
 /// A node that looks for a child's answer late was not served itself, and gives the child this many times as long.
-pub(crate) const LATENESS_FACTOR: f64 = 4.0;
+const LATENESS_FACTOR: f64 = 4.0;
 
 impl<P: Payload> Desk<'_, P> {
     /// A wave's timer has fired: its time is over, or patience with some children has ended.
@@ -191,10 +191,10 @@ impl<P: Payload> Wave<P> {
         let Some(at_most) = at_most.silent_at(child.heard_at, child.height()).filter(|&at| now < at) else {
             return true;
         };
-        let was_late_to_look = child.more.repair_at.map_or(Duration::ZERO, |at| at.until(now));
+        let later = child.more.repair_at.and_then(|at| desk.cx.later_if_late_to_look(at, now));
         let others = self.seat.children.len() - 1;
-        let more = if was_late_to_look > desk.cx.config.tuning.hop_margin.into() {
-            now + was_late_to_look.mul_f64(LATENESS_FACTOR)
+        let more = if let Some(later) = later {
+            later
         } else if 2 * answered < others {
             desk.cx
                 .patience(child.more.answer_at, child.sign_pause(now))
@@ -337,6 +337,15 @@ impl<P: Payload> Wave<P> {
     }
 }
 
+impl<P: Payload> Context<P> {
+    /// When to look again at work that this node was to look at earlier, if it was itself not served until now.
+    pub(crate) fn later_if_late_to_look(&self, planned_at: Instant, now: Instant) -> Option<Instant> {
+        let late_by = planned_at.until(now);
+        let is_late = late_by > self.config.tuning.hop_margin.into();
+        is_late.then(|| now + late_by.mul_f64(LATENESS_FACTOR))
+    }
+}
+
 /// One tree of all, whose head is the first.
 pub(crate) fn joined(mut trees: Vec<Tree>) -> Option<Tree> {
     if trees.len() < 2 {
@@ -373,6 +382,7 @@ pub(crate) mod tests {
     use crate::node::Node;
     use crate::replica::ejection::ERRORS_MAX;
     use crate::replica::in_flight::PlacedCall;
+    use crate::time::Duration;
     use crate::wave::ask::Ask;
     use crate::wave::slice::Slice;
     use crate::wave::state::Opening;
