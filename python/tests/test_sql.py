@@ -790,11 +790,12 @@ def asked_in_full(addr: str, sql: str) -> list[str]:
 @needs_command
 def test_nodes_share_the_partitions_of_tables(start: Any, folder: Path) -> None:
     serve = f"sql={folder}:partitions=auto/5:memory=1GB"
-    first = start("node", "--listen", "127.0.0.1:0", "--serve", serve)
+    # shares follow from names: without these, from ports, and one node in 16 would hold all five
+    first = start("node", "--listen", "127.0.0.1:0", "--serve", serve, "--name", "a")
     addr = first.line.rsplit(" ", 1)[1]
     sql = "select count(*) as n from orders"
     assert asked_in_full(addr, sql) == ["   n", str(ROWS)]
-    start("node", "--listen", "127.0.0.1:0", "--serve", serve, "--join", addr)
+    start("node", "--listen", "127.0.0.1:0", "--serve", serve, "--name", "b", "--join", addr)
     until = time.monotonic() + 30
     shares = [5]
     while len(shares) < 2 and time.monotonic() < until:
