@@ -40,9 +40,9 @@ pub(crate) async fn call(
     let wishes = Wishes::of(query, &headers)?;
     let named = (service.as_str(), aggregation.as_str());
     if wishes.asks_for_each()? {
-        let (open, window) = (tenant.open_call()?, wishes.window()?);
+        let open = tenant.open_call()?;
         let parameters = body::read(&site, &headers, body).await?;
-        return each_slice::answer(site, open, named, parameters, &wishes, window).await;
+        return each_slice::answer(site, open, named, parameters, &wishes).await;
     }
     let form = answer::form_of(&headers)?;
     let _open = tenant.open_call()?;

@@ -221,10 +221,7 @@ impl NodeArgs {
             running.push((companion.start)(node.client()).await.map_err(Failure::failed)?);
         }
         let gateway = match gateway {
-            Some(options) => {
-                files::warn(files, options.limits.connections_max);
-                Some(gateway::start(node.client(), options).await?)
-            }
+            Some(options) => Some(gateway::start(node.client(), options).await?),
             None => None,
         };
         announce(&node, &running, gateway.as_ref(), format);

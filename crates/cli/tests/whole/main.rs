@@ -35,6 +35,8 @@ mod readers;
 mod real;
 mod reaper;
 mod relays;
+#[cfg(feature = "wasm")]
+mod seams;
 mod shares;
 mod sim;
 mod slow;

@@ -22,12 +22,12 @@ fn hosts(test: &str, text: &str) -> String {
     text.replace("HOST", &mark(test))
 }
 
-fn mark(test: &str) -> String {
+pub(crate) fn mark(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
 
 /// Returns the running node processes with this word in their command line.
-fn processes_with(word: &str) -> Vec<i32> {
+pub(crate) fn processes_with(word: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").expect("a list of processes").flatten();
     let pid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
     let says = |pid: &i32| {

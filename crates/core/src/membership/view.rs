@@ -129,9 +129,11 @@ impl View {
         self.service(service).map_or(&[], |index| index.providers(partition))
     }
 
-    /// The number of partitions of `service` on which the members agree; 0 if no member provides it.
+    /// The number of partitions of `service` on which the members agree, or agreed while there were any; 0 if no member ever
+    /// provided it.
     pub fn partitions_total(&self, service: &str) -> u32 {
-        self.service(service).map_or(0, ServiceIndex::total)
+        let remembered = || self.totals_seen.get(service).copied().unwrap_or(0);
+        self.service(service).map_or_else(remembered, ServiceIndex::total)
     }
 
     /// The number of partitions of `service` that proven claims have agreed on; 0 if no member provides it.

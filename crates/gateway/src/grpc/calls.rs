@@ -1,20 +1,23 @@
 //! The methods.
 
 use super::admission::Admitted;
+use super::bounded::Room;
 use super::generated as pb;
 use super::generated::treefold_server::Treefold;
 use super::{deadline, messages};
 use crate::answer::headers_of;
 use crate::call::{Made, check_service, make};
+use crate::each_slice::{Part, Reading};
 use crate::limits::Limits;
 use crate::parameters::{self, PARAMS_FOR};
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
 use crate::streams::{Reader, StreamWishes};
+use crate::tenants::OpenCall;
 use crate::wishes::Wishes;
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, StreamExt, unfold};
+use futures_util::stream::{BoxStream, Stream, StreamExt, unfold};
 use pb::call_reply::Value;
 use pb::call_request::Params;
 use pb::call_request::ReduceParams;
@@ -28,6 +31,7 @@ use tonic::{Request, Response, Status};
 use treefold::{NodeStatus, Raw, Reply};
 use treefold_forms::json::{Account, NodesView, ServicesView, StatusView};
 use treefold_forms::value::{message_pack_of_json, to_json};
+use treefold_traces::Parent;
 
 #[derive(Debug)]
 pub(super) struct Calls(Arc<Site>);
@@ -38,6 +42,12 @@ type Answered<T> = Result<Response<T>, Status>;
 impl Treefold for Calls {
     async fn call(&self, request: Request<pb::CallRequest>) -> Answered<pb::CallReply> {
         Ok(self.make(request).await?)
+    }
+
+    type CallEachStream = BoxStream<'static, Result<pb::SliceEvent, Status>>;
+
+    async fn call_each(&self, request: Request<pb::CallRequest>) -> Answered<Self::CallEachStream> {
+        Ok(Response::new(self.make_each(request).await?.boxed()))
     }
 
     async fn status(&self, request: Request<pb::StatusRequest>) -> Answered<pb::StatusReply> {
@@ -64,14 +74,55 @@ impl Treefold for Calls {
     }
 }
 
+/// A call that was admitted and read.
+struct Asked {
+    service: String,
+    aggregation: String,
+    params: parameters::Params,
+    wishes: Wishes,
+    form: pb::Form,
+    parent: Option<Parent>,
+    open: OpenCall,
+    /// The permits for the bytes of its message, until the call is over.
+    room: Room,
+}
+
 impl Calls {
     pub(super) fn new(site: Arc<Site>) -> Self {
         Self(site)
     }
 
     async fn make(&self, request: Request<pb::CallRequest>) -> Result<Response<pb::CallReply>, Problem> {
+        let Asked { service, aggregation, params, wishes, form, parent, open: _open, room: _room } =
+            self.asked(request)?;
+        let named = (service.as_str(), aggregation.as_str());
+        let Made { reply, headers } = make(&self.0, named, params, &wishes, parent).await?;
+        let headers = headers_of(&reply).into_iter().chain(headers);
+        let metadata = MetadataMap::from_headers(HeaderMap::from_iter(headers));
+        let mut response = Response::new(answer(reply, form));
+        *response.metadata_mut() = metadata;
+        Ok(response)
+    }
+
+    async fn make_each(
+        &self,
+        request: Request<pb::CallRequest>,
+    ) -> Result<impl Stream<Item = Result<pb::SliceEvent, Status>> + use<>, Problem> {
+        let Asked { service, aggregation, params, wishes, form, open, room, .. } = self.asked(request)?;
+        let named = (service.as_str(), aggregation.as_str());
+        let reading = Reading::begin(Arc::clone(&self.0), open, named, params, &wishes).await?;
+        Ok(unfold((reading, room), move |(mut reading, room)| async move {
+            let event = match reading.next().await? {
+                Ok(Part::Slice(number, value)) => Ok(messages::slice(number, value, form)),
+                Ok(Part::Outcome) => Ok(messages::outcome(reading.each())),
+                Err(problem) => Err(problem.into()),
+            };
+            Some((event, (reading, room)))
+        }))
+    }
+
+    fn asked(&self, request: Request<pb::CallRequest>) -> Result<Asked, Problem> {
         let Admitted { tenant, until, parent, room } = admitted(&request)?;
-        // The request keeps its permits for the bytes of its message until the call is over.
         let (_metadata, _extensions, message) = request.into_parts();
         let form = message.form();
         let pb::CallRequest { service, aggregation, params, options, params_for, reduce_params, .. } =
@@ -80,7 +131,7 @@ impl Calls {
         tenant.may_call(&service)?;
         let latest = until.map(deadline::latest);
         let wishes = wishes(options.unwrap_or_default(), latest, self.0.limits.deadline_max)?;
-        let _open = tenant.open_call()?;
+        let open = tenant.open_call()?;
         let common = match params {
             None => Bytes::new(),
             Some(Params::Raw(bytes)) => bytes,
@@ -94,13 +145,7 @@ impl Calls {
         let mut params = with_own(common.into(), params_for, &self.0.limits)?;
         params.reduce = reduce;
         room.reserve_more(&self.0, params.own_bytes())?;
-        let named = (service.as_str(), aggregation.as_str());
-        let Made { reply, headers } = make(&self.0, named, params, &wishes, parent).await?;
-        let headers = headers_of(&reply).into_iter().chain(headers);
-        let metadata = MetadataMap::from_headers(HeaderMap::from_iter(headers));
-        let mut response = Response::new(answer(reply, form));
-        *response.metadata_mut() = metadata;
-        Ok(response)
+        Ok(Asked { service, aggregation, params, wishes, form, parent, open, room })
     }
 
     async fn read<T>(&self, request: &Request<T>) -> Result<NodeStatus, Problem> {
@@ -150,6 +195,7 @@ fn wishes(
         ("slices", options.slices.map(|slices| slices.to_string())),
         ("partitions", options.partitions),
         ("explain", options.explain.map(|explain| explain.to_string())),
+        ("window", options.window.map(|window| window.to_string())),
     ];
     let given = texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
     Wishes::of(given.collect(), &HeaderMap::new())
@@ -211,11 +257,11 @@ fn with_own(
     Ok(params)
 }
 
-type Reading = Option<(Reader, Option<Instant>)>;
+type Followed = Option<(Reader, Option<Instant>)>;
 
 /// The next news of a stream. An error is its end.
-async fn next_event(reading: Reading) -> Option<(Result<pb::StreamEvent, Status>, Reading)> {
-    let (mut reader, until) = reading?;
+async fn next_event(followed: Followed) -> Option<(Result<pb::StreamEvent, Status>, Followed)> {
+    let (mut reader, until) = followed?;
     loop {
         let event = tokio::select! {
             event = reader.next() => event,

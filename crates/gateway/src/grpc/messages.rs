@@ -2,12 +2,13 @@
 
 use super::generated as pb;
 use crate::streams::Event;
-use treefold::Status;
+use treefold::{EachSlice, Raw, Status};
 use treefold_forms::json::{
     Account, Coverage, Hosted, Lost, Member, NodesView, Refused, ServicesView, Slow, StatusView, Stream,
     Total, TreeNode, one_each,
 };
 use treefold_forms::stream::coverage;
+use treefold_forms::value::to_json;
 
 impl From<Status> for pb::Verdict {
     fn from(status: Status) -> Self {
@@ -138,6 +139,29 @@ impl From<Refused> for pb::Refused {
     fn from(Refused { node, total, declared }: Refused) -> Self {
         Self { node, total, declared }
     }
+}
+
+/// A slice of a result that is read slice by slice.
+pub(super) fn slice(number: u32, Raw(bytes): Raw, form: pb::Form) -> pb::SliceEvent {
+    use pb::slice::Value;
+    let value = match form {
+        pb::Form::Json => Value::Json(to_json(&bytes).to_string()),
+        pb::Form::Unspecified => Value::Raw(bytes),
+    };
+    let slice = pb::Slice { number, value: Some(value) };
+    pb::SliceEvent { event: Some(pb::slice_event::Event::Slice(slice)) }
+}
+
+/// The outcome of all slices.
+pub(super) fn outcome(each: &EachSlice<Raw>) -> pb::SliceEvent {
+    let reply = each.so_far();
+    let outcome = pb::Outcome {
+        verdict: pb::Verdict::from(reply.status.clone()).into(),
+        slices_asked: each.asked(),
+        slices_taken: each.taken(),
+        account: Some(Account::of(reply).into()),
+    };
+    pb::SliceEvent { event: Some(pb::slice_event::Event::Outcome(outcome)) }
 }
 
 /// News of a stream; `None` for a sign of life, which HTTP/2 has of its own.

@@ -9,11 +9,11 @@ use treefold::operators::ready;
 use treefold::{Node, OperatorError, Partition, Raw, Service, Slice, slice_range};
 use treefold_gateway::Gateway;
 
-const ROWS: usize = 400;
+pub const ROWS: usize = 400;
 const PATH: &str = "/v1/call/rows/lines?deadline=20s&each&slices=";
 
 /// A node with two partitions of rows, each as a line of `bytes` bytes. The parameters name a slice that fails.
-async fn world(bytes: usize, made: &Arc<AtomicU32>) -> World {
+pub async fn world(bytes: usize, made: &Arc<AtomicU32>) -> World {
     let made = Arc::clone(made);
     let lines = move |partition: &Partition, fails: &Option<u32>, slice: Slice| {
         made.fetch_add(1, Ordering::SeqCst);
@@ -51,6 +51,21 @@ async fn call(world: &World, path: &str, params: &str) -> (u16, Vec<Value>) {
     }
     let lines = std::str::from_utf8(&body).unwrap().lines();
     (head[9..12].parse().unwrap(), lines.map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+/// The number of slices stands still once the buffers are full.
+pub async fn until_some_are_held_up(made: &AtomicU32) {
+    let still = async {
+        loop {
+            let before = made.load(Ordering::SeqCst);
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            if before == made.load(Ordering::SeqCst) {
+                return before;
+            }
+        }
+    };
+    let made_by_then = tokio::time::timeout(crate::world::WITHIN, still).await.unwrap();
+    assert!(made_by_then < 2 * ROWS as u32, "{made_by_then} slices were made");
 }
 
 #[tokio::test]
@@ -104,18 +119,7 @@ async fn client_that_does_not_read_holds_up_the_slices_and_one_that_leaves_cance
     let mut begin = [0; 1_000];
     stream.read_exact(&mut begin).await.unwrap();
     assert!(begin.starts_with(b"HTTP/1.1 200"));
-    // The number of slices stands still once the buffers are full.
-    let still = async {
-        loop {
-            let before = made.load(Ordering::SeqCst);
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            if before == made.load(Ordering::SeqCst) {
-                return before;
-            }
-        }
-    };
-    let made_by_then = tokio::time::timeout(crate::world::WITHIN, still).await.unwrap();
-    assert!(made_by_then < 2 * ROWS as u32, "{made_by_then} slices were made");
+    until_some_are_held_up(&made).await;
     drop(stream);
     world.until_open(0).await;
 }

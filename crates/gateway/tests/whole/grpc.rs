@@ -1,10 +1,12 @@
 //! Calls, streams and standard services over gRPC.
 
-use crate::rpc::pb::{self, call_reply, call_request, stream_event};
+use crate::each_slice;
+use crate::rpc::pb::{self, call_reply, call_request, slice_event, stream_event};
 use crate::rpc::{Channel, name, problem, sum};
 use crate::tokens::{entry, world_of};
 use crate::world::{ENDPOINTS, World, batch};
 use futures_util::stream::iter;
+use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -272,7 +274,7 @@ async fn health_and_streams_end_with_the_gateway() {
     let mut watched = health.watch(service).await.unwrap().into_inner();
     assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
     let request = pb::OpenStreamRequest { service: "meters".to_owned(), ..pb::OpenStreamRequest::default() };
-    let mut stream = other.open(request).await.unwrap();
+    let mut stream = other.open::<_, pb::StreamEvent>("OpenStream", request).await.unwrap();
     assert!(stream.message().await.unwrap().is_some());
     let World { node, gateway } = world;
     let draining = tokio::spawn(gateway.drain(Duration::from_secs(20)));
@@ -306,7 +308,7 @@ async fn waves_of_a_stream_are_messages() {
         every_ms: Some(20),
         ..pb::OpenStreamRequest::default()
     };
-    let mut stream = channel.open(request).await.unwrap();
+    let mut stream = channel.open::<_, pb::StreamEvent>("OpenStream", request).await.unwrap();
     let Some(stream_event::Event::Opened(opened)) = stream.message().await.unwrap().unwrap().event else {
         panic!("the stream is opened first");
     };
@@ -325,7 +327,7 @@ async fn waves_of_a_stream_are_messages() {
         filter: "no such filter".to_owned(),
         ..pb::OpenStreamRequest::default()
     };
-    let refused = channel.open(wrong).await.unwrap_err();
+    let refused = channel.open::<_, pb::StreamEvent>("OpenStream", wrong).await.unwrap_err();
     assert_eq!((refused.code(), name(&refused).as_str()), (Code::InvalidArgument, "filter"));
 }
 
@@ -346,4 +348,79 @@ async fn one_connection_carries_many_calls_at_once() {
     }
     drop(sender);
     connection.abort();
+}
+
+/// Asks for all slices of lines of which one may fail.
+fn slices(slices: u32, window: u32, fails: &str, min_coverage: f64) -> pb::CallRequest {
+    pb::CallRequest {
+        service: "rows".to_owned(),
+        aggregation: "lines".to_owned(),
+        params: Some(call_request::Params::Json(fails.to_owned())),
+        options: Some(pb::CallOptions {
+            deadline_ms: Some(20_000),
+            slices: Some(slices),
+            window: Some(window),
+            min_coverage: Some(min_coverage),
+            ..pb::CallOptions::default()
+        }),
+        form: pb::Form::Json.into(),
+        ..pb::CallRequest::default()
+    }
+}
+
+/// The numbers of the slices that came, their lines, and the outcome.
+async fn read_slices(channel: &mut Channel, request: pb::CallRequest) -> (Vec<u32>, String, pb::Outcome) {
+    let mut events = channel.open::<_, pb::SliceEvent>("CallEach", request).await.unwrap();
+    let (mut numbers, mut lines, mut outcome) = (Vec::new(), String::new(), None);
+    while let Some(event) = events.message().await.unwrap() {
+        match event.event.unwrap() {
+            slice_event::Event::Slice(pb::Slice { number, value: Some(pb::slice::Value::Json(text)) }) => {
+                numbers.push(number);
+                lines += &serde_json::from_str::<String>(&text).unwrap();
+            }
+            slice_event::Event::Outcome(last) => assert!(outcome.replace(last).is_none()),
+            other => panic!("{other:?}"),
+        }
+    }
+    (numbers, lines, outcome.unwrap())
+}
+
+#[tokio::test]
+async fn slices_are_messages_and_the_outcome_is_the_last() {
+    let world = each_slice::world(4, &Arc::default()).await;
+    let mut channel = world.channel().await;
+    let all: String = (0..each_slice::ROWS).map(|row| format!("{row:04}\n{row:04}\n")).collect();
+    let (numbers, lines, outcome) = read_slices(&mut channel, slices(8, 2, "null", 1.0)).await;
+    assert_eq!((numbers, lines), ((0..8).collect(), all.clone()));
+    assert_eq!((outcome.verdict(), outcome.slices_asked, outcome.slices_taken), (pb::Verdict::Full, 8, 8));
+    assert_eq!(outcome.account.unwrap().coverage, Some(pb::Coverage { asked: 2, contributed: 2 }));
+
+    let (numbers, _, outcome) = read_slices(&mut channel, slices(8, 2, "5", 1.0)).await;
+    assert_eq!((numbers.len(), outcome.verdict(), outcome.slices_taken), (5, pb::Verdict::Unspecified, 5));
+    let (numbers, lines, outcome) = read_slices(&mut channel, slices(8, 2, "5", 0.5)).await;
+    assert_eq!((numbers.len(), lines.len() < all.len(), outcome.verdict()), (8, true, pb::Verdict::Partial));
+    assert_eq!(outcome.account.unwrap().missing[0].detail.as_deref(), Some("asked to fail"));
+
+    for (request, code, expected) in [
+        (slices(8, 2, "0", 1.0), Code::Unavailable, "coverage"),
+        (slices(8, 0, "null", 1.0), Code::InvalidArgument, "bad_field"),
+        (slices(2_000_000, 2, "null", 1.0), Code::InvalidArgument, "bad_field"),
+        (pb::CallRequest { service: "faces".into(), ..slices(8, 2, "null", 1.0) }, Code::NotFound, "unknown_service"),
+    ] {
+        let refused = channel.open::<_, pb::SliceEvent>("CallEach", request).await.unwrap_err();
+        assert_eq!((refused.code(), name(&refused).as_str()), (code, expected), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn caller_that_does_not_read_holds_up_the_slices_and_one_that_leaves_cancels_them() {
+    let made = Arc::default();
+    let world = each_slice::world(20_000, &made).await;
+    let mut channel = world.channel().await;
+    let request = slices(each_slice::ROWS as u32, 4, "null", 1.0);
+    let mut events = channel.open::<_, pb::SliceEvent>("CallEach", request).await.unwrap();
+    assert!(events.message().await.unwrap().is_some());
+    each_slice::until_some_are_held_up(&made).await;
+    drop(events);
+    world.until_open(0).await;
 }

@@ -8,6 +8,8 @@
 mod arrow;
 mod built;
 mod calls;
+#[cfg(feature = "grpc")]
+mod channel;
 #[cfg(all(feature = "grpc", feature = "otel"))]
 #[path = "../../../traces/tests/whole/collector.rs"]
 mod collector;

@@ -253,7 +253,8 @@ impl Registry {
         if learned.len() == LEARNED_MAX {
             return Err(format!("{name}: the node folds for {LEARNED_MAX} aggregations of others already"));
         }
-        let kind = kind_of(name.clone(), placement_of(&*operator), &*operator);
+        // Locals run elsewhere, and only there it is known whether they make slices alone.
+        let kind = Kind { gives_slices: true, ..kind_of(name.clone(), placement_of(&*operator), &*operator) };
         learned.push((name, operator));
         Ok(Some(kind))
     }

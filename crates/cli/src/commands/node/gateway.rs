@@ -1,5 +1,6 @@
 //! `treefold node --gateway`: the node's front door for HTTP.
 
+use super::files;
 use crate::config::elsewhere;
 use crate::exit::Failure;
 use clap::Args;
@@ -14,7 +15,7 @@ use treefold_gateway::{Gateway, GatewayOptions, Limits, StartError, TlsFiles};
 mod observing;
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct GatewayArgs {
+pub(crate) struct GatewayArgs {
     /// Address at which the node takes calls and questions over HTTP; port 0 takes any free port (docs/gateway.md). Beyond
     /// this machine it needs tokens and a certificate, or --insecure
     #[arg(long, value_name = "ADDR")]
@@ -61,7 +62,7 @@ pub(crate) struct GatewayFile {
 
 impl GatewayArgs {
     /// The settings of the flags and of the file together. A flag overrides the file.
-    pub(super) fn over(self, file: GatewayFile) -> GatewayFile {
+    pub(crate) fn over(self, file: GatewayFile) -> GatewayFile {
         let file = self.observing.over(file);
         GatewayFile {
             listen: self.gateway.or(file.listen),
@@ -143,6 +144,7 @@ async fn address(given: &str) -> Result<SocketAddr, Failure> {
 
 /// Starts the gateway of a node, whose client makes its calls.
 pub(crate) async fn start(client: Client, options: GatewayOptions) -> Result<Gateway, Failure> {
+    files::warn(files::raise_limit(), options.limits.connections_max);
     Gateway::start(client, options).await.map_err(|error| not_started(&error))
 }
 

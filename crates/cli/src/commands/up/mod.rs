@@ -7,6 +7,7 @@ mod bar;
 mod shown;
 
 use super::node::Signals;
+use super::node::gateway::{self, GatewayArgs, GatewayFile};
 use super::topology::source::read_topology;
 use crate::args::AT_VARIABLE;
 use crate::exit::{Failure, Verdict};
@@ -91,6 +92,9 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ADDR")]
     advertise: Option<String>,
 
+    #[command(flatten)]
+    gateway: Box<GatewayArgs>,
+
     /// Command to run when the network is up; the network ends with it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -115,12 +119,17 @@ impl Up {
             None => drawn_token()?,
         };
         let options = self.options(&topology, &token, format)?;
+        let gateway = self.gateway.clone().over(GatewayFile::default()).options(false).await?;
         let mut signals = Signals::catch()?;
-        let network = tokio::select! {
+        let mut network = tokio::select! {
             network = Network::up(topology, options) => network.map_err(|error| refused(&error, format))?,
             () = signals.next() => return Err(Failure::failed("stopped before the network was up")),
         };
-        let summary = Summary::of(&network, &token);
+        let gateway = match gateway {
+            Some(options) => Some(gateway::start(network.client(), options).await?),
+            None => None,
+        };
+        let summary = Summary::of(&network, &token, gateway.as_ref());
         match format {
             Format::Text => print(summary.text()),
             Format::Json => print_json(&summary),
@@ -128,11 +137,17 @@ impl Up {
         if !network.failures().is_empty() {
             crate::tell!("{}", failures_text(network.failures()));
         }
-        if self.command.is_empty() {
-            keep_up(network, &mut signals).await;
-            return Ok(Verdict::Full);
+        let ended = if self.command.is_empty() {
+            keep_up(&mut network, &mut signals).await;
+            Ok(Verdict::Full)
+        } else {
+            run_beside(&mut network, &self.command, &token, &mut signals).await
+        };
+        if let Some(gateway) = gateway {
+            gateway.drain(GRACE).await;
         }
-        run_beside(network, &self.command, &token, &mut signals).await
+        network.down(GRACE).await;
+        ended
     }
 
     fn options(&self, topology: &Topology, token: &Token, format: Format) -> Result<UpOptions, Failure> {
@@ -211,7 +226,7 @@ fn announce_awaited(options: &UpOptions, topology: &Topology, token: &Token, for
 }
 
 /// Reports events until a signal comes.
-async fn keep_up(mut network: Network, signals: &mut Signals) {
+async fn keep_up(network: &mut Network, signals: &mut Signals) {
     loop {
         tokio::select! {
             event = network.event() => match event {
@@ -221,12 +236,11 @@ async fn keep_up(mut network: Network, signals: &mut Signals) {
             () = signals.next() => break,
         }
     }
-    network.down(GRACE).await;
 }
 
-/// Runs a command, and ends the network when the command ends.
+/// Runs a command until it ends.
 async fn run_beside(
-    mut network: Network,
+    network: &mut Network,
     command: &[String],
     token: &Token,
     signals: &mut Signals,
@@ -246,7 +260,6 @@ async fn run_beside(
             Some(event) = network.event() => tell(&event),
         }
     };
-    network.down(GRACE).await;
     match status {
         None => Ok(Verdict::Full),
         Some(Ok(status)) if status.success() => Ok(Verdict::Full),

@@ -6,6 +6,7 @@ use crate::output::{Format, print_json};
 use crate::trust::TOKEN_VARIABLE;
 use serde::Serialize;
 use std::time::Duration;
+use treefold_gateway::Gateway;
 use treefold_network::Network;
 use treefold_network::launch::command::{quote, quote_all};
 use treefold_network::launch::{Failed, Token, UpError};
@@ -25,6 +26,9 @@ pub(super) struct Summary {
     inner: usize,
     failed: Vec<Loss>,
     places: Vec<Place>,
+    /// The beginning of the gateway's addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gateway: Option<String>,
 }
 
 /// A process and its address.
@@ -52,7 +56,7 @@ impl Loss {
 }
 
 impl Summary {
-    pub(super) fn of(network: &Network, token: &Token) -> Self {
+    pub(super) fn of(network: &Network, token: &Token, gateway: Option<&Gateway>) -> Self {
         let processes = network.topology().processes();
         let count = |role| processes.iter().filter(|process| process.role == role).count();
         let place = |(process, addr): (&Process, Option<std::net::SocketAddr>)| Place {
@@ -69,6 +73,7 @@ impl Summary {
             inner: count(Role::Inner),
             failed: network.failures().iter().map(Loss::of).collect(),
             places: processes.iter().zip(network.addrs()).map(place).collect(),
+            gateway: gateway.map(Gateway::url),
         }
     }
 
@@ -77,8 +82,9 @@ impl Summary {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
+        let gateway = self.gateway.as_ref().map_or_else(String::new, |url| format!("\ngateway at {url}"));
         format!(
-            "{} processes up in {:.0} ms: {} back-ends, {} inner{lacking}\n{AT_VARIABLE}={}\n{TOKEN_VARIABLE}={}",
+            "{} processes up in {:.0} ms: {} back-ends, {} inner{lacking}\n{AT_VARIABLE}={}\n{TOKEN_VARIABLE}={}{gateway}",
             self.places.iter().filter(|place| place.addr.is_some()).count(),
             self.started_ms,
             self.back_ends,

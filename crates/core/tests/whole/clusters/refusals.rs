@@ -51,6 +51,21 @@ fn a_partition_beyond_the_service_is_refused() {
 }
 
 #[test]
+fn a_service_that_has_lost_all_of_its_nodes_is_known_and_missing() {
+    let plan = Plan { nodes: 3, partitions: 8, relays: 1, ..Plan::default() };
+    let mut cluster = Cluster::new(&plan);
+    (0..3).for_each(|node| cluster.kill(node));
+    cluster.run_for(Duration::from_secs(60));
+    let outcome = cluster.ask(3, CallOptions::default());
+    assert_eq!((outcome.status, outcome.asked.len()), (Status::Insufficient, 8));
+    let missing = PartitionSet::union_of(outcome.missing.iter().map(|loss| &loss.partitions));
+    assert_eq!(missing, PartitionSet::first(8));
+    assert!(outcome.missing.iter().all(|loss| loss.reason == Reason::NoReplica), "{:?}", outcome.missing);
+    let error = refusal(&mut cluster, "t/sum", CallOptions::default());
+    assert_eq!(error, CallError::UnknownService { service: "t".into() });
+}
+
+#[test]
 fn a_partition_without_a_replica_is_reported_missing() {
     let plan = Plan { nodes: 3, partitions: 8, ..Plan::default() };
     let mut cluster = Cluster::new(&plan);

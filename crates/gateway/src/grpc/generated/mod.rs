@@ -94,9 +94,12 @@ pub struct CallOptions {
     /// Partitions to ask, as in "0-3,7". Default: all.
     #[prost(string, optional, tag = "8")]
     pub partitions: ::core::option::Option<::prost::alloc::string::String>,
-    /// Adds the tree and its times to the answer.
+    /// Adds the tree and its times to the answer; not with CallEach.
     #[prost(bool, optional, tag = "9")]
     pub explain: ::core::option::Option<bool>,
+    /// Slices that may be in flight at a time, with CallEach; default 4.
+    #[prost(uint32, optional, tag = "10")]
+    pub window: ::core::option::Option<u32>,
 }
 /// An answer at or above the minimum coverage.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -117,6 +120,56 @@ pub mod call_reply {
         #[prost(string, tag = "3")]
         Json(::prost::alloc::string::String),
     }
+}
+/// A part of a result that is read slice by slice.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SliceEvent {
+    #[prost(oneof = "slice_event::Event", tags = "1, 2")]
+    pub event: ::core::option::Option<slice_event::Event>,
+}
+/// Nested message and enum types in `SliceEvent`.
+pub mod slice_event {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        #[prost(message, tag = "1")]
+        Slice(super::Slice),
+        /// Nothing follows it.
+        #[prost(message, tag = "2")]
+        Outcome(super::Outcome),
+    }
+}
+/// The folded value of one slice.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Slice {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(oneof = "slice::Value", tags = "2, 3")]
+    pub value: ::core::option::Option<slice::Value>,
+}
+/// Nested message and enum types in `Slice`.
+pub mod slice {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Value {
+        #[prost(bytes, tag = "2")]
+        Raw(::prost::bytes::Bytes),
+        #[prost(string, tag = "3")]
+        Json(::prost::alloc::string::String),
+    }
+}
+/// What became of all slices.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Outcome {
+    /// Unspecified if too few partitions contributed: then the slices before are a part of the result only.
+    #[prost(enumeration = "Verdict", tag = "1")]
+    pub verdict: i32,
+    #[prost(uint32, tag = "2")]
+    pub slices_asked: u32,
+    #[prost(uint32, tag = "3")]
+    pub slices_taken: u32,
+    /// Of the partitions that contributed to all slices.
+    #[prost(message, optional, tag = "4")]
+    pub account: ::core::option::Option<Account>,
 }
 /// The contributors of a call, and the partitions without a contribution.
 #[derive(Clone, PartialEq, ::prost::Message)]

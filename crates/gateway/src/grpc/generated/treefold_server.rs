@@ -16,6 +16,18 @@
             &self,
             request: tonic::Request<super::CallRequest>,
         ) -> std::result::Result<tonic::Response<super::CallReply>, tonic::Status>;
+        /// Server streaming response type for the CallEach method.
+        type CallEachStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::SliceEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Makes a call whose result is read slice by slice, and may be larger than memory. The last event is the outcome. A caller that
+        /// does not read holds up the slices behind the window; cancelling it cancels those in flight.
+        async fn call_each(
+            &self,
+            request: tonic::Request<super::CallRequest>,
+        ) -> std::result::Result<tonic::Response<Self::CallEachStream>, tonic::Status>;
         /// The node's view of itself and of its cluster.
         async fn status(
             &self,
@@ -159,6 +171,52 @@
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/treefold.v1.Treefold/CallEach" => {
+                    #[allow(non_camel_case_types)]
+                    struct CallEachSvc<T: Treefold>(pub Arc<T>);
+                    impl<
+                        T: Treefold,
+                    > tonic::server::ServerStreamingService<super::CallRequest>
+                    for CallEachSvc<T> {
+                        type Response = super::SliceEvent;
+                        type ResponseStream = T::CallEachStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CallRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Treefold>::call_each(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CallEachSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
