@@ -245,6 +245,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
         slice: Slice::WHOLE,
         push: None,
         in_flight: 0,
+        whole: false,
     };
     let mut answers = Vec::new();
     let mut lost = PartitionSet::new();

@@ -71,6 +71,7 @@ pub(crate) fn call(name: &str, params: Bytes, sequence: u64, tree: Tree) -> Call
         slice: Slice::WHOLE,
         push: None,
         in_flight: 0,
+        whole: false,
     }
 }
 

@@ -235,6 +235,10 @@ pub struct Call<P> {
     /// Of the origin's waves, this many may be open, up to this one: all earlier ones have ended. 0 if it is not known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub in_flight: u32,
+    /// True if the sender cannot fold. It then needs one partial of the whole subtree, and the receiver does what a parent
+    /// would: it asks replicas for partitions of its own that it loses.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub whole: bool,
 }
 
 /// When the receiver of a [`Call`] must answer.

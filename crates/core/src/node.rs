@@ -93,7 +93,10 @@ impl<P: Payload> Node<P> {
     pub fn handle_input(&mut self, now: Instant, input: Input<P>) {
         self.cx.loads.pauses.look(self.cx.timers.next_at(), now);
         match input {
-            Input::Message { from, message } => self.handle_message(now, from, message),
+            Input::Message { from, message } => {
+                self.gossip.heard(from);
+                self.handle_message(now, from, message);
+            }
             Input::Refused { from, problem, answer } => {
                 self.cx.note_bad_message(from, &problem);
                 if let Some(answer) = answer {
@@ -136,6 +139,7 @@ impl<P: Payload> Node<P> {
                 Wake::Card => desk!(self).handle_card_due(now),
                 Wake::Kept => self.waves.expire_kept(&mut self.cx, now),
                 Wake::Placement => self.placements.review(&mut self.cx, now),
+                Wake::Departed => self.handle_proofs_due(now),
                 Wake::Announce => self.gossip.announce_load(&mut self.cx, now),
                 Wake::Exchange => {
                     let has_streams = !self.streams.fronts.is_empty();
@@ -325,8 +329,7 @@ impl<P: Payload> Node<P> {
             self.cx.sight.report_lost(now, peer);
         }
         self.calls.give_up_polls(&mut desk!(self), now, peer);
-        self.streams.handle_stream_peer_gone(&mut self.cx, now, peer);
-        desk!(self).handle_peer_gone(now, peer);
+        self.give_up_peer(now, peer);
     }
 
     /// This node's id.

@@ -33,6 +33,8 @@ pub(crate) enum Wake {
     Exchange,
     /// A review of the partitions that are placed here.
     Placement,
+    /// Peers that are no members any more, and must have shown that they live.
+    Departed,
 }
 
 /// The set of armed timers.

@@ -414,6 +414,7 @@ fn call(tree: Tree) -> Message<Bytes> {
         push: None,
         loads_wanted: false,
         in_flight: 1,
+        whole: false,
         slice: Slice::WHOLE,
     }))
 }

@@ -80,6 +80,7 @@ fn call(seats: u32) -> Message<Bytes> {
         push: None,
         loads_wanted: false,
         in_flight: 3,
+        whole: false,
         slice: Slice::WHOLE,
     }))
 }

@@ -44,7 +44,9 @@ fn call(bed: &Bed, under: &str, expected: &Expected) {
         for way in Way::ALL {
             scope.spawn(move || {
                 for asked in Use::ALL {
+                    let t = std::time::Instant::now();
                     let answer = way.call(bed, asked);
+                    eprintln!("TIME {under} {way:?} {asked:?} {:?}", t.elapsed());
                     let at = format!("{} {under}, {asked:?} over {way:?}: {answer:?}", bed.name);
                     assert_eq!(answer.contributors, expected.contributors, "{at}");
                     let missing: PartitionSet = answer.missing.iter().map(|(id, _)| *id).collect();
@@ -60,7 +62,9 @@ fn call(bed: &Bed, under: &str, expected: &Expected) {
 /// Reads every stream until its waves have these contributors.
 fn read(streams: &mut [Running], bed: &Bed, under: &str, expected: &Expected) {
     for stream in streams {
+        let t = std::time::Instant::now();
         stream.read_until(&format!("{} {under}", bed.name), expected);
+        if t.elapsed().as_millis() > 1500 { eprintln!("TIME {under} stream {} {:?}", stream.name, t.elapsed()); }
     }
 }
 

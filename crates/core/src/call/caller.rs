@@ -357,6 +357,7 @@ impl<P: Payload> Calls<P> {
             loads_wanted: self.asks_for_news(desk.cx, now),
             push: options.push,
             in_flight: self.in_flight(wave, first),
+            whole: false,
         };
         desk.waves.retry_budget.earn(1);
         let mut state = Box::new(Wave::open(now, opening, ask));

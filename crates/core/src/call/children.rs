@@ -275,7 +275,10 @@ impl<P: Payload> Wave<P> {
         for loss in
             missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())
         {
-            self.retry(desk, now, &loss.partitions, from);
+            // A root below a caller that cannot fold asks for itself.
+            if self.ask.kind.is_some() || subtree.root().size == 1 {
+                self.retry(desk, now, &loss.partitions, from);
+            }
             // A child that reports a lost worker has already waited for the worker.
             if loss.reason != Reason::Lost {
                 self.await_absent(now, &loss.partitions);

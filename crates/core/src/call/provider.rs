@@ -93,6 +93,7 @@ impl<P: Payload> Desk<'_, P> {
             loads_wanted: call.loads_wanted,
             push: call.push,
             in_flight: call.in_flight,
+            whole: call.whole,
         };
         self.waves.kept.drop_ended(ask.account_id, tag.wave, call.in_flight);
         self.waves.retry_budget.earn(1);
@@ -328,6 +329,7 @@ impl<P: Payload> Wave<P> {
             slice: self.ask.slice,
             push: self.ask.push,
             in_flight: self.ask.in_flight,
+            whole: self.ask.kind.is_none(),
         };
         cx.send(tree.root().node, Message::Call(Box::new(call)));
     }
@@ -384,6 +386,7 @@ impl<P: Payload> Wave<P> {
     /// open.
     pub(crate) fn decide(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant) {
         if self.is_open() {
+            self.retry_own(desk, now);
             self.dismiss_rivals(desk.cx, now);
             let folds = self.fold_parts(desk.cx, now);
             if folds || self.locals.inline > 0 && now < self.clock.answer_at {
@@ -453,6 +456,22 @@ impl<P: Payload> Wave<P> {
             && (is_judge || lost - self.losses.for_good.common_len(&self.locals.own) > losses_max)
     }
 
+    /// Asks replicas for lost partitions of this node's, if its parent could not fold what they give.
+    fn retry_own(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
+        if !self.ask.whole || self.losses.unsaid.is_empty() {
+            return;
+        }
+        let me = desk.cx.me;
+        let unsaid = self.losses.unsaid.clone();
+        let is_worth_it = |loss: &&Missing| loss.node == Some(me) && loss.reason.is_worth_a_retry();
+        let lost = self.losses.noted.iter().filter(is_worth_it).map(|loss| &loss.partitions);
+        let lost = PartitionSet::union_of(lost).intersection(&unsaid);
+        if !lost.is_empty() {
+            self.losses.trouble().unsaid.subtract(&lost);
+            self.retry(desk, now, &lost, me);
+        }
+    }
+
     /// Reports losses of this node's partitions to the parent while the wave is still open.
     fn say_losses(&mut self, cx: &mut Context<P>) {
         let Parent::Node(parent) = self.seat.parent else { return };
@@ -474,7 +493,7 @@ impl<P: Payload> Wave<P> {
     fn give_early(&mut self, cx: &mut Context<P>) {
         let Parent::Node(parent) = self.seat.parent else { return };
         let bytes: usize = self.parts.resting().iter().map(|part| part.payload.len()).sum();
-        if bytes > cx.config.limits.eager_bytes_max || !self.waits_in_vain() {
+        if self.ask.whole || bytes > cx.config.limits.eager_bytes_max || !self.waits_in_vain() {
             return;
         }
         if let Some(part) = self.parts.give() {
@@ -550,6 +569,7 @@ impl<P: Payload> Wave<P> {
         self.clock.answer_at = (now + call.times.answer_left).min(self.ask.deadline_at);
         desk.cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
         self.clock.stop.spare = call.spare;
+        self.ask.whole = call.whole;
         self.expect_signs(desk.cx, now, call.times.sign_after);
         self.asked = call.tree.partitions();
         if let Some(params) = &call.params {

@@ -446,6 +446,7 @@ pub(crate) mod tests {
             loads_wanted: false,
             push: None,
             in_flight: 0,
+            whole: false,
         };
         let mut wave = Wave::open(NOW, opening, ask);
         for &number in failed {

@@ -20,7 +20,7 @@ use crate::node::context::Context;
 use crate::replica::prequal::probe_sequence;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -52,13 +52,25 @@ const POLL_FIGURE_BYTES: usize = 32;
 /// The bytes of the longest encoded node id, which has an IPv6 address.
 const NODE_BYTES_MAX: usize = 27;
 
+/// A question to a peer that this node works with, although it is no member any more. One that leaves in good order answers;
+/// one that is stopped does not, and neither loses its connection.
+#[derive(Clone, Copy, Debug)]
+struct Proof {
+    due_at: Instant,
+    is_given: bool,
+}
+
+/// How long such a peer has to send anything.
+const PROOF_WITHIN: Duration = Duration::from_secs(1);
+
 /// A node's state for its background traffic.
 #[derive(Debug, Default)]
 pub(super) struct Gossip {
     /// Peers that this node is connected to.
     pub(super) peers: BTreeSet<NodeId>,
-    /// The peers that are no members any more: they have left, died, or are cut off.
-    departed: BTreeSet<NodeId>,
+    /// The peers that are no members any more: they have left, died, or are cut off or stopped.
+    departed: BTreeMap<NodeId, Option<Proof>>,
+    departed_armed: Option<Instant>,
     /// The load figure that was last announced.
     announced: LoadFigure,
     announce_armed: Option<Instant>,
@@ -86,6 +98,28 @@ impl Gossip {
     pub(super) fn part(&mut self, peer: NodeId) {
         self.peers.remove(&peer);
         self.departed.remove(&peer);
+    }
+
+    /// Something has come from a peer.
+    pub(super) fn heard(&mut self, peer: NodeId) {
+        if !self.departed.is_empty()
+            && let Some(Some(proof)) = self.departed.get_mut(&peer)
+        {
+            proof.is_given = true;
+        }
+    }
+
+    /// Asks a peer that is no member any more to show that it lives.
+    fn ask_for_proof<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
+        let due_at = now + PROOF_WITHIN.into();
+        self.departed.insert(peer, Some(Proof { due_at, is_given: false }));
+        cx.send(peer, Message::WantCards);
+        self.arm_proofs(cx);
+    }
+
+    fn arm_proofs<P: Payload>(&mut self, cx: &mut Context<P>) {
+        let next = self.departed.values().flatten().map(|proof| proof.due_at).min();
+        cx.timers.rearm(&mut self.departed_armed, next, Wake::Departed);
     }
 
     fn arm<P: Payload>(&mut self, cx: &mut Context<P>, wake: Wake, at: Instant) {
@@ -288,11 +322,41 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Peers that are no members any more have shown by now that they live, or are given up.
+    pub(super) fn handle_proofs_due(&mut self, now: Instant) {
+        self.gossip.departed_armed = None;
+        let is_due = |(node, proof): (&NodeId, &Option<Proof>)| {
+            proof.filter(|proof| proof.due_at <= now).map(|proof| (*node, proof))
+        };
+        let due: Vec<(NodeId, Proof)> = self.gossip.departed.iter().filter_map(is_due).collect();
+        for (node, proof) in due {
+            let is_awaited = self.waves.works_with(node) && !self.cx.view().contains(&node);
+            if is_awaited && proof.is_given {
+                self.gossip.ask_for_proof(&mut self.cx, now, node);
+                continue;
+            }
+            if is_awaited {
+                // What is sent to it from now on must not wait in this connection.
+                self.gossip.part(node);
+                self.cx.effects.push_back(Effect::Disconnect { peer: node });
+                self.give_up_peer(now, node);
+            } else {
+                self.gossip.departed.insert(node, None);
+            }
+        }
+        self.gossip.arm_proofs(&mut self.cx);
+    }
+
+    pub(super) fn give_up_peer(&mut self, now: Instant, peer: NodeId) {
+        self.streams.handle_stream_peer_gone(&mut self.cx, now, peer);
+        desk!(self).handle_peer_gone(now, peer);
+    }
+
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
             MembershipEvent::Joined(node) | MembershipEvent::Proven(node) => {
                 // It was cut off and is back. What was sent meanwhile is not worth waiting for until TCP tries again.
-                if self.gossip.departed.contains(&node) && !self.waves.works_with(node) {
+                if self.gossip.departed.contains_key(&node) && !self.waves.works_with(node) {
                     self.gossip.part(node);
                     self.cx.effects.push_back(Effect::Disconnect { peer: node });
                 }
@@ -317,15 +381,15 @@ impl<P: Payload> Node<P> {
                 self.cx.loads.relays_ejected.forget(node);
                 self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
                 // A node that leaves in good order finishes its work, for which its calls may still be on their way here,
-                // and then closes its connections. A dead process loses them.
+                // and then closes its connections. A dead process loses them. One that is stopped keeps them, and says nothing.
                 let is_connected = self.gossip.peers.contains(&node);
+                if is_connected && self.waves.works_with(node) {
+                    return self.gossip.ask_for_proof(&mut self.cx, now, node);
+                }
                 if is_connected {
-                    self.gossip.departed.insert(node);
+                    self.gossip.departed.insert(node, None);
                 }
-                if !is_connected || !self.waves.works_with(node) {
-                    self.streams.handle_stream_peer_gone(&mut self.cx, now, node);
-                    desk!(self).handle_peer_gone(now, node);
-                }
+                self.give_up_peer(now, node);
             }
             MembershipEvent::ConnectionWanted(addr) => {
                 if self.gossip.peer_at(addr).is_none() {

@@ -126,6 +126,7 @@ impl Root {
             slice: Slice::WHOLE,
             push: None,
             in_flight: 0,
+            whole: false,
         };
         root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
         root

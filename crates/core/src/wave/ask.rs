@@ -1,4 +1,4 @@
-//! The terms of the call that a wave belongs to. They never change.
+//! The terms of the call that a wave belongs to.
 
 use crate::params::Params;
 use crate::push::PushRequest;
@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 
 /// The terms of a wave, the same at every node of its tree.
 ///
-/// Thirteen fields, because all of them come from one message and none changes afterwards.
+/// Fourteen fields, because all of them come from one message. None changes but `whole`, if another parent asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask<P> {
     pub(crate) slice: Slice,
@@ -32,4 +32,6 @@ pub(crate) struct Ask<P> {
     pub(crate) push: Option<PushRequest>,
     /// Of the origin's waves, this many may be open, up to this one. 0 if it is not known.
     pub(crate) in_flight: u32,
+    /// True if the parent cannot fold, and needs one partial.
+    pub(crate) whole: bool,
 }

@@ -110,6 +110,7 @@ mod tests {
             loads_wanted: false,
             push: None,
             in_flight: 0,
+            whole: false,
         };
         let opening = Opening {
             tag,

@@ -203,7 +203,8 @@ impl<P: Payload> Wave<P> {
 
     /// True if the wave can be answered before its time is over.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_own_over() && self.parts.is_folded() && self.seat.children.open() == 0
+        let is_folded = self.parts.is_folded() || self.ask.kind.is_none() && self.ask.push.is_none();
+        self.is_own_over() && is_folded && self.seat.children.open() == 0
     }
 
     /// True if the wave waits only for children from which nothing more is expected.

@@ -88,3 +88,25 @@ impl GrpcService<Body> for &mut Channel {
         Box::pin(self.sender.send_request(request))
     }
 }
+
+/// The problem in the details of a status.
+pub fn problem(status: &Status) -> pb::Problem {
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Details {
+        #[prost(int32, tag = "1")]
+        code: i32,
+        #[prost(message, repeated, tag = "3")]
+        details: Vec<Any>,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Any {
+        #[prost(string, tag = "1")]
+        type_url: String,
+        #[prost(bytes = "vec", tag = "2")]
+        value: Vec<u8>,
+    }
+    let details = Details::decode(status.details()).unwrap();
+    assert_eq!(details.code, status.code() as i32, "{status:?}");
+    assert!(details.details[0].type_url.ends_with("/treefold.v1.Problem"));
+    pb::Problem::decode(details.details[0].value.as_slice()).unwrap()
+}

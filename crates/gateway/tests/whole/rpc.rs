@@ -1,8 +1,7 @@
 //! What tests of gRPC ask, and the problems that they get.
 
-pub use crate::channel::{Channel, pb};
+pub use crate::channel::{Channel, pb, problem};
 use crate::world::World;
-use prost::Message;
 use tonic::{Request, Status};
 
 impl Channel {
@@ -29,28 +28,6 @@ impl World {
     pub async fn channel(&self) -> Channel {
         Channel::to(self.addr()).await
     }
-}
-
-/// The problem in the details of a status.
-pub fn problem(status: &Status) -> pb::Problem {
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Details {
-        #[prost(int32, tag = "1")]
-        code: i32,
-        #[prost(message, repeated, tag = "3")]
-        details: Vec<Any>,
-    }
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Any {
-        #[prost(string, tag = "1")]
-        type_url: String,
-        #[prost(bytes = "vec", tag = "2")]
-        value: Vec<u8>,
-    }
-    let details = Details::decode(status.details()).unwrap();
-    assert_eq!(details.code, status.code() as i32, "{status:?}");
-    assert!(details.details[0].type_url.ends_with("/treefold.v1.Problem"));
-    pb::Problem::decode(details.details[0].value.as_slice()).unwrap()
 }
 
 /// The name of the problem, which the metadata has too.

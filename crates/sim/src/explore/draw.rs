@@ -18,6 +18,7 @@ use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
 /// Each purpose has its own generator, so that a change to one leaves the draws of the others unchanged.
+const BARE: u64 = 0x6261_7265;
 const CALLS: u64 = 0x6361_6c6c;
 const FAULTS: u64 = 0x6661_756c;
 const KNOBS: u64 = 0x6b6e_6f62;
@@ -88,6 +89,7 @@ pub fn draw(seed: u64) -> Scenario {
         seed,
         nodes,
         observers,
+        bare_observers: observers > 0 && one_in(&mut Random::new(seed ^ BARE), 2),
         partitions: pick(random, &[1, nodes, nodes * 2, nodes + 3, 64]),
         replicas: 1 + random.below(4) as u32,
         processors: 1 + random.below(4) as u32,
@@ -112,6 +114,8 @@ pub fn draw(seed: u64) -> Scenario {
         scenario.faults = draw_faults(&scenario, span_us);
     }
     scenario.pushing = draw_pushing(&scenario, span_us, is_stormy);
+    // A program that announces what workers push folds it.
+    scenario.bare_observers &= scenario.pushing.is_none();
     scenario.streams = draw_streams(&scenario, span_us);
     scenario.feed = draw_feed(&scenario, span_us);
     draw_placing(&mut scenario);
@@ -229,7 +233,10 @@ fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
                 (is_client && one_in(random, 2)).then(|| random.below(scenario.nodes as usize) as u32);
             let deadline_us = if one_in(random, 3) { pick(random, &DEADLINES_US) } else { usual_deadline_us };
             let at_us = random.below(span_us as usize) as u64;
-            let wish = draw_wish(random, scenario, deadline_us, usual_shape);
+            let mut wish = draw_wish(random, scenario, deadline_us, usual_shape);
+            if is_client && through.is_none() && scenario.bare_observers {
+                wish = wish.without_folding();
+            }
             PlannedCall {
                 own_params: draw_own_params(of_params, scenario, &wish),
                 at_us,

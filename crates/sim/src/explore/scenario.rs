@@ -38,6 +38,9 @@ pub struct Scenario {
     /// Number of clients that make calls by themselves or through a member.
     #[serde(default)]
     pub observers: u32,
+    /// Whether these clients have no operators, so that they cannot fold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bare_observers: bool,
     /// Number of partitions of the only service.
     pub partitions: u32,
     /// Number of members that hold each partition.
@@ -172,6 +175,19 @@ pub struct Wish {
     /// The slice that the call asks for alone; all if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only_slice: Option<u32>,
+}
+
+impl Wish {
+    /// As a caller that cannot fold may wish.
+    pub(super) fn without_folding(mut self) -> Self {
+        if self.shape == Shape::Base {
+            self.shape = Shape::Auto;
+        }
+        if self.only_slice.is_none() {
+            self.slices = 1;
+        }
+        self
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]

@@ -200,6 +200,7 @@ fn simplifications() -> Vec<Simpler> {
     way(|s| s.replicas = 1);
     way(|s| s.replicas = (s.replicas - 1).max(1));
     way(|s| s.observers = 0);
+    way(|s| s.bare_observers = false);
     way(|s| s.observers = s.observers.saturating_sub(1));
     way(|s| s.processors = 1);
     way(|s| s.placement = Placement::Pool);

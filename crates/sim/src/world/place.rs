@@ -73,6 +73,8 @@ pub struct Spec {
     pub is_relay: bool,
     /// Whether it knows no filters of streams.
     pub lacks_filters: bool,
+    /// Whether it has no operators, so that it cannot fold.
+    pub lacks_operators: bool,
     /// Applications whose workers may attach to it.
     pub accepts: BTreeSet<String>,
     /// Whether it takes part in the placement of the service's partitions.
@@ -110,6 +112,7 @@ impl Spec {
             name: String::new(),
             zone: String::new(),
             lacks_filters: false,
+            lacks_operators: false,
         }
     }
 
@@ -141,7 +144,8 @@ impl Spec {
         }
         let accepted = self.accepts.iter().map(|name| (name.as_str().into(), ServiceCard::default()));
         card.services.extend(accepted);
-        let kinds = operators.iter().map(|one| Kind {
+        let known = if self.lacks_operators { &[][..] } else { operators };
+        let kinds = known.iter().map(|one| Kind {
             name: one.name.clone(),
             placement: one.placement,
             is_sliceable: !matches!(one.placement, Placement::Async { .. }),

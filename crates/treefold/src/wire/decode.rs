@@ -200,6 +200,7 @@ impl Decoder {
             slice: slice_of((header.slice, header.slices, header.alone), &self.limits)?,
             push: push_request_of(header.push),
             in_flight: header.in_flight,
+            whole: header.whole,
         };
         if bytes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();

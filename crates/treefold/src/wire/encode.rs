@@ -217,6 +217,7 @@ impl Encoder {
         header.name.push_str(&call.name);
         header.deadline_left_us = call.times.deadline_left.as_micros();
         header.answer_left_us = call.times.answer_left.as_micros();
+        header.whole = call.whole;
         header.sign_after_us = call.times.sign_after.map_or(0, |after| after.as_micros().max(1));
         (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(call.waiting);
         header.losses_max = call.losses_max;

@@ -56,6 +56,7 @@ impl Caller {
             slice: Slice::WHOLE,
             push: None,
             in_flight: 0,
+            whole: false,
         };
         self.outbox.push(&Message::Call(Box::new(call))).unwrap();
         self.sent_bytes = self.peer.send(&mut self.outbox).await;

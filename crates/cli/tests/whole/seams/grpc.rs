@@ -1,7 +1,7 @@
 //! Calls and streams over gRPC.
 
 use super::bed::Bed;
-use super::channel::{Channel, pb};
+use super::channel::{Channel, pb, problem};
 use super::streams::{EVERY, Mode, Sender, Wave, counted, set};
 use super::ways::{Answer, DEADLINE, Use, of_those_asked};
 use pb::call_reply::Value;
@@ -39,7 +39,11 @@ pub(crate) async fn call(bed: &Bed, asked: Use) -> Answer {
         let Some(Value::Json(text)) = value else { return account_of(String::new(), account) };
         return account_of(text_of(&text), account);
     }
-    let mut slices = channel.open::<_, pb::SliceEvent>("CallEach", request).await.expect("slices");
+    let mut slices = match channel.open::<_, pb::SliceEvent>("CallEach", request).await {
+        Ok(slices) => slices,
+        // Without any partition there is no first slice.
+        Err(status) => return account_of(String::new(), problem(&status).account),
+    };
     let mut value = String::new();
     loop {
         match slices.message().await.expect("a message").expect("an outcome at the end").event {

@@ -96,7 +96,7 @@ pub(crate) type Sender = mpsc::Sender<Wave>;
 
 /// An open stream. It ends when this is dropped.
 pub(crate) struct Running {
-    name: String,
+    pub(crate) name: String,
     mode: Mode,
     waves: Receiver<Wave>,
     program: Option<Program>,

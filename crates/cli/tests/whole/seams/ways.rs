@@ -4,7 +4,7 @@ use super::bed::{Bed, HOLDERS};
 use super::{grpc, http};
 use serde_json::Value;
 use std::time::Duration;
-use treefold::{Body, PartitionSet, Raw, Reply};
+use treefold::{Body, Error, PartitionSet, Raw, Reply};
 
 /// Rows of each slice of a partition of `numbers`.
 const ROWS: usize = 25;
@@ -126,10 +126,13 @@ async fn by_rust(bed: &Bed, asked: Use) -> Answer {
         return account(&reply, value);
     }
     let (mut each, mut value) = (call.each_slice(), String::new());
-    while let Some(slice) = each.next().await.expect("a slice") {
-        value += &text_of(slice);
+    loop {
+        match each.next().await {
+            Ok(Some(slice)) => value += &text_of(slice),
+            Ok(None) | Err(Error::NoValue { .. }) => return account(each.so_far(), value),
+            Err(error) => panic!("{error}"),
+        }
     }
-    account(each.so_far(), value)
 }
 
 fn account<T>(reply: &Reply<T>, value: String) -> Answer {

@@ -107,6 +107,7 @@ impl Inner {
             slice: Slice::WHOLE,
             push: None,
             in_flight: 0,
+            whole: false,
         };
         self.feed(Input::Message { from: node_id(PARENT), message: Message::Call(Box::new(call)) });
     }

@@ -123,6 +123,7 @@ impl<P: Payload> Plain<P> {
             loads_wanted: terms.loads_wanted,
             push: None,
             in_flight: 0,
+            whole: false,
         };
         // Only reports show the other times, and whether the wave's own part is done is what else counts.
         let timing = Timing { own_done_at: Some(arrived_at), ..Timing::starting(arrived_at) };

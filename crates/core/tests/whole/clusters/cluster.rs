@@ -223,6 +223,14 @@ impl Cluster {
         i
     }
 
+    /// Adds such a client without operators, so that it cannot fold.
+    pub fn start_bare_client(&mut self, plan: &Plan) -> u32 {
+        let spec = plan.spec(0, PartitionSet::new());
+        let i = self.start(Spec { is_client: true, lacks_operators: true, ..spec });
+        self.introduce();
+        i
+    }
+
     /// Starts another process in place of a killed node. All nodes learn of it.
     pub fn restart(&mut self, i: u32) {
         self.world.restart(i as usize);

@@ -76,6 +76,26 @@ fn a_node_killed_in_a_call_costs_at_most_its_own_partitions() {
     }
 }
 
+/// The system keeps the connections of a stopped process, so the members must tell it from one that leaves and finishes its work.
+#[test]
+fn a_stopped_node_is_given_up_soon_after_the_members_have_lost_it() {
+    for shape in TREES {
+        for stopped_after_us in [0, 500, 1_100, 2_100] {
+            let mut cluster = Cluster::new(&Plan { local: Duration::from_millis(5), ..Plan::default() });
+            let options = CallOptions { deadline: Duration::from_secs(50), ..half(shape) };
+            cluster.ask(0, options.clone());
+            let request = cluster.call(0, options);
+            cluster.run_for(Duration::from_micros(stopped_after_us));
+            cluster.stop(5);
+            cluster.run_for(Duration::from_secs(6));
+            let outcome = cluster.outcome(0, request);
+            let outcome = outcome.unwrap_or_else(|| panic!("{shape}, {stopped_after_us} µs: it goes on"));
+            assert_honest(&outcome);
+            assert!(lost(&outcome).is_subset(&held(5, 8, 16, 1)), "{shape}, {stopped_after_us} µs: {outcome:?}");
+        }
+    }
+}
+
 /// Its leave overtakes its calls: a child hears of it first, and then gets a call from a node that is no member.
 #[test]
 fn with_a_replica_a_node_that_leaves_in_a_call_costs_nothing() {

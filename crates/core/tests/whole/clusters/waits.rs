@@ -3,12 +3,13 @@
 use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::config::{Placement, Tuning};
-use treefold_core::error::Reason;
+use treefold_core::error::{JobError, Reason};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 use treefold_sim::world::ink::Ink;
+use treefold_sim::world::place::Failing;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -206,4 +207,47 @@ fn a_rush_is_not_answered_with_a_rush_of_hedges() {
     // Eight leaves a call, a twentieth of them, and a reserve of eight at each node; there are 320 leaves in
     // all.
     assert!(hedges <= 8 * 8 + 40 * 8 / 20, "{hedges} hedges");
+}
+
+/// A parent that waits in vain gives early what it has, but not to a caller that cannot fold: this one would have two partials, and no
+/// answer of both.
+#[test]
+fn a_caller_that_cannot_fold_gets_a_late_partition_with_the_others() {
+    let plan = Plan { nodes: 6, partitions: 6, ..Plan::default() };
+    let mut cluster = Cluster::new(&plan);
+    let client = cluster.start_bare_client(&plan);
+    let options = CallOptions { deadline: MS(10_000), shape: Shape::Flat, ..CallOptions::default() };
+    (0..60).for_each(|_| assert_eq!(cluster.ask(client, options.clone()).status, Status::Full));
+    let slow = cluster.last_tree(client).seats().iter().map(|seat| seat.node).nth(1).expect("it has children");
+    let slow = cluster.ids().iter().position(|&id| id == slow).expect("a node") as u32;
+    for _ in 0..5 {
+        cluster.stop(slow);
+        let request = cluster.call(client, options.clone());
+        cluster.run_for(MS(400));
+        cluster.resume(slow);
+        cluster.run_for(MS(1_000));
+        let outcome = cluster.outcome(client, request).expect("an answer long before the deadline");
+        assert_eq!((outcome.status.clone(), counted(&outcome)), (Status::Full, whole(6)), "{outcome:?}");
+    }
+}
+
+/// Nobody folds what a replica gives for a root's own partition, unless the root asks it.
+#[test]
+fn a_root_below_a_caller_that_cannot_fold_asks_for_what_it_loses_itself() {
+    let plan = Plan { nodes: 6, partitions: 6, replicas: 2, ..Plan::default() };
+    for shape in [Shape::Flat, Shape::Chain, Shape::Binomial] {
+        let mut cluster = Cluster::new(&plan);
+        let client = cluster.start_bare_client(&plan);
+        let options = CallOptions { deadline: MS(10_000), shape, ..CallOptions::default() };
+        for node in 0..6 {
+            let fails = |partition| (partition, JobError::Panicked("out of order".into()));
+            cluster.world.fail(node, Failing { locals: (0..6).map(fails).collect(), ..Failing::default() });
+            for _ in 0..4 {
+                let outcome = cluster.ask(client, options.clone());
+                assert_eq!((outcome.status.clone(), counted(&outcome)), (Status::Full, whole(6)), "{outcome:?}");
+                assert!(outcome.elapsed < MS(1_000), "{shape}, node {node}: {}", outcome.elapsed);
+            }
+            cluster.world.fail(node, Failing::default());
+        }
+    }
 }

@@ -195,8 +195,9 @@ impl<'a> Stage<'a> {
             .into_iter()
             .map(|spec| self.world.start(spec))
             .collect();
+        let observer = Spec { lacks_operators: scenario.bare_observers, ..self.spec(PartitionSet::new(), true) };
         let observers: Vec<usize> =
-            (0..scenario.observers).map(|_| self.world.start(self.spec(PartitionSet::new(), true))).collect();
+            (0..scenario.observers).map(|_| self.world.start(observer.clone())).collect();
         let relays = self.begin_relays();
         if scenario.is_introduced {
             let all = [&members[..], &relays].concat();

@@ -55,6 +55,8 @@ pub(in crate::wire) struct CallHeader {
     pub(in crate::wire) alone: bool,
     #[prost(uint64, tag = "25")]
     pub(in crate::wire) sign_after_us: u64,
+    #[prost(bool, tag = "26")]
+    pub(in crate::wire) whole: bool,
 }
 
 fields!(CallHeader {
@@ -82,6 +84,7 @@ fields!(CallHeader {
     23 uint32 in_flight,
     24 bool alone,
     25 uint64 sign_after_us,
+    26 bool whole,
 });
 
 /// `OwnParams`, in `Call` and `Request`: the parameters of single partitions, one after another, and those of the reduce.

@@ -87,6 +87,7 @@ pub(super) fn call() -> Call<Bytes> {
         slice: Slice::WHOLE,
         push: None,
         in_flight: 0,
+        whole: false,
     }
 }
 
@@ -398,6 +399,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("call", Message::Call(Box::new(call()))),
         ("call-in-flight", Message::Call(Box::new(Call { in_flight: 3, ..call() }))),
         ("call-for-signs", Message::Call(Box::new(Call { times: signing, ..call() }))),
+        ("call-whole", Message::Call(Box::new(Call { whole: true, ..call() }))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-times", Message::Partial(Box::new(timing))),

@@ -158,7 +158,7 @@ fn params() -> impl Strategy<Value = Params<Bytes>> {
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
     let sign = option::of((1_u64..1 << 40).prop_map(Duration::from_micros));
-    let times = (micros(), (micros(), sign), waiting(), any::<[u32; 3]>(), (any::<[bool; 3]>(), pushed()));
+    let times = (micros(), (micros(), sign), waiting(), any::<[u32; 3]>(), (any::<[bool; 4]>(), pushed()));
     let slice = (1_u32..=256, any::<u32>(), any::<bool>()).prop_map(|(of, index, is_alone)| {
         let slice = if is_alone { Slice::alone } else { Slice::new };
         slice(index % of, of).expect("it is below")
@@ -172,7 +172,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
             tree,
             slice,
         )| {
-            let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted], push)) = (losses, flags);
+            let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted, whole], push)) = (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
                 name,
@@ -188,6 +188,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 slice,
                 push,
                 in_flight,
+                whole,
             }))
         },
     )

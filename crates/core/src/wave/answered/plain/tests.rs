@@ -30,6 +30,7 @@ pub(crate) fn answered(sequence: u64) -> Answered<Bytes> {
         loads_wanted: true,
         push: None,
         in_flight: 0,
+        whole: false,
     };
     Answered {
         tag: Tag { wave: WaveId { origin: 1, sequence }, branch: 0 },
