@@ -219,8 +219,8 @@ impl<P: Payload> Wave<P> {
         self.seat.children.set_due(at, due_at);
     }
 
-    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat.
-    /// Returns false if no head is eligible.
+    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat. One that is no
+    /// member any more is made root only if there is no other. Returns false if no head is eligible.
     ///
     /// A former root is not eligible. Otherwise two roots that are both gone would be promoted in turns, as
     /// fast as connections to them are refused, and each refusal would cause as many calls as are open.
@@ -229,7 +229,8 @@ impl<P: Payload> Wave<P> {
         let mut heirs: Vec<Tree> = tree.children().collect();
         let is_fit = |tree: &Tree| self.seat.deposed.iter().all(|&(node, _)| node != tree.root().node);
         let fit = (0..heirs.len()).filter(|&at| is_fit(&heirs[at]));
-        let Some(at) = fit.max_by_key(|&at| (heirs[at].root().size, core::cmp::Reverse(at))) else {
+        let is_member = |at: usize| desk.cx.view().contains(&heirs[at].root().node);
+        let Some(at) = fit.max_by_key(|&at| (is_member(at), heirs[at].root().size, core::cmp::Reverse(at))) else {
             return false;
         };
         let heir = heirs.swap_remove(at);

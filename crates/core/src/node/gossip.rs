@@ -52,8 +52,8 @@ const POLL_FIGURE_BYTES: usize = 32;
 /// The bytes of the longest encoded node id, which has an IPv6 address.
 const NODE_BYTES_MAX: usize = 27;
 
-/// A question to a peer that this node works with, although it is no member any more. One that leaves in good order answers;
-/// one that is stopped does not, and neither loses its connection.
+/// A question to a peer that is no member any more. One that leaves in good order answers; one that is stopped does not, and
+/// neither loses its connection.
 #[derive(Clone, Copy, Debug)]
 struct Proof {
     due_at: Instant,
@@ -330,16 +330,14 @@ impl<P: Payload> Node<P> {
         };
         let due: Vec<(NodeId, Proof)> = self.gossip.departed.iter().filter_map(is_due).collect();
         for (node, proof) in due {
-            let is_awaited = self.waves.works_with(node) && !self.cx.view().contains(&node);
-            if is_awaited && proof.is_given {
-                self.gossip.ask_for_proof(&mut self.cx, now, node);
-                continue;
-            }
-            if is_awaited {
+            let is_away = !self.cx.view().contains(&node);
+            if is_away && !proof.is_given {
                 // What is sent to it from now on must not wait in this connection.
                 self.gossip.part(node);
                 self.cx.effects.push_back(Effect::Disconnect { peer: node });
                 self.give_up_peer(now, node);
+            } else if is_away && self.waves.works_with(node) {
+                self.gossip.ask_for_proof(&mut self.cx, now, node);
             } else {
                 self.gossip.departed.insert(node, None);
             }
@@ -383,13 +381,12 @@ impl<P: Payload> Node<P> {
                 // A node that leaves in good order finishes its work, for which its calls may still be on their way here,
                 // and then closes its connections. A dead process loses them. One that is stopped keeps them, and says nothing.
                 let is_connected = self.gossip.peers.contains(&node);
-                if is_connected && self.waves.works_with(node) {
-                    return self.gossip.ask_for_proof(&mut self.cx, now, node);
-                }
                 if is_connected {
-                    self.gossip.departed.insert(node, None);
+                    self.gossip.ask_for_proof(&mut self.cx, now, node);
                 }
-                self.give_up_peer(now, node);
+                if !is_connected || !self.waves.works_with(node) {
+                    self.give_up_peer(now, node);
+                }
             }
             MembershipEvent::ConnectionWanted(addr) => {
                 if self.gossip.peer_at(addr).is_none() {

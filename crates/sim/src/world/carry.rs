@@ -57,6 +57,12 @@ impl World {
                     self.happen(Happening::Input { to: from, input }, watch);
                 }
             }
+            Happening::Unanswered { from_at, to_at, connection } => {
+                let is_open = self.connections.get(&pair(from_at, to_at)) == Some(&connection);
+                if is_open && self.places[to_at].life == Life::Stopped {
+                    self.break_connection(from_at, to_at, None);
+                }
+            }
             Happening::Done { at, lives, task, took } => {
                 self.note(4, at as u64);
                 if self.places[at].lives == lives {
@@ -250,7 +256,7 @@ impl World {
 
     /// Returns the connection between two places, and makes one if there is none.
     ///
-    /// If no process listens or runs, or nothing passes between the places, it returns `None`, and the sender learns
+    /// If no process listens or nothing passes between the places, it returns `None`, and the sender learns
     /// later that the peer is lost.
     fn connection(&mut self, from_at: usize, to_at: usize, lives: u32) -> Option<u64> {
         if let Some(&open) = self.connections.get(&pair(from_at, to_at))
@@ -262,10 +268,8 @@ impl World {
         let to = super::place::name_of(to_at, lives, self.places[to_at].spec.is_client);
         let is_there = self.places[to_at].life != Life::Gone && self.places[to_at].lives == lives;
         let is_cut = self.network.is_cut(from_at, to_at) || self.network.is_cut(to_at, from_at);
-        // A stopped process takes no part in the handshake.
-        let is_silent = is_cut || is_there && self.places[to_at].life == Life::Stopped;
         let links = self.network.links();
-        let refused_after = match (is_silent, is_there && !to.is_client()) {
+        let refused_after = match (is_cut, is_there && !to.is_client()) {
             (true, _) => Some(links.connect_timeout),
             (false, false) => Some(links.stream_delay.mul_f64(2.0)),
             (false, true) => None,
@@ -276,6 +280,10 @@ impl World {
         }
         self.connections_made += 1;
         self.connections.insert(pair(from_at, to_at), self.connections_made);
+        if self.places[to_at].life == Life::Stopped {
+            let unanswered = Happening::Unanswered { from_at, to_at, connection: self.connections_made };
+            self.agenda.plan(self.now + links.connect_timeout, unanswered);
+        }
         let both_ways = [(from_at, to_at, from, to), (to_at, from_at, to, from)];
         for (one_at, other_at, one, other) in both_ways {
             let at = self.network.message_arrives(self.now, one_at, other_at, 0);

@@ -176,6 +176,12 @@ enum Happening {
         from: NodeId,
         peer: NodeId,
     },
+    /// A connection was made to a stopped process, which must have taken part in the handshake by now.
+    Unanswered {
+        from_at: usize,
+        to_at: usize,
+        connection: u64,
+    },
     Done {
         at: usize,
         lives: u32,
