@@ -230,7 +230,8 @@ impl<P: Payload> Wave<P> {
         let is_fit = |tree: &Tree| self.seat.deposed.iter().all(|&(node, _)| node != tree.root().node);
         let fit = (0..heirs.len()).filter(|&at| is_fit(&heirs[at]));
         let is_member = |at: usize| desk.cx.view().contains(&heirs[at].root().node);
-        let Some(at) = fit.max_by_key(|&at| (is_member(at), heirs[at].root().size, core::cmp::Reverse(at))) else {
+        let Some(at) = fit.max_by_key(|&at| (is_member(at), heirs[at].root().size, core::cmp::Reverse(at)))
+        else {
             return false;
         };
         let heir = heirs.swap_remove(at);

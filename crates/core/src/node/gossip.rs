@@ -332,7 +332,7 @@ impl<P: Payload> Node<P> {
         for (node, proof) in due {
             let is_away = !self.cx.view().contains(&node);
             if is_away && !proof.is_given {
-                // What is sent to it from now on must not wait in this connection.
+                // Messages to it from now on must not wait in this connection.
                 self.gossip.part(node);
                 self.cx.effects.push_back(Effect::Disconnect { peer: node });
                 self.give_up_peer(now, node);

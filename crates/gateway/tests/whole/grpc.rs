@@ -405,7 +405,11 @@ async fn slices_are_messages_and_the_outcome_is_the_last() {
         (slices(8, 2, "0", 1.0), Code::Unavailable, "coverage"),
         (slices(8, 0, "null", 1.0), Code::InvalidArgument, "bad_field"),
         (slices(2_000_000, 2, "null", 1.0), Code::InvalidArgument, "bad_field"),
-        (pb::CallRequest { service: "faces".into(), ..slices(8, 2, "null", 1.0) }, Code::NotFound, "unknown_service"),
+        (
+            pb::CallRequest { service: "faces".into(), ..slices(8, 2, "null", 1.0) },
+            Code::NotFound,
+            "unknown_service",
+        ),
     ] {
         let refused = channel.open::<_, pb::SliceEvent>("CallEach", request).await.unwrap_err();
         assert_eq!((refused.code(), name(&refused).as_str()), (code, expected), "{refused:?}");

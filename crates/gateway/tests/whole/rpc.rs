@@ -1,4 +1,4 @@
-//! What tests of gRPC ask, and the problems that they get.
+//! Requests of the tests of gRPC, and the problems that they get.
 
 pub use crate::channel::{Channel, pb, problem};
 use crate::world::World;

@@ -34,6 +34,8 @@ pub(crate) struct Bed {
     holders: Vec<u32>,
     /// Numbers of those that only fold. The last one has the victim's faults.
     between: Vec<u32>,
+    /// True if the processes notice that another one has stopped.
+    pub(crate) gossips: bool,
     trust: Trust,
     embedded: Option<Embedded>,
     /// Ends the processes when it is dropped.
@@ -151,6 +153,7 @@ impl Bed {
             gateway: gateway_of(&nodes[front].line()),
             holders: ids(&nodes, holders),
             between: ids(&nodes, between),
+            gossips: true,
             trust,
             embedded: None,
             _running: Running::Nodes { _nodes: nodes },
@@ -202,6 +205,7 @@ impl Bed {
             gateway,
             holders: (3..=6).map(process).collect(),
             between: (1..=2).map(process).collect(),
+            gossips: false,
             trust: Trust::Token,
             embedded: None,
             _running: Running::Network { up, _folder: folder },

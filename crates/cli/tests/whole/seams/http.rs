@@ -10,7 +10,9 @@ use std::net::TcpStream;
 /// Asks a gateway, and returns the lines of JSON in the answer's body.
 fn ask(gateway: &str, head: &str) -> impl Iterator<Item = Value> {
     let mut stream = TcpStream::connect(gateway).expect("it listens");
-    stream.write_all(format!("{head}\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes()).expect("sent");
+    stream
+        .write_all(format!("{head}\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes())
+        .expect("sent");
     // Lines between those of JSON are those of HTTP.
     BufReader::new(stream).lines().map_while(Result::ok).filter_map(|line| {
         let is_json = line.starts_with('{');
@@ -21,8 +23,7 @@ fn ask(gateway: &str, head: &str) -> impl Iterator<Item = Value> {
 pub(crate) fn call(bed: &Bed, asked: Use) -> Answer {
     let each = if asked == Use::Each { "&each" } else { "" };
     let (deadline, slices) = (DEADLINE.as_secs(), asked.slices());
-    let path =
-        format!("/v1/call/numbers/run?deadline={deadline}s&min_coverage=0&slices={slices}{each}");
+    let path = format!("/v1/call/numbers/run?deadline={deadline}s&min_coverage=0&slices={slices}{each}");
     let head = format!("POST {path} HTTP/1.1\r\naccept: application/json");
     account_of(&ask(&bed.gateway, &head).collect::<Vec<_>>())
 }

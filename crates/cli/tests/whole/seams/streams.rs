@@ -9,8 +9,8 @@ use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use treefold::operators::packet::Packet;
 use treefold::operators::Raw;
+use treefold::operators::packet::Packet;
 use treefold::{Client, PartitionSet, StreamEvent, Synchronisation};
 
 pub(crate) const EVERY: Duration = Duration::from_millis(250);
@@ -68,10 +68,11 @@ impl Wave {
             (loss["partition"].as_u64().expect("a number") as u32, reason)
         };
         let missing = wave["missing"].as_array().expect("a list").iter().map(lost).collect();
-        let counted = wave["packets"].as_array().expect("a list").iter().map(|packet| match packet["text"].as_str() {
-            Some(rows) => rows.len() / ROW.len(),
-            None => packet["values"][0].as_u64().expect("a number") as usize,
-        });
+        let counted =
+            wave["packets"].as_array().expect("a list").iter().map(|packet| match packet["text"].as_str() {
+                Some(rows) => rows.len() / ROW.len(),
+                None => packet["values"][0].as_u64().expect("a number") as usize,
+            });
         Self::new(set(wave["contributors"].as_str().expect("a text")), missing, counted.sum())
     }
 }
@@ -96,7 +97,7 @@ pub(crate) type Sender = mpsc::Sender<Wave>;
 
 /// An open stream. It ends when this is dropped.
 pub(crate) struct Running {
-    pub(crate) name: String,
+    name: String,
     mode: Mode,
     waves: Receiver<Wave>,
     program: Option<Program>,
@@ -168,7 +169,12 @@ impl Running {
             seen.push(wave);
         }
         let last = seen.iter().rev().take(5).collect::<Vec<_>>();
-        panic!("{}, {under}: no wave of {}, in {} waves: {last:?}", self.name, expected.contributors, seen.len());
+        panic!(
+            "{}, {under}: no wave of {}, in {} waves: {last:?}",
+            self.name,
+            expected.contributors,
+            seen.len()
+        );
     }
 
     fn read_single_until(&self, under: &str, expected: &Expected, until: Instant) {
@@ -204,7 +210,8 @@ impl Running {
 
 fn by_command(bed: &Bed, mode: &Mode, waves: Sender) -> Program {
     let (every, sync) = (format!("{}ms", EVERY.as_millis()), mode.sync());
-    let mut words = vec!["stream", "echo", "--at", &bed.front, "-o", "json", "--every", &every, "--sync", &sync];
+    let mut words =
+        vec!["stream", "echo", "--at", &bed.front, "-o", "json", "--every", &every, "--sync", &sync];
     match mode {
         Mode::Operator(filter) => {
             words.extend(["--filter", filter, "--filter-params", "hex:0a000000", "--send", ROW]);
@@ -248,9 +255,10 @@ async fn by_rust(client: Client, mode: &Mode, waves: &Sender) {
                 Mode::Operator(_) => wave.packets.iter().map(|rows| rows.len() / ROW.len()).sum(),
                 _ => counted(&wave.packets),
             };
-            let missing = wave.missing.iter().flat_map(|lost| {
-                lost.partitions.iter().map(|id| (id, lost.reason.name().to_owned()))
-            });
+            let missing = wave
+                .missing
+                .iter()
+                .flat_map(|lost| lost.partitions.iter().map(|id| (id, lost.reason.name().to_owned())));
             if waves.send(Wave::new(wave.contributors, missing.collect(), counted)).is_err() {
                 return;
             }

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Answer {
 impl Way {
     pub(crate) const ALL: [Self; 4] = [Self::Command, Self::Rust, Self::Http, Self::Grpc];
 
-    /// Calls `numbers/run`, whatever the coverage. The value is that of the contributors.
+    /// Calls `numbers/run` with any coverage. The value is that of the contributors.
     pub(crate) fn call(self, bed: &Bed, asked: Use) -> Answer {
         let answer = match self {
             Self::Command => by_command(bed, asked),
@@ -136,9 +136,10 @@ async fn by_rust(bed: &Bed, asked: Use) -> Answer {
 }
 
 fn account<T>(reply: &Reply<T>, value: String) -> Answer {
-    let missing = reply.missing.iter().flat_map(|lost| {
-        lost.partitions.iter().map(|partition| (partition, lost.reason.name().to_owned()))
-    });
+    let missing = reply
+        .missing
+        .iter()
+        .flat_map(|lost| lost.partitions.iter().map(|partition| (partition, lost.reason.name().to_owned())));
     Answer { value, contributors: reply.contributed.clone(), missing: missing.collect() }
 }
 

@@ -91,7 +91,10 @@ fn a_stopped_node_is_given_up_soon_after_the_members_have_lost_it() {
             let outcome = cluster.outcome(0, request);
             let outcome = outcome.unwrap_or_else(|| panic!("{shape}, {stopped_after_us} µs: it goes on"));
             assert_honest(&outcome);
-            assert!(lost(&outcome).is_subset(&held(5, 8, 16, 1)), "{shape}, {stopped_after_us} µs: {outcome:?}");
+            assert!(
+                lost(&outcome).is_subset(&held(5, 8, 16, 1)),
+                "{shape}, {stopped_after_us} µs: {outcome:?}"
+            );
         }
     }
 }

@@ -218,7 +218,8 @@ fn a_caller_that_cannot_fold_gets_a_late_partition_with_the_others() {
     let client = cluster.start_bare_client(&plan);
     let options = CallOptions { deadline: MS(10_000), shape: Shape::Flat, ..CallOptions::default() };
     (0..60).for_each(|_| assert_eq!(cluster.ask(client, options.clone()).status, Status::Full));
-    let slow = cluster.last_tree(client).seats().iter().map(|seat| seat.node).nth(1).expect("it has children");
+    let slow =
+        cluster.last_tree(client).seats().iter().map(|seat| seat.node).nth(1).expect("it has children");
     let slow = cluster.ids().iter().position(|&id| id == slow).expect("a node") as u32;
     for _ in 0..5 {
         cluster.stop(slow);
@@ -244,7 +245,11 @@ fn a_root_below_a_caller_that_cannot_fold_asks_for_what_it_loses_itself() {
             cluster.world.fail(node, Failing { locals: (0..6).map(fails).collect(), ..Failing::default() });
             for _ in 0..4 {
                 let outcome = cluster.ask(client, options.clone());
-                assert_eq!((outcome.status.clone(), counted(&outcome)), (Status::Full, whole(6)), "{outcome:?}");
+                assert_eq!(
+                    (outcome.status.clone(), counted(&outcome)),
+                    (Status::Full, whole(6)),
+                    "{outcome:?}"
+                );
                 assert!(outcome.elapsed < MS(1_000), "{shape}, node {node}: {}", outcome.elapsed);
             }
             cluster.world.fail(node, Failing::default());

@@ -157,7 +157,7 @@ pub mod slice {
         Json(::prost::alloc::string::String),
     }
 }
-/// What became of all slices.
+/// The outcome of all slices.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Outcome {
     /// Unspecified if too few partitions contributed: then the slices before are a part of the result only.

@@ -195,7 +195,8 @@ impl<'a> Stage<'a> {
             .into_iter()
             .map(|spec| self.world.start(spec))
             .collect();
-        let observer = Spec { lacks_operators: scenario.bare_observers, ..self.spec(PartitionSet::new(), true) };
+        let observer =
+            Spec { lacks_operators: scenario.bare_observers, ..self.spec(PartitionSet::new(), true) };
         let observers: Vec<usize> =
             (0..scenario.observers).map(|_| self.world.start(observer.clone())).collect();
         let relays = self.begin_relays();

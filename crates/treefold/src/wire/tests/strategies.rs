@@ -172,7 +172,8 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
             tree,
             slice,
         )| {
-            let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted, whole], push)) = (losses, flags);
+            let ([losses_max, spare, in_flight], ([hedge, explain, loads_wanted, whole], push)) =
+                (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
                 name,
