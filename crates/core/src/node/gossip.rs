@@ -331,7 +331,10 @@ impl<P: Payload> Node<P> {
         let due: Vec<(NodeId, Proof)> = self.gossip.departed.iter().filter_map(is_due).collect();
         for (node, proof) in due {
             let is_away = !self.cx.view().contains(&node);
-            if is_away && !proof.is_given {
+            let is_silent = is_away && !proof.is_given;
+            if is_silent && let Some(due_at) = self.cx.later_if_late_to_look(proof.due_at, now) {
+                self.gossip.departed.insert(node, Some(Proof { due_at, ..proof }));
+            } else if is_silent {
                 // Messages to it from now on must not wait in this connection.
                 self.gossip.part(node);
                 self.cx.effects.push_back(Effect::Disconnect { peer: node });
