@@ -56,12 +56,15 @@ class Bed:
         """Makes a call, compares its value with its account, and returns the contributors."""
         slices = 1 if use == "whole" else SLICES
         options: dict[str, Any] = {"deadline": DEADLINE, "min_coverage": 0}
-        if use == "each":
-            each = self.client.each_slice("numbers/run", slices=slices, **options)
-            value, reply = "".join(each), each.reply
-        else:
-            reply = self.client.call("numbers/run", **options)
-            value = reply.value or ""
+        try:
+            if use == "each":
+                each = self.client.each_slice("numbers/run", slices=slices, **options)
+                value, reply = "".join(each), each.reply
+            else:
+                reply = self.client.call("numbers/run", **options)
+                value = reply.value or ""
+        except treefold.InsufficientCoverage as without:
+            value, reply = "", without.reply
         assert reply is not None
         missing = [partition for lost in reply.missing for partition in lost.partitions]
         there = [partition for partition in HOLDERS if partition not in missing]
