@@ -68,13 +68,13 @@ fn read(streams: &mut [Running], bed: &Bed, under: &str, expected: &Expected) {
 }
 
 /// Plays all faults, one after another.
-fn play(bed: Bed) {
+fn play(bed: &Bed) {
     let operator = bed.push_operator();
     let modes = [Mode::All, Mode::Timed, Mode::Single, Mode::Operator(operator)];
-    let open = |mode: &Mode| Way::ALL.map(|way| Running::open(way, mode, &bed)).into_iter().flatten();
+    let open = |mode: &Mode| Way::ALL.map(|way| Running::open(way, mode, bed)).into_iter().flatten();
     let mut streams: Vec<Running> = modes.iter().flat_map(open).collect();
-    read(&mut streams, &bed, "whole", &everyone());
-    call(&bed, "whole", &everyone());
+    read(&mut streams, bed, "whole", &everyone());
+    call(bed, "whole", &everyone());
 
     bed.while_victims_hardly_run(|bed| {
         call(bed, "with slow processes", &everyone());
@@ -85,24 +85,24 @@ fn play(bed: Bed) {
     let stopped = all_but_the_victim(&["late", "lost", "lagging", "no_replica"]);
     // Processes of a network do not gossip, so a call waits for a stopped one until its deadline.
     if bed.gossips {
-        call(&bed, "with stopped processes", &stopped);
+        call(bed, "with stopped processes", &stopped);
     }
-    read(&mut streams, &bed, "with stopped processes", &stopped);
+    read(&mut streams, bed, "with stopped processes", &stopped);
     bed.signal_victims(libc::SIGCONT);
     bed.wait_until_whole();
-    call(&bed, "with processes that go on", &everyone());
-    read(&mut streams, &bed, "with processes that go on", &everyone());
+    call(bed, "with processes that go on", &everyone());
+    read(&mut streams, bed, "with processes that go on", &everyone());
 
     bed.signal_victims(libc::SIGKILL);
     let killed = all_but_the_victim(&["lost", "no_replica"]);
-    call(&bed, "with killed processes", &killed);
-    read(&mut streams, &bed, "with killed processes", &killed);
+    call(bed, "with killed processes", &killed);
+    read(&mut streams, bed, "with killed processes", &killed);
     let mut late: Vec<Running> = modes.iter().flat_map(open).collect();
-    read(&mut late, &bed, "opened with killed processes", &killed);
+    read(&mut late, bed, "opened with killed processes", &killed);
     streams.append(&mut late);
 
     bed.kill_all();
-    call(&bed, "with everything killed", &nobody());
+    call(bed, "with everything killed", &nobody());
     thread::scope(|scope| {
         for stream in &mut streams {
             scope.spawn(|| stream.lives_without_endpoints(bed.name));
@@ -112,25 +112,25 @@ fn play(bed: Bed) {
 
 #[test]
 fn every_use_over_every_way_in_a_cluster() {
-    play(Bed::cluster());
+    play(&Bed::cluster());
 }
 
 #[test]
 fn every_use_over_every_way_with_relays() {
-    play(Bed::relays());
+    play(&Bed::relays());
 }
 
 #[test]
 fn every_use_over_every_way_with_certificates() {
-    play(Bed::certificates());
+    play(&Bed::certificates());
 }
 
 #[test]
 fn every_use_over_every_way_in_a_network() {
-    play(Bed::network());
+    play(&Bed::network());
 }
 
 #[test]
 fn every_use_over_every_way_at_an_embedded_node() {
-    play(Bed::embedded());
+    play(&Bed::embedded());
 }

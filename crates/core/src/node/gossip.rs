@@ -111,7 +111,7 @@ impl Gossip {
 
     /// Asks a peer that is no member any more to show that it lives.
     fn ask_for_proof<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
-        let due_at = now + PROOF_WITHIN.into();
+        let due_at = now + PROOF_WITHIN;
         self.departed.insert(peer, Some(Proof { due_at, is_given: false }));
         cx.send(peer, Message::WantCards);
         self.arm_proofs(cx);

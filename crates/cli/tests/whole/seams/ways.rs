@@ -122,13 +122,13 @@ async fn by_rust(bed: &Bed, asked: Use) -> Answer {
     let call = call.deadline(DEADLINE).min_coverage(0.0);
     if asked != Use::Each {
         let reply = call.await.expect("an answer");
-        let value = reply.value.clone().map(text_of).unwrap_or_default();
+        let value = reply.value.as_ref().map(text_of).unwrap_or_default();
         return account(&reply, value);
     }
     let (mut each, mut value) = (call.each_slice(), String::new());
     loop {
         match each.next().await {
-            Ok(Some(slice)) => value += &text_of(slice),
+            Ok(Some(slice)) => value += &text_of(&slice),
             Ok(None) | Err(Error::NoValue { .. }) => return account(each.so_far(), value),
             Err(error) => panic!("{error}"),
         }
@@ -143,6 +143,6 @@ fn account<T>(reply: &Reply<T>, value: String) -> Answer {
     Answer { value, contributors: reply.contributed.clone(), missing: missing.collect() }
 }
 
-fn text_of(value: Raw) -> String {
+fn text_of(value: &Raw) -> String {
     String::decode(&value.0).expect("a text")
 }
