@@ -4,7 +4,10 @@
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Returns a command that runs the program under test.
@@ -201,6 +204,25 @@ impl Drop for NodeProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Lets the processes that `signal` reaches run for a tenth of the time while `work` is done: 20 ms of each 200 ms.
+pub(crate) fn while_hardly_running<T>(signal: impl Fn(i32) + Sync, work: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                signal(libc::SIGSTOP);
+                thread::sleep(Duration::from_millis(180));
+                signal(libc::SIGCONT);
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        // A panic would otherwise wait for the thread.
+        let done = catch_unwind(AssertUnwindSafe(work));
+        is_over.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Starts nodes that know each other, each with its part of `micro`'s partitions.

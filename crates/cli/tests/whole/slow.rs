@@ -1,11 +1,8 @@
 //! Slow nodes, as real processes: calls choose by time, so a slow replica gets hardly any partitions.
 
-use crate::real::{NodeProcess, run, run_args, wait_for_folding, wait_for_members};
+use crate::real::{NodeProcess, run, run_args, wait_for_folding, wait_for_members, while_hardly_running};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, sleep};
-use std::time::Duration;
 
 /// Starts a node with two of the four partitions of a tool whose locals leave a line in `log`, and take `seconds`.
 fn serving(partitions: &str, seconds: &str, log: &Path, seed: Option<&NodeProcess>) -> NodeProcess {
@@ -58,24 +55,6 @@ fn idle_slow_replica_is_avoided_by_every_policy_that_learns() {
     }
 }
 
-/// Lets a process run for a tenth of the time while `work` is done: 20 ms of each 200 ms.
-fn while_it_hardly_runs<T>(process: &NodeProcess, work: impl FnOnce() -> T) -> T {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                process.signal(libc::SIGSTOP);
-                sleep(Duration::from_millis(180));
-                process.signal(libc::SIGCONT);
-                sleep(Duration::from_millis(20));
-            }
-        });
-        let done = work();
-        is_over.store(true, Ordering::Relaxed);
-        done
-    })
-}
-
 /// Calls six partitions that take 50 ms each, over one of the relays.
 fn call_over_relays(front: &NodeProcess) -> Value {
     let params = r#"{"local_ms":50}"#;
@@ -112,10 +91,13 @@ fn relay_that_hardly_runs_is_taken_over_and_then_passed_over() {
         assert_eq!(call_over_relays(front)["status"], json!("full"));
     }
     assert_eq!(repairs(front), 0, "nobody was late");
-    let took: Vec<u64> = while_it_hardly_runs(&relays[0], || {
-        let took = |_| call_over_relays(front)["elapsed_us"].as_u64().expect("a time");
-        (0..40).map(took).collect()
-    });
+    let took: Vec<u64> = while_hardly_running(
+        |kind| relays[0].signal(kind),
+        || {
+            let took = |_| call_over_relays(front)["elapsed_us"].as_u64().expect("a time");
+            (0..40).map(took).collect()
+        },
+    );
     let status = run(&format!("status --at {} -o json", front.addr)).json();
     let slow: Vec<&Value> = status["slow"].as_array().expect("a list").iter().collect();
     assert_eq!(slow.len(), 1, "{status}");

@@ -1,13 +1,10 @@
 //! The places: real processes with one partition each, a front without any, and what is between them.
 
-use crate::real::{NodeProcess, treefold, wait_until};
+use crate::real::{NodeProcess, treefold, wait_until, while_hardly_running};
 use crate::up::{mark, processes_with};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{scope, sleep};
-use std::time::Duration;
 use treefold::{Client, ClusterOptions, Credentials, Node, Token};
 use treefold_gateway::{Gateway, GatewayOptions};
 
@@ -275,20 +272,7 @@ impl Bed {
 
     /// Does the work while the victims run for 20 ms of each 200 ms.
     pub(crate) fn while_victims_hardly_run(&self, work: impl FnOnce(&Self)) {
-        let is_over = AtomicBool::new(false);
-        scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    self.signal_victims(libc::SIGSTOP);
-                    sleep(Duration::from_millis(180));
-                    self.signal_victims(libc::SIGCONT);
-                    sleep(Duration::from_millis(20));
-                }
-            });
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(self)));
-            is_over.store(true, Ordering::Relaxed);
-            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        });
+        while_hardly_running(|kind| self.signal_victims(kind), || work(self));
     }
 }
 
