@@ -47,9 +47,7 @@ struct Embedded {
 }
 
 /// By what the processes know each other.
-#[derive(Default)]
 enum Trust {
-    #[default]
     Open,
     Token,
     /// The folder with their keys.

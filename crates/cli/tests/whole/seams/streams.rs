@@ -149,7 +149,8 @@ impl Running {
 
     /// Reads until a wave has these contributors, or, where each packet is a wave, until those of two seconds have.
     pub(crate) fn read_until(&mut self, under: &str, expected: &Expected) {
-        // Waves from before a fault are still on their way.
+        // Waves that have come by now say nothing of the present fault. Others are still on their way.
+        self.waves.try_iter().for_each(drop);
         let until = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
         if self.mode == Mode::Single {
@@ -180,9 +181,9 @@ impl Running {
     fn read_single_until(&self, under: &str, expected: &Expected, until: Instant) {
         let mut last = PartitionSet::new();
         while Instant::now() < until {
-            let second = Instant::now() + Duration::from_secs(2);
+            let pause = Instant::now() + Duration::from_secs(2);
             last = PartitionSet::new();
-            while let Some(wave) = self.next(second) {
+            while let Some(wave) = self.next(pause) {
                 last.union_with(&wave.contributors);
             }
             if last == expected.contributors {
