@@ -32,9 +32,7 @@ NUMBERS = (
 class Bed:
     """Real processes with one partition each, and what is between them. The last of both are the victims."""
 
-    def __init__(self, at: str, holders: list[int], between: list[int], gossips: bool = True, **trust: Any) -> None:
-        # Processes of a network do not gossip, so a call waits for a stopped one until its deadline.
-        self.gossips = gossips
+    def __init__(self, at: str, holders: list[int], between: list[int], **trust: Any) -> None:
         self.client = treefold.connect(at, direct=True, **trust)
         self.all = holders + between
         self.victims = holders[-1:] + between[-1:]
@@ -157,7 +155,7 @@ def bed(request: pytest.FixtureRequest, start: Any, tmp_path: Path) -> Iterator[
         while not line.startswith("TREEFOLD_AT="):
             line = up.process.stdout.readline().strip()
         inner, back_ends = [[pid_of(f"{host}:{place}") for place in places] for places in ([1, 2], [3, 4, 5, 6])]
-        yield Bed(line.split("=", 1)[1], back_ends, inner, gossips=False, token="a secret")
+        yield Bed(line.split("=", 1)[1], back_ends, inner, token="a secret")
     else:
         keys = keys_in(tmp_path) if request.param == "certificates" else None
         yield cluster(start, 2 if request.param == "relays" else 0, keys)
@@ -167,9 +165,8 @@ def bed(request: pytest.FixtureRequest, start: Any, tmp_path: Path) -> Iterator[
 def test_every_use_under_every_fault(bed: Bed) -> None:
     streams = [Waves(bed.client, mode) for mode in SYNC]
 
-    def hold(there: list[int], calls: bool = True) -> None:
-        if calls:
-            assert (bed.call("whole"), bed.call("each")) == (there, there)
+    def hold(there: list[int]) -> None:
+        assert (bed.call("whole"), bed.call("each")) == (there, there)
         for stream in streams:
             stream.reach(there)
 
@@ -191,7 +188,7 @@ def test_every_use_under_every_fault(bed: Bed) -> None:
         is_over.set()
         slowing.join()
     bed.signal(signal.SIGSTOP, bed.victims)
-    hold(HOLDERS[:-1], bed.gossips)
+    hold(HOLDERS[:-1])
     bed.signal(signal.SIGCONT, bed.victims)
     bed.until(lambda: bed.call("whole") == HOLDERS)
     hold(HOLDERS)

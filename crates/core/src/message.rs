@@ -17,6 +17,7 @@ use crate::tree::Tree;
 use crate::wave::slice::Slice;
 use crate::wave::wait::Waiting;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -94,7 +95,7 @@ pub enum Message<P> {
     },
     /// The cards of all living members that the sender knows: for observers, and for cards that gossip cannot
     /// carry.
-    Cards(Vec<Arc<MemberCard>>),
+    Cards(Cards),
     /// Asks for the cards.
     WantCards,
     /// A message of a stream.
@@ -181,6 +182,23 @@ pub enum Message<P> {
         /// The placement at the node; or why nothing has changed.
         result: Result<Box<PlacementReport>, Arc<str>>,
     },
+}
+
+/// The members that a node knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Cards {
+    /// The cards of living members.
+    pub cards: Vec<Arc<MemberCard>>,
+    /// Numbers of partitions of services that no living member has any more, by name.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub totals: BTreeMap<String, u32>,
+}
+
+impl From<Vec<Arc<MemberCard>>> for Cards {
+    fn from(cards: Vec<Arc<MemberCard>>) -> Self {
+        Self { cards, ..Self::default() }
+    }
 }
 
 /// An operator that a node's driver keeps.

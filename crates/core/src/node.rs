@@ -140,8 +140,12 @@ impl<P: Payload> Node<P> {
                 Wake::Kept => self.waves.expire_kept(&mut self.cx, now),
                 Wake::Placement => self.placements.review(&mut self.cx, now),
                 Wake::Departed => self.handle_proofs_due(now),
-                Wake::Announce => self.gossip.announce_load(&mut self.cx, now),
+                Wake::Announce => {
+                    self.look_after_processes(now);
+                    self.gossip.announce_load(&mut self.cx, now);
+                }
                 Wake::Exchange => {
+                    self.look_after_processes(now);
                     let has_streams = !self.streams.fronts.is_empty();
                     self.gossip.exchange_cards(&mut self.cx, now, has_streams);
                 }

@@ -124,7 +124,7 @@ impl Scene {
         let cards: Vec<_> =
             [seed].iter().chain(view.alive()).filter_map(|node| view.card(node).cloned()).collect();
         self.world.feed(at, Input::Command(Command::Join(vec![seed.addr])), &mut self.traffic);
-        let message = Message::Cards(cards);
+        let message = Message::Cards(cards.into());
         self.traffic.message_bytes += message_bytes(&message) as u64;
         self.world.feed(at, Input::Message { from: seed, message }, &mut self.traffic);
     }

@@ -208,7 +208,7 @@ impl Place {
         };
         let mut client = Node::new(of_client, Instant::START);
         let cards: Vec<_> = (0..CALLED).map(|number| Arc::new(card(number, CALLED))).collect();
-        let heard = Input::Message { from: node_id(0), message: Message::Cards(cards) };
+        let heard = Input::Message { from: node_id(0), message: Message::Cards(cards.into()) };
         client.handle_input(Instant::START, Input::Connected { peer: node_id(0) });
         client.handle_input(Instant::START, heard);
         assert_eq!(client.view().partitions_total("s"), CALLED, "it sees all nodes");

@@ -35,7 +35,7 @@ use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Branches from here on, below those of detours, are trees of several replicas. A node of such a tree may retry a partition at
@@ -121,6 +121,12 @@ impl<P: Payload> Waves<P> {
         let of_peer =
             |wave: &Wave<P>| wave.seat.parent.is(peer) || !wave.seat.children.open_of(peer).is_empty();
         self.open.iter().any(of_peer)
+    }
+
+    /// The nodes of which some are meant that open waves wait for.
+    pub(crate) fn awaited(&self, is_meant: impl Fn(&NodeId) -> bool) -> BTreeSet<NodeId> {
+        let children = self.open.iter().flat_map(|wave| wave.seat.children.iter_open());
+        children.map(|child| child.node).filter(is_meant).collect()
     }
 }
 
@@ -418,7 +424,7 @@ pub(crate) mod tests {
         };
         let mut front = Node::new(config, NOW);
         let cards = [1, 2, 3].map(|number| Arc::new(card(number, PartitionSet::first(1))));
-        let message = Message::Cards(cards.into());
+        let message = Message::Cards(Vec::from(cards).into());
         front.handle_input(NOW, Input::Message { from: name_of(1), message });
         front
     }

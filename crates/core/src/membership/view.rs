@@ -136,6 +136,20 @@ impl View {
         self.service(service).map_or_else(remembered, ServiceIndex::total)
     }
 
+    /// Agreed totals of services that no living member has any more.
+    pub(super) fn totals_seen(&self) -> &BTreeMap<String, u32> {
+        &self.totals_seen
+    }
+
+    /// Takes what another node remembers of services that no living member has any more.
+    pub(super) fn remember(&mut self, totals: BTreeMap<String, u32>) {
+        for (name, total) in totals {
+            if !self.services.contains_key(&name) && self.totals_seen.len() < SERVICES_MAX {
+                self.totals_seen.entry(name).or_insert(total);
+            }
+        }
+    }
+
     /// The number of partitions of `service` that proven claims have agreed on; 0 if no member provides it.
     pub(crate) fn partitions_proven(&self, service: &str) -> u32 {
         self.service(service).map_or(0, ServiceIndex::proven)

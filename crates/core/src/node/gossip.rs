@@ -10,12 +10,11 @@ use crate::effect::{Effect, Event, TracePoint};
 use crate::id::NodeId;
 use crate::load::announce::{next_announcement_in, worth_announcing};
 use crate::load::figure::LoadFigure;
-use crate::membership::card::MemberCard;
 use crate::membership::codec::{decode_node, encode_node};
 use crate::membership::service::TotalNews;
 use crate::membership::sight::EXCHANGE_EVERY;
 use crate::membership::{MembershipEvent, Transmit};
-use crate::message::{Message, Payload};
+use crate::message::{Cards, Message, Payload};
 use crate::node::context::Context;
 use crate::replica::prequal::probe_sequence;
 use crate::time::{Duration, Instant};
@@ -52,23 +51,27 @@ const POLL_FIGURE_BYTES: usize = 32;
 /// The bytes of the longest encoded node id, which has an IPv6 address.
 const NODE_BYTES_MAX: usize = 27;
 
-/// A question to a peer that is no member any more. One that leaves in good order answers; one that is stopped does not, and
-/// neither loses its connection.
+/// A question to a peer that is no member any more, or that nobody probes. One that leaves in good order, or works, answers;
+/// one that is stopped does not. Neither loses its connection.
 #[derive(Clone, Copy, Debug)]
 struct Proof {
     due_at: Instant,
     is_given: bool,
 }
 
-/// How long such a peer has to send anything.
+/// How long a peer that is no member any more has to send anything.
 const PROOF_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a process of a network has to send anything, if this node waits for it. Here nobody else has found it silent.
+const SIGN_WITHIN: Duration = Duration::from_secs(4);
 
 /// A node's state for its background traffic.
 #[derive(Debug, Default)]
 pub(super) struct Gossip {
     /// Peers that this node is connected to.
     pub(super) peers: BTreeSet<NodeId>,
-    /// The peers that are no members any more: they have left, died, or are cut off or stopped.
+    /// The peers that are no members any more: they have left, died, or are cut off or stopped. While a process of a network
+    /// has to show that it works, it is here too.
     departed: BTreeMap<NodeId, Option<Proof>>,
     departed_armed: Option<Instant>,
     /// The load figure that was last announced.
@@ -109,9 +112,15 @@ impl Gossip {
         }
     }
 
-    /// Asks a peer that is no member any more to show that it lives.
-    fn ask_for_proof<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
-        let due_at = now + PROOF_WITHIN;
+    /// Asks a peer to show that it lives.
+    fn ask_for_proof<P: Payload>(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        peer: NodeId,
+        within: Duration,
+    ) {
+        let due_at = now + within;
         self.departed.insert(peer, Some(Proof { due_at, is_given: false }));
         cx.send(peer, Message::WantCards);
         self.arm_proofs(cx);
@@ -235,7 +244,7 @@ impl<P: Payload> Context<P> {
         self.send(to, Message::Cards(cards));
     }
 
-    pub(super) fn absorb_cards(&mut self, now: Instant, from: NodeId, cards: Vec<Arc<MemberCard>>) {
+    pub(super) fn absorb_cards(&mut self, now: Instant, from: NodeId, cards: Cards) {
         if let Err(error) = self.sight.absorb_cards(now, from, cards) {
             self.note_bad_message(from, &alloc::format!("cards: {error}"));
         }
@@ -322,6 +331,22 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Asks the processes of a network that this node waits for whether they work, and gives up those that have stopped.
+    pub(super) fn look_after_processes(&mut self, now: Instant) {
+        if self.cx.sight.is_member() {
+            return;
+        }
+        let awaited =
+            self.waves.awaited(|node| self.cx.sight.is_unprobed(node) || self.cx.sight.has_stopped(node));
+        for node in awaited {
+            if self.cx.sight.has_stopped(&node) {
+                desk!(self).handle_peer_gone(now, node);
+            } else if !self.gossip.departed.contains_key(&node) && self.gossip.peers.contains(&node) {
+                self.gossip.ask_for_proof(&mut self.cx, now, node, SIGN_WITHIN);
+            }
+        }
+    }
+
     /// Peers that are no members any more have shown by now that they live, or are given up.
     pub(super) fn handle_proofs_due(&mut self, now: Instant) {
         self.gossip.departed_armed = None;
@@ -331,16 +356,23 @@ impl<P: Payload> Node<P> {
         let due: Vec<(NodeId, Proof)> = self.gossip.departed.iter().filter_map(is_due).collect();
         for (node, proof) in due {
             let is_away = !self.cx.view().contains(&node);
-            let is_silent = is_away && !proof.is_given;
+            let is_process = self.cx.sight.is_unprobed(&node);
+            let is_silent = (is_away || is_process) && !proof.is_given;
             if is_silent && let Some(due_at) = self.cx.later_if_late_to_look(proof.due_at, now) {
                 self.gossip.departed.insert(node, Some(Proof { due_at, ..proof }));
+            } else if is_process {
+                self.gossip.departed.remove(&node);
+                if is_silent {
+                    // It keeps its connection and its place: a stream waits for it by other signs.
+                    self.cx.sight.report_stopped(node);
+                }
             } else if is_silent {
                 // Messages to it from now on must not wait in this connection.
                 self.gossip.part(node);
                 self.cx.effects.push_back(Effect::Disconnect { peer: node });
                 self.give_up_peer(now, node);
             } else if is_away && self.waves.works_with(node) {
-                self.gossip.ask_for_proof(&mut self.cx, now, node);
+                self.gossip.ask_for_proof(&mut self.cx, now, node, PROOF_WITHIN);
             } else {
                 self.gossip.departed.insert(node, None);
             }
@@ -381,11 +413,14 @@ impl<P: Payload> Node<P> {
                 self.cx.loads.replicas.forget(node);
                 self.cx.loads.relays_ejected.forget(node);
                 self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
+                if self.cx.sight.has_stopped(&node) {
+                    return desk!(self).handle_peer_gone(now, node);
+                }
                 // A node that leaves in good order finishes its work, for which its calls may still be on their way here,
                 // and then closes its connections. A dead process loses them. One that is stopped keeps them, and says nothing.
                 let is_connected = self.gossip.peers.contains(&node);
                 if is_connected {
-                    self.gossip.ask_for_proof(&mut self.cx, now, node);
+                    self.gossip.ask_for_proof(&mut self.cx, now, node, PROOF_WITHIN);
                 }
                 if !is_connected || !self.waves.works_with(node) {
                     self.give_up_peer(now, node);

@@ -103,8 +103,8 @@ impl Root {
             asked: Vec::new(),
             dismissed: Vec::new(),
         };
-        let cards = REPLICAS[..replicas].iter().map(|&number| Arc::new(card(number))).collect();
-        root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards) });
+        let cards: Vec<_> = REPLICAS[..replicas].iter().map(|&number| Arc::new(card(number))).collect();
+        root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards.into()) });
         let leaves: Vec<Tree> =
             (0..CHILDREN).map(|child| Tree::leaf(node_id(FIRST_CHILD + child), held(child))).collect();
         let call = Call {

@@ -317,7 +317,7 @@ impl World {
         let cards: Vec<Arc<MemberCard>> = whom.iter().filter_map(card).collect();
         let Some(first) = cards.first() else { return };
         let from = first.node;
-        self.feed(at, Input::Message { from, message: Message::Cards(cards) }, &mut ());
+        self.feed(at, Input::Message { from, message: Message::Cards(cards.into()) }, &mut ());
     }
 
     /// Makes all nodes known to each other.

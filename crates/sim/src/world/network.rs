@@ -201,7 +201,7 @@ pub fn message_bytes(message: &Message<Ink>) -> usize {
             PushMessage::Push { payload, .. } => payload.len(),
             _ => 0,
         },
-        Message::Cards(cards) => cards.len() * HEADER_BYTES,
+        Message::Cards(known) => known.cards.len() * HEADER_BYTES,
         Message::Stream(message) => stream_bytes(message),
         _ => 0,
     };

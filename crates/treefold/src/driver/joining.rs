@@ -44,7 +44,7 @@ impl Loop {
         let addrs = seeds.addrs().await;
         self.fetch_key(&addrs, CONNECT_TIMEOUT).await;
         self.feed(Input::Command(Command::Join(addrs)));
-        self.feed(Input::Message { from, message: Message::Cards(cards) });
+        self.feed(Input::Message { from, message: Message::Cards(cards.into()) });
     }
 
     /// The task that joins the cluster.

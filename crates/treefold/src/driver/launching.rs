@@ -144,7 +144,7 @@ impl Loop {
             LaunchAsk::Say { to, word } => self.say(to, &word),
             LaunchAsk::Learn { cards } => {
                 let from = self.identity.node;
-                self.feed(Input::Message { from, message: Message::Cards(cards) });
+                self.feed(Input::Message { from, message: Message::Cards(cards.into()) });
             }
             LaunchAsk::Teach { cards } => cards.iter().for_each(|card| self.learn_of(card)),
             LaunchAsk::Forget { node } => self.feed(Input::Lost { peer: node }),

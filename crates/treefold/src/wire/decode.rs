@@ -8,9 +8,9 @@ use crate::wire::error::{WireError, malformed, within};
 use crate::wire::fields::Fields as _;
 use crate::wire::frame::Kind;
 use crate::wire::header::{
-    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader,
-    OperatorWantHeader, PartialHeader, PlacementReplyHeader, PlacementRequestHeader, ReplyHeader,
-    RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
+    CallHeader, GossipHeader, NumberHeader, OfferHeader, OperatorReplyHeader, OperatorWantHeader,
+    PartialHeader, PlacementReplyHeader, PlacementRequestHeader, ReplyHeader, RequestHeader,
+    SharesReplyHeader, SharesRequestHeader, StatusHeader,
 };
 use crate::wire::kept::KeptTrees;
 use crate::wire::loads::{loads_of, took_of};
@@ -110,7 +110,8 @@ impl Decoder {
             Kind::CancelRequest => Message::CancelRequest { id: decoded::<NumberHeader>(header)?.id },
             Kind::Cards => {
                 few_enough(header, 1, "cards", members_max(limits))?;
-                Message::Cards(cards_of(decoded::<CardsHeader>(header)?.cards, limits)?)
+                few_enough(header, 2, "totals", SERVICES_MAX)?;
+                Message::Cards(cards_of(decoded(header)?, limits)?)
             }
             Kind::WantCards => Message::WantCards,
             Kind::Gossip => {

@@ -8,8 +8,7 @@ use crate::wire::error::{WireError, within};
 use crate::wire::fields;
 use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{
-    CallHeader, CardsHeader, GossipHeader, NumberHeader, OfferHeader, OperatorWantHeader, PartialHeader,
-    RequestHeader,
+    CallHeader, GossipHeader, NumberHeader, OfferHeader, OperatorWantHeader, PartialHeader, RequestHeader,
 };
 use crate::wire::kept::SentTrees;
 use crate::wire::loads::{put_loads, took_number};
@@ -23,7 +22,7 @@ use crate::wire::push::{push_request_header, put_push};
 use crate::wire::reduces::reduces_header;
 use crate::wire::report::report_columns;
 use crate::wire::shares::{shares_reply_header, shares_request_header};
-use crate::wire::status::{card_headers, status_header};
+use crate::wire::status::{cards_header, status_header};
 use crate::wire::stream::encode::StreamEncoder;
 use crate::wire::tree::put_tree;
 use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX};
@@ -141,7 +140,7 @@ impl Encoder {
                 Shell::of_request(Kind::CancelRequest, *id, None)
             }
             Message::Cards(cards) => {
-                append(&CardsHeader { cards: card_headers(cards, limits)? }, out);
+                append(&cards_header(cards, limits)?, out);
                 Shell::bare(Kind::Cards)
             }
             Message::WantCards => Shell::bare(Kind::WantCards),

@@ -522,6 +522,8 @@ pub(super) struct PlacedHeader {
 pub(super) struct CardsHeader {
     #[prost(message, repeated, tag = "1")]
     pub(super) cards: Vec<CardHeader>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) totals: Vec<TotalHeader>,
 }
 
 /// `Gossip`.

@@ -6,8 +6,8 @@
 use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set, set_alone};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{
-    CardHeader, LoadHeader, MemberHeader, OpenStreamHeader, PlacedHeader, RefusedHeader, SlowHeader,
-    StatusHeader, TotalHeader,
+    CardHeader, CardsHeader, LoadHeader, MemberHeader, OpenStreamHeader, PlacedHeader, RefusedHeader,
+    SlowHeader, StatusHeader, TotalHeader,
 };
 use crate::wire::members_max;
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use treefold_core::limits::Limits;
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Placed, Roles, SERVICES_MAX, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
+use treefold_core::message::Cards;
 use treefold_core::placement::REPLICAS_MAX;
 use treefold_core::status::{
     Counters, MemberStatus, NodeStatus, OpenWork, ProcessFacts, RefusedTotal, SLOW_SHOWN_MAX,
@@ -127,16 +128,34 @@ fn set_placed(
     Ok(())
 }
 
-/// Encodes cards.
-pub(super) fn card_headers(cards: &[Arc<MemberCard>], limits: &Limits) -> Result<Vec<CardHeader>, WireError> {
+/// Encodes the members that a node knows.
+pub(super) fn cards_header(known: &Cards, limits: &Limits) -> Result<CardsHeader, WireError> {
+    let Cards { cards, totals } = known;
     within("cards", members_max(limits), cards.len())?;
-    cards.iter().map(|card| card_header(card, limits)).collect()
+    within("totals", SERVICES_MAX, totals.len())?;
+    let cards = cards.iter().map(|card| card_header(card, limits)).collect::<Result<_, _>>()?;
+    let total = |(service, total): (&String, &u32)| {
+        check_total(service, *total, limits)?;
+        Ok(TotalHeader { service: service.clone(), total: *total, ..Default::default() })
+    };
+    Ok(CardsHeader { cards, totals: totals.iter().map(total).collect::<Result<_, _>>()? })
 }
 
-/// Decodes cards.
-pub(super) fn cards_of(headers: Vec<CardHeader>, limits: &Limits) -> Result<Vec<Arc<MemberCard>>, WireError> {
-    within("cards", members_max(limits), headers.len())?;
-    headers.into_iter().map(|header| card_of(header, limits)).collect()
+/// Decodes the members that a node knows.
+pub(super) fn cards_of(header: CardsHeader, limits: &Limits) -> Result<Cards, WireError> {
+    within("cards", members_max(limits), header.cards.len())?;
+    within("totals", SERVICES_MAX, header.totals.len())?;
+    let cards = header.cards.into_iter().map(|header| card_of(header, limits)).collect::<Result<_, _>>()?;
+    let total = |TotalHeader { service, total, .. }: TotalHeader| {
+        check_total(&service, total, limits)?;
+        Ok((service, total))
+    };
+    Ok(Cards { cards, totals: header.totals.into_iter().map(total).collect::<Result<_, _>>()? })
+}
+
+fn check_total(service: &str, total: u32, limits: &Limits) -> Result<(), WireError> {
+    within("totals.service", NAME_BYTES_MAX, service.len())?;
+    within("totals.total", limits.partitions_max as usize, total as usize)
 }
 
 fn load_header(load: LoadFigure) -> LoadHeader {

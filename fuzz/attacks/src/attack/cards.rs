@@ -149,7 +149,7 @@ fn send_largest_cards(cluster: &Cluster<'_>, victim: NodeId) -> io::Result<()> {
             ServiceCard { partitions, total: PARTITIONS_MAX, declared: true, placed: None },
         )
     };
-    peer.send(&Message::Cards((0..LARGEST_CARDS).map(card).collect()))?;
+    peer.send(&Message::Cards((0..LARGEST_CARDS).map(card).collect::<Vec<_>>().into()))?;
     thread::sleep(PAUSE);
     Ok(())
 }
@@ -193,7 +193,7 @@ fn send_beyond_total(cluster: &str, mut insider: Insider, to: &[NodeId], end_at:
                     .into();
             let card = MemberCard { version, services, ..MemberCard::new(insider.node) };
             let over_connection = Peer::greeted(victim.addr, cluster, insider.node)
-                .and_then(|(mut peer, _)| peer.send(&Message::Cards(vec![Arc::new(card)])));
+                .and_then(|(mut peer, _)| peer.send(&Message::Cards(vec![Arc::new(card)].into())));
             sent += usize::from(over_connection.is_ok());
         }
         version += 1;
@@ -213,7 +213,7 @@ fn of_client(lab: &Lab) -> Result<Finding, Setback> {
             ServiceCard { partitions: PartitionSet::first(total), total, declared: true, placed: None },
         )
     };
-    let cards = Message::Cards((0..INVENTED).map(card).collect());
+    let cards = Message::Cards((0..INVENTED).map(card).collect::<Vec<_>>().into());
     let token = cluster.token.clone().and_then(Token::new);
     let (mut peer, secret) = session(cluster.nodes[0].addr).map_err(Setback::doing("make a session"))?;
     let hello = Hello::new(&cluster.name, client_name(7)).sealed(token.as_ref(), Side::Dials, &secret);

@@ -235,7 +235,7 @@ fn exceed_rights(lab: &Lab) -> Result<Finding, Setback> {
     let caller = keys.issue("caller", &[Right::Call], None, Valid::Now)?;
     let ghost = MemberCard::new(NodeId::new(SocketAddr::from(([127, 0, 0, 1], 9)), 7));
     let sent = greet(at, &cluster.name, client_name(8), Some(&caller)).and_then(|mut peer| {
-        peer.send(&Message::Cards(vec![ghost.into()])).map_err(|error| error.to_string())
+        peer.send(&Message::Cards(vec![ghost.into()].into())).map_err(|error| error.to_string())
     });
     sent.map_err(Setback::doing("send a card"))?;
     let denied = answers.iter().filter(|(_, answer)| {

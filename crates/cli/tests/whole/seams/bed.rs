@@ -31,8 +31,6 @@ pub(crate) struct Bed {
     holders: Vec<u32>,
     /// Numbers of those that only fold. The last one has the victim's faults.
     between: Vec<u32>,
-    /// True if the processes notice that another one has stopped.
-    pub(crate) gossips: bool,
     trust: Trust,
     embedded: Option<Embedded>,
     /// Ends the processes when it is dropped.
@@ -148,7 +146,6 @@ impl Bed {
             gateway: gateway_of(&nodes[front].line()),
             holders: ids(&nodes, holders),
             between: ids(&nodes, between),
-            gossips: true,
             trust,
             embedded: None,
             _running: Running::Nodes { _nodes: nodes },
@@ -200,7 +197,6 @@ impl Bed {
             gateway,
             holders: (3..=6).map(process).collect(),
             between: (1..=2).map(process).collect(),
-            gossips: false,
             trust: Trust::Token,
             embedded: None,
             _running: Running::Network { up, _folder: folder },

@@ -11,6 +11,7 @@ use crate::node::tests::summing;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
@@ -42,7 +43,7 @@ fn slices_of_a_call_are_in_flight_together_and_with_older_calls() {
     config.kinds[0].is_sliceable = true;
     let mut client = Node::new(config, Instant::START);
     client.handle_input(Instant::START, Input::Connected { peer: server });
-    let heard = Input::Message { from: server, message: Message::Cards([Arc::new(card)].into()) };
+    let heard = Input::Message { from: server, message: Message::Cards(vec![Arc::new(card)].into()) };
     client.handle_input(Instant::START, heard);
     assert_eq!(call(&mut client, 1, 1), [(1, 1)]);
     client.handle_input(Instant::START, Input::Command(Command::Cancel { request: RequestId(1) }));

@@ -83,7 +83,7 @@ fn a_changed_total_or_a_moved_partition_gives_a_new_tree() {
     };
     let cards: Vec<Arc<MemberCard>> = (0..8).map(card_of).collect();
     let from = cluster.id(0);
-    cluster.hear(client, from, Message::Cards(cards.clone()));
+    cluster.hear(client, from, Message::Cards(cards.clone().into()));
     let outcome = cluster.ask(client, shaped(Shape::KAry(3)));
     assert_honest(&outcome);
     assert_eq!((outcome.asked.len(), counted(&outcome)), (17, whole(16)), "{outcome:?}");
@@ -96,7 +96,7 @@ fn a_changed_total_or_a_moved_partition_gives_a_new_tree() {
     for service in card.services.values_mut() {
         service.partitions = service.partitions.difference(&PartitionSet::from_range(11..12));
     }
-    cluster.hear(client, from, Message::Cards(vec![Arc::new(card)]));
+    cluster.hear(client, from, Message::Cards(vec![Arc::new(card)].into()));
     let outcome = cluster.ask(client, shaped(Shape::KAry(3)));
     assert_honest(&outcome);
     assert!(!outcome.contributed.contains(11) && outcome.contributed.len() == 15, "{outcome:?}");

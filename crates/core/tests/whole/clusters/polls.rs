@@ -70,7 +70,7 @@ impl Scene {
             .replicas
             .iter()
             .map(|replica| Arc::clone(replica.view().card(&replica.id()).expect("its own card is known")));
-        let cards = Message::Cards(cards.collect());
+        let cards = Message::Cards(cards.collect::<Vec<_>>().into());
         let from = scene.replicas[0].id();
         scene.feed(Input::Message { from, message: cards });
         scene

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use treefold_core::call::CallOptions;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::limits::Limits;
-use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::message::{Call, Cards, Message, Partial, Request};
 use treefold_core::params::{OWN_ENTRY_BYTES, Params};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::schedule::share::{SETTINGS_MAX, ShareSetting, SharesReport};
@@ -161,7 +161,7 @@ fn partitions_are_bounded_in_every_field() {
         ("contributors", partial_message(Partial { contributors: set, ..partial("") })),
         ("missing.partitions", partial_message(Partial { missing: vec![lossy], ..partial("") })),
         ("report.partitions", partial_message(Partial { report: Some(Box::new(told)), ..partial("") })),
-        ("card.partitions", Message::Cards(vec![Arc::new(hosting)])),
+        ("card.partitions", Message::Cards(vec![Arc::new(hosting)].into())),
     ] {
         passes_only_within(&message, &limits, &tighter, field);
     }
@@ -176,8 +176,23 @@ fn losses() {
 }
 
 #[test]
+fn remembered_totals() {
+    let remembered = |name: &str, total: u32| {
+        Message::Cards(Cards { cards: Vec::new(), totals: [(name.to_owned(), total)].into() })
+    };
+    let tighter = Limits { partitions_max: 8, ..Limits::DEFAULT };
+    passes_only_within(&remembered("gone", 9), &Limits::DEFAULT, &tighter, "totals.total");
+    assert!(bytes_of(&remembered(&"n".repeat(128), 9), &Limits::DEFAULT).is_ok());
+    let too_long = bytes_of(&remembered(&"n".repeat(129), 9), &Limits::DEFAULT).unwrap_err();
+    assert!(
+        matches!(too_long, WireError::TooLarge { field: "totals.service", limit: 128, .. }),
+        "{too_long:?}"
+    );
+}
+
+#[test]
 fn cards() {
-    let message = Message::Cards(vec![Arc::new(card()), Arc::new(card())]);
+    let message = Message::Cards(vec![Arc::new(card()), Arc::new(card())].into());
     let limits = Limits { tree_seats_max: 2, ..Limits::DEFAULT };
     let tighter = Limits { tree_seats_max: 1, ..Limits::DEFAULT };
     passes_only_within(&message, &limits, &tighter, "cards");

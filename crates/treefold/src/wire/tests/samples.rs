@@ -10,7 +10,7 @@ use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews, Took};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{
-    Call, CallTimes, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request,
+    Call, CallTimes, Cards, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request,
 };
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
@@ -421,10 +421,14 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("reply", Message::Reply { id: 7, outcome: Box::new(outcome()) }),
         ("reply-guess", Message::Reply { id: 7, outcome: Box::new(guessed()) }),
         ("cancel-request", Message::CancelRequest { id: 7 }),
-        ("cards", Message::Cards(vec![Arc::new(card())])),
-        ("cards-declared", Message::Cards(vec![Arc::new(declaring())])),
-        ("cards-placed", Message::Cards(vec![Arc::new(placing())])),
-        ("cards-below", Message::Cards(vec![Arc::new(below())])),
+        ("cards", Message::Cards(vec![Arc::new(card())].into())),
+        (
+            "cards-remembered",
+            Message::Cards(Cards { cards: Vec::new(), totals: [("gone".to_owned(), 9)].into() }),
+        ),
+        ("cards-declared", Message::Cards(vec![Arc::new(declaring())].into())),
+        ("cards-placed", Message::Cards(vec![Arc::new(placing())].into())),
+        ("cards-below", Message::Cards(vec![Arc::new(below())].into())),
         ("want-cards", Message::WantCards),
         ("gossip", Message::Gossip { datagram: vec![0, 3, 1, 4, 1, 5] }),
         ("operator-push", Message::OperatorRequest { id: 9, payload: Some(Bytes::from_static(b"wasm")) }),

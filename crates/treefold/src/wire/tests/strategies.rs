@@ -13,7 +13,7 @@ use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews, Took};
 use treefold_core::membership::card::{MemberCard, Placed, Roles, ServiceCard};
 use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{
-    Call, CallTimes, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request,
+    Call, CallTimes, Cards, DeclaredReduce, Message, OperatorStatus, Partial, Report, Request,
 };
 use treefold_core::params::Params;
 use treefold_core::partitions::PartitionSet;
@@ -355,6 +355,11 @@ fn outcome() -> impl Strategy<Value = Box<Outcome<Bytes>>> {
     )
 }
 
+fn cards() -> impl Strategy<Value = Cards> {
+    let totals = proptest::collection::btree_map(".{0,20}", 0_u32..=1 << 20, 0..4);
+    (vec(card(), 0..4), totals).prop_map(|(cards, totals)| Cards { cards, totals })
+}
+
 fn card() -> impl Strategy<Value = Arc<MemberCard>> {
     let placed = (0..=REPLICAS_MAX, set(), set()).prop_map(|(replicas, pinned, refused)| Placed {
         replicas,
@@ -547,7 +552,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         2 => request.prop_map(|request| Message::Request(Box::new(request))),
         2 => (any::<u64>(), outcome()).prop_map(|(id, outcome)| Message::Reply { id, outcome }),
         1 => any::<u64>().prop_map(|id| Message::CancelRequest { id }),
-        1 => vec(card(), 0..4).prop_map(Message::Cards),
+        1 => cards().prop_map(Message::Cards),
         1 => Just(Message::WantCards),
         1 => vec(any::<u8>(), 0..1_400).prop_map(|datagram| Message::Gossip { datagram }),
         8 => super::stream::message(),
