@@ -206,14 +206,18 @@ impl Drop for NodeProcess {
     }
 }
 
-/// Lets the processes that `signal` reaches run for a tenth of the time while `work` is done: 20 ms of each 200 ms.
-pub(crate) fn while_hardly_running<T>(signal: impl Fn(i32) + Sync, work: impl FnOnce() -> T) -> T {
+/// Lets the processes that `signal` reaches run for 20 ms after each pause while `work` is done.
+pub(crate) fn while_hardly_running<T>(
+    pause: Duration,
+    signal: impl Fn(i32) + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 signal(libc::SIGSTOP);
-                thread::sleep(Duration::from_millis(180));
+                thread::sleep(pause);
                 signal(libc::SIGCONT);
                 thread::sleep(Duration::from_millis(20));
             }

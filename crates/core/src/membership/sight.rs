@@ -10,8 +10,8 @@
 //! receives many views at once.
 //!
 //! In a network that was started from a topology only the front-end knows all processes; a process below another one
-//! knows those that it was told of. Its view tells who is there, and never who is gone. Nobody probes the processes, so
-//! whoever waits for one that says nothing finds out whether it has stopped, and does not see it until it speaks again.
+//! knows those that it was told of. Its view tells who is there, and never who is gone. No node probes the processes,
+//! so a node that waits for one finds out whether it has stopped, and then does not see it until it speaks again.
 
 use super::Membership;
 use super::card::MemberCard;

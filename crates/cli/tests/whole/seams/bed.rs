@@ -5,6 +5,7 @@ use crate::up::{mark, processes_with};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use treefold::{Client, ClusterOptions, Credentials, Node, Token};
 use treefold_gateway::{Gateway, GatewayOptions};
 
@@ -266,7 +267,7 @@ impl Bed {
 
     /// Does the work while the victims run for 20 ms of each 200 ms.
     pub(crate) fn while_victims_hardly_run(&self, work: impl FnOnce(&Self)) {
-        while_hardly_running(|kind| self.signal_victims(kind), || work(self));
+        while_hardly_running(Duration::from_millis(180), |kind| self.signal_victims(kind), || work(self));
     }
 }
 
