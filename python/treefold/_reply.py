@@ -42,7 +42,8 @@ class TreeNode:
     """A node of a call's tree, and how it spent the call's time, in seconds.
 
     `queue` is the time until its first job ran, `local` and `reduce` the time in its functions, `wait` the
-    time after its last local, and `total` the time from the call's arrival until it answered.
+    time after its last local, and `total` the time from the call's arrival until it answered. `replaced` are nodes in
+    whose place it asked others, because they were slow, late or lost.
     """
 
     node: str
@@ -53,6 +54,7 @@ class TreeNode:
     reduce: float
     wait: float
     total: float
+    replaced: tuple[str, ...] = ()
     children: tuple["TreeNode", ...] = field(default=(), repr=False)
 
     def walk(self) -> Iterator[tuple[int, "TreeNode"]]:
@@ -145,10 +147,10 @@ def _tree(report: list[Any]) -> TreeNode:
     children: list[list[TreeNode]] = [[] for _ in report]
     # Parents come before their children, so from the end on every node's children are complete.
     for index in range(len(report) - 1, -1, -1):
-        parent, node, rack, partitions, times = report[index]
+        parent, node, rack, partitions, times, replaced = report[index]
         queue, local, reduce, wait, total = times
         below = tuple(reversed(children[index]))
-        made = TreeNode(node, rack, tuple(partitions), queue, local, reduce, wait, total, below)
+        made = TreeNode(node, rack, tuple(partitions), queue, local, reduce, wait, total, tuple(replaced), below)
         if parent is None:
             return made
         children[parent].append(made)

@@ -306,6 +306,9 @@ pub struct Partial<P> {
     pub report: Option<Box<Report>>,
 }
 
+/// The most replaced nodes that a report names.
+pub const REPLACED_MAX: usize = 16;
+
 /// How one node, and each of its children, spent its time on a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -331,6 +334,9 @@ pub struct Report {
     /// From the call's arrival until the node answered.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub total: core::time::Duration,
+    /// Nodes in whose place the node asked others, because they were slow, late or lost; up to [`REPLACED_MAX`].
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub replaced: Vec<NodeId>,
     /// The reports of the node's children that arrived.
     pub children: Vec<Report>,
 }

@@ -129,6 +129,8 @@ pub struct TreeNode {
     pub reduce_us: u64,
     pub wait_us: u64,
     pub total_us: u64,
+    /// Nodes in whose place this one asked others.
+    pub replaced: Vec<String>,
     pub children: Vec<Self>,
 }
 
@@ -202,6 +204,7 @@ impl TreeNode {
             reduce_us: report.reduce.as_micros() as u64,
             wait_us: report.wait.as_micros() as u64,
             total_us: report.total.as_micros() as u64,
+            replaced: report.replaced.iter().map(ToString::to_string).collect(),
             children: report.children.iter().map(Self::of).collect(),
         }
     }

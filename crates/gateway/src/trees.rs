@@ -261,6 +261,7 @@ mod tests {
             reduce: zero,
             wait: zero,
             total: zero,
+            replaced: Vec::new(),
             children: Vec::new(),
         };
         Reply {

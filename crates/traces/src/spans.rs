@@ -152,6 +152,10 @@ fn of_node(report: &Report, span: Span, zones: &BTreeMap<NodeId, String>) -> Spa
         ("treefold.node.total_ms", report.total),
     ];
     attributes.extend(times.map(|(name, time)| millis(name, time)));
+    if !report.replaced.is_empty() {
+        let replaced: Vec<String> = report.replaced.iter().map(ToString::to_string).collect();
+        attributes.push(text("treefold.node.replaced", &replaced.join(" ")));
+    }
     Span {
         name: if report.partitions.is_empty() { "relay" } else { "node" }.to_owned(),
         kind: SpanKind::Internal as i32,

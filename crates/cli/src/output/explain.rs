@@ -50,27 +50,32 @@ pub fn draw_named(report: &Report, style: Style, name: impl Fn(NodeId) -> String
             open.push((child, format!("{below}{elbow}"), format!("{below}{rail}")));
         }
     }
-    format!("{}\n{}", table.render(style), style.dim(LEGEND))
+    let mut drawn = table.render(style);
+    for (report, _) in walk(report).filter(|(report, _)| !report.replaced.is_empty()) {
+        let replaced: Vec<String> = report.replaced.iter().map(|&node| name(node)).collect();
+        drawn += &format!("\n{} asked others in place of {}", name(report.node), replaced.join(", "));
+    }
+    format!("{drawn}\n{}", style.dim(LEGEND))
 }
 
 /// Returns the number of levels below the root.
 pub fn depth(report: &Report) -> usize {
-    let (mut deepest, mut open) = (0, vec![(report, 0)]);
-    while let Some((report, level)) = open.pop() {
-        deepest = deepest.max(level);
-        open.extend(report.children.iter().map(|child| (child, level + 1)));
-    }
-    deepest
+    walk(report).map(|(_, level)| level).max().unwrap_or(0)
 }
 
 /// Returns the number of nodes that took part.
 pub fn nodes(report: &Report) -> usize {
-    let (mut count, mut open) = (0, vec![report]);
-    while let Some(report) = open.pop() {
-        count += 1;
-        open.extend(&report.children);
-    }
-    count
+    walk(report).count()
+}
+
+/// Each node with its level below the root.
+fn walk(root: &Report) -> impl Iterator<Item = (&Report, usize)> {
+    let mut open = vec![(root, 0)];
+    std::iter::from_fn(move || {
+        let (report, level) = open.pop()?;
+        open.extend(report.children.iter().rev().map(|child| (child, level + 1)));
+        Some((report, level))
+    })
 }
 
 fn row(report: &Report, name: String, scale: Duration) -> Vec<String> {
@@ -127,6 +132,7 @@ mod tests {
             reduce: Duration::ZERO.into(),
             wait: total.div(2).into(),
             total: total.into(),
+            replaced: Vec::new(),
             children,
         }
     }
@@ -143,6 +149,14 @@ mod tests {
             drawn.lines().skip(1).take(4).map(|line| line.matches(['█', '░']).count()).collect();
         assert_eq!(bars, [32, 16, 8, 4]);
         assert_eq!((depth(&root), super::nodes(&root)), (2, 4));
+    }
+
+    #[test]
+    fn nodes_in_whose_place_others_were_asked_are_named() {
+        let mut root = report(1, 0, 16, vec![report(2, 1, 8, vec![])]);
+        root.replaced = vec![NodeId::new(([127, 0, 0, 1], 3).into(), 1)];
+        let drawn = draw(&root, Style::PLAIN);
+        assert_eq!(drawn.lines().nth(3), Some("127.0.0.1:1 asked others in place of 127.0.0.1:3"));
     }
 
     #[test]

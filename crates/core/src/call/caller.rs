@@ -402,7 +402,7 @@ impl<P: Payload> Calls<P> {
         let value = wave.parts.resting().first().map(|part| part.payload.clone());
         let report = wave.ask.explain.then(|| match wave.tale.reports.len() {
             1 => Box::new(wave.tale.reports.swap_remove(0)),
-            _ => Box::new(wave.tale.report(now, desk.cx.me, &desk.cx.config.card.rack, &wave.locals.own)),
+            _ => Box::new(wave.tale.report(desk.cx, now, &wave.locals.own, &wave.losses.replaced)),
         });
         if let Some(value) = &value {
             desk.cx.loads.delays.note_result(&call.name, value.len());

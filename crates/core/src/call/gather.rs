@@ -213,6 +213,7 @@ impl<P: Payload> Calls<P> {
                 reduce: reduce.into(),
                 wait: wait.into(),
                 total: total.into(),
+                replaced: Vec::new(),
                 children,
             })
         });

@@ -191,6 +191,9 @@ impl<P: Payload> Wave<P> {
             return;
         }
         self.losses.note_try(&open, Some(work.node));
+        if self.ask.explain {
+            self.losses.note_replaced(work.node);
+        }
         let trace = TracePoint::Hedged { tag: self.tag, node: work.node, partitions: open.clone() };
         desk.cx.effects.push_back(Effect::Trace(trace));
         if is_own {

@@ -137,6 +137,9 @@ impl<P: Payload> Wave<P> {
         self.lose_patience(at);
         let tree = self.seat.children[at].tree().clone();
         desk.cx.counters.waves.repairs += 1;
+        if self.ask.explain {
+            self.losses.note_replaced(node);
+        }
         if tree.root().is_relay() && !is_detour(branch) {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
             if *reason == Reason::Late {

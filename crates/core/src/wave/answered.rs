@@ -79,8 +79,8 @@ impl<P: Payload> Answered<P> {
     pub(crate) fn send(&mut self, cx: &mut Context<P>, now: Instant) {
         let Parent::Node(parent) = self.parent else { return };
         let (tag, kind) = (self.tag, self.ask.kind);
-        let report =
-            self.ask.explain.then(|| Box::new(self.tale.report(now, cx.me, &cx.config.card.rack, &self.own)));
+        let report = || Box::new(self.tale.report(cx, now, &self.own, &self.losses.replaced));
+        let report = self.ask.explain.then(report);
         let parts = self.parts.resting();
         let mut partials: SmallVec<[Box<Partial<P>>; 1]> = SmallVec::with_capacity(parts.len());
         for part in parts {

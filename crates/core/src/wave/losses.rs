@@ -24,6 +24,8 @@ pub(crate) struct Trouble {
     pub(crate) tries: Tries,
     /// Relays that were lost, silent or too slow. They have no partitions, so no loss reports them.
     pub(crate) given_up: Vec<NodeId>,
+    /// Nodes in whose place others were asked, if the call wants to know.
+    pub(crate) replaced: Vec<NodeId>,
     /// The partitions lost for good, as of the wave's last check.
     pub(crate) for_good: PartitionSet,
     /// Partitions that may have arrived or been lost since; `None` before the first check, which most waves
@@ -46,6 +48,7 @@ impl Trouble {
             unsaid: PartitionSet::new(),
             tries: Tries::new(),
             given_up: Vec::new(),
+            replaced: Vec::new(),
             for_good: PartitionSet::new(),
             unsure: None,
             have_rivals: false,
@@ -107,6 +110,13 @@ impl Losses {
     pub(crate) fn give_up(&mut self, relay: NodeId, most: usize) {
         if self.given_up.len() < most && !self.given_up.contains(&relay) {
             self.trouble().given_up.push(relay);
+        }
+    }
+
+    /// Notes for the report that others were asked in the place of a node.
+    pub(crate) fn note_replaced(&mut self, node: NodeId) {
+        if self.replaced.len() < REPLACED_MAX && !self.replaced.contains(&node) {
+            self.trouble().replaced.push(node);
         }
     }
 

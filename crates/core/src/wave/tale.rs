@@ -108,20 +108,27 @@ impl Tale {
     }
 
     /// How this node and its children spent their time on the wave. `own` are this node's partitions.
-    pub(crate) fn report(&self, now: Instant, me: NodeId, rack: &str, own: &PartitionSet) -> Report {
+    pub(crate) fn report<P>(
+        &self,
+        cx: &Context<P>,
+        now: Instant,
+        own: &PartitionSet,
+        replaced: &[NodeId],
+    ) -> Report {
         let arrived_at = self.timing.arrived_at;
         // A node without partitions has no queueing time: its first job is a fold of partials that it has
         // waited for.
         let first_local_at = self.timing.first_job_at.filter(|_| !own.is_empty());
         Report {
-            node: me,
-            rack: rack.into(),
+            node: cx.me,
+            rack: cx.config.card.rack.clone(),
             partitions: own.clone(),
             queue: arrived_at.until(first_local_at.unwrap_or(arrived_at)).into(),
             local: self.timing.local.into(),
             reduce: self.timing.reduce.into(),
             wait: self.timing.own_done_at.unwrap_or(arrived_at).until(now).into(),
             total: arrived_at.until(now).into(),
+            replaced: replaced.to_vec(),
             children: self.reports.clone(),
         }
     }

@@ -23,6 +23,7 @@ fn report(port: u16, partitions: u32, total_ms: u64, children: Vec<Report>) -> R
         reduce: Duration::from_micros(1_500),
         wait: ms(3),
         total: ms(total_ms),
+        replaced: Vec::new(),
         children,
     }
 }

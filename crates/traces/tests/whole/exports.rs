@@ -42,6 +42,7 @@ fn end(traces: &Traces, root: NodeId, nodes: u32) {
         reduce: Duration::ZERO,
         wait: Duration::ZERO,
         total: Duration::from_millis(2),
+        replaced: Vec::new(),
         children,
     };
     let others = (0..nodes).map(|at| report(NodeId::new(([127, 0, 0, 1], 9).into(), at.into()), vec![]));

@@ -358,6 +358,12 @@ pub(super) struct ReportColumns {
     pub(super) racks: Vec<String>,
     #[prost(uint64, repeated, tag = "7")]
     pub(super) times_ns: Vec<u64>,
+    #[prost(bytes = "vec", tag = "8")]
+    pub(super) replaced_counts: Vec<u8>,
+    #[prost(uint32, tag = "9")]
+    pub(super) replaced_family: u32,
+    #[prost(bytes = "vec", tag = "10")]
+    pub(super) replaced: Vec<u8>,
 }
 
 /// `Offer`.

@@ -11,7 +11,7 @@ use crate::wire::header::ReportColumns;
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::NAME_BYTES_MAX;
-use treefold_core::message::Report;
+use treefold_core::message::{REPLACED_MAX, Report};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) fn report_columns(report: &Report, limits: &Limits) -> Result<ReportC
     let mut columns = ReportColumns::default();
     sizes.into_iter().for_each(|size| put_number(&mut columns.sizes, size));
     columns.family = put_nodes(&mut columns.nodes, row.iter().map(|report| report.node));
-    for report in row {
+    for &report in &row {
         within("report.rack", NAME_BYTES_MAX, report.rack.len())?;
         columns.racks.push(report.rack.clone());
         let count =
@@ -36,7 +36,22 @@ pub(super) fn report_columns(report: &Report, limits: &Limits) -> Result<ReportC
         let times = [report.queue, report.local, report.reduce, report.wait, report.total];
         columns.times_ns.extend(times.map(|time| Duration::from(time).as_nanos()));
     }
+    put_replaced(&mut columns, &row)?;
     Ok(columns)
+}
+
+/// Most reports name no replaced node, so there is a number for each report only if one does.
+fn put_replaced(columns: &mut ReportColumns, row: &[&Report]) -> Result<(), WireError> {
+    if row.iter().all(|report| report.replaced.is_empty()) {
+        return Ok(());
+    }
+    for report in row {
+        within("report.replaced", REPLACED_MAX, report.replaced.len())?;
+        put_number(&mut columns.replaced_counts, report.replaced.len() as u32);
+    }
+    let replaced = row.iter().flat_map(|report| report.replaced.iter().copied());
+    columns.replaced_family = put_nodes(&mut columns.replaced, replaced);
+    Ok(())
 }
 
 /// Appends a report and its descendants in preorder, with the sizes of their subtrees.
@@ -60,6 +75,9 @@ pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Repor
         return Err(malformed("report"));
     }
     let mut nodes = Nodes::new(&columns.nodes, columns.family);
+    let mut counts = Numbers::new(&columns.replaced_counts);
+    let names_replaced = !counts.is_empty();
+    let mut replaced = Nodes::new(&columns.replaced, columns.replaced_family);
     let mut sets = Sets::new(&columns.run_counts, &columns.runs, limits.partitions_max, "report.partitions");
     // The reports whose subtrees are incomplete, each with the index at which its subtree ends.
     let mut open: Vec<(Report, usize)> = Vec::new();
@@ -74,7 +92,17 @@ pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Repor
         within("report.depth", REPORT_DEPTH_MAX, open.len() + 1)?;
         within("report.rack", NAME_BYTES_MAX, rack.len())?;
         let node = nodes.take().ok_or(malformed("report.nodes"))?;
-        open.push((alone(node, rack, sets.take()?, *times), end));
+        let mut report = alone(node, rack, sets.take()?, *times);
+        if names_replaced {
+            let count = counts.take().ok_or(malformed("report.replaced"))? as usize;
+            within("report.replaced", REPLACED_MAX, count)?;
+            let taken: Option<Vec<NodeId>> = (0..count).map(|_| replaced.take()).collect();
+            report.replaced = taken.ok_or(malformed("report.replaced"))?;
+        }
+        open.push((report, end));
+    }
+    if !counts.is_empty() || !replaced.is_empty() {
+        return Err(malformed("report.replaced"));
     }
     if !sizes.is_empty() || !nodes.is_empty() || !sets.is_empty() {
         return Err(malformed("report"));
@@ -86,7 +114,18 @@ pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Repor
 /// A report without its children.
 fn alone(node: NodeId, rack: String, partitions: PartitionSet, times_ns: [u64; TIMES]) -> Report {
     let [queue, local, reduce, wait, total] = times_ns.map(std::time::Duration::from_nanos);
-    Report { node, rack, partitions, queue, local, reduce, wait, total, children: Vec::new() }
+    Report {
+        node,
+        rack,
+        partitions,
+        queue,
+        local,
+        reduce,
+        wait,
+        total,
+        replaced: Vec::new(),
+        children: Vec::new(),
+    }
 }
 
 /// Moves every report whose subtree ends at or before `at` into its parent. The root stays.

@@ -74,6 +74,7 @@ mod tests {
             reduce: Duration::ZERO,
             wait: Duration::from_millis(wait_ms),
             total: Duration::from_millis(local_ms.max(wait_ms)),
+            replaced: Vec::new(),
             children,
         }
     }

@@ -123,6 +123,7 @@ pub(super) fn report(children: Vec<Report>) -> Report {
         reduce: Duration::from_nanos(3).into(),
         wait: Duration::from_nanos(4).into(),
         total: Duration::from_nanos(5).into(),
+        replaced: Vec::new(),
         children,
     }
 }
@@ -390,6 +391,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let served = Partial { served: Some(Duration::from_micros(345)), ..timing.clone() };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
     let telling = Partial { given_up: vec![node(3), node(4)], ..partial("sum") };
+    let replacing = Report { replaced: vec![node(3)], ..report(vec![report(Vec::new())]) };
+    let replacing = Partial { report: Some(Box::new(replacing)), ..partial("sum") };
     let push = Some(PushRequest { request: 7, patience: Duration::from_millis(2) });
     let announced = CallOptions { push, partitions: Some(set([0, 1, 2])), ..CallOptions::default() };
     let request_announced = Request { options: announced, ..request.clone() };
@@ -406,6 +409,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("partial-beaten", Message::Partial(Box::new(hedged_here))),
         ("partial-served", Message::Partial(Box::new(served))),
         ("partial-with-given-up", Message::Partial(Box::new(telling))),
+        ("partial-replaced", Message::Partial(Box::new(replacing))),
         ("call-sliced", Message::Call(Box::new(call_sliced))),
         ("request-sliced", Message::Request(Box::new(request_sliced))),
         ("call-slice-alone", Message::Call(Box::new(call_alone))),

@@ -86,10 +86,22 @@ pub(super) fn tree() -> impl Strategy<Value = Tree> {
 }
 
 fn report() -> impl Strategy<Value = Box<Report>> {
-    let alone = (node(), name(), set(), [nanos(), nanos(), nanos(), nanos(), nanos()])
-        .prop_map(|(node, rack, partitions, times)| {
+    let times = [nanos(), nanos(), nanos(), nanos(), nanos()];
+    let alone = (node(), name(), set(), times, vec(node(), 0..3))
+        .prop_map(|(node, rack, partitions, times, replaced)| {
             let [queue, local, reduce, wait, total] = times.map(std::time::Duration::from);
-            Report { node, rack, partitions, queue, local, reduce, wait, total, children: Vec::new() }
+            Report {
+                node,
+                rack,
+                partitions,
+                queue,
+                local,
+                reduce,
+                wait,
+                total,
+                replaced,
+                children: Vec::new(),
+            }
         })
         .boxed();
     let root = alone.clone();
