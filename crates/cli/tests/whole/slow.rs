@@ -3,6 +3,7 @@
 use crate::real::{NodeProcess, run, run_args, wait_for_folding, wait_for_members, while_hardly_running};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::time::Duration;
 
 /// Starts a node with two of the four partitions of a tool whose locals leave a line in `log`, and take `seconds`.
 fn serving(partitions: &str, seconds: &str, log: &Path, seed: Option<&NodeProcess>) -> NodeProcess {
