@@ -2,6 +2,7 @@
 
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
+use crate::message::REPLACED_MAX;
 use crate::partitions::PartitionSet;
 use crate::time::Duration;
 use crate::wave::tries::Tries;

@@ -3,6 +3,7 @@
 use crate::id::NodeId;
 use crate::load::figure::{LoadFigure, LoadNews, Took};
 use crate::message::Report;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;

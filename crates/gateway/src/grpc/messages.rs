@@ -48,10 +48,20 @@ impl From<Lost> for pb::Missing {
 
 impl From<TreeNode> for pb::TreeNode {
     fn from(tree: TreeNode) -> Self {
-        let TreeNode { node, rack, partitions, queue_us, local_us, reduce_us, wait_us, total_us, children } =
-            tree;
+        let TreeNode {
+            node,
+            rack,
+            partitions,
+            queue_us,
+            local_us,
+            reduce_us,
+            wait_us,
+            total_us,
+            replaced,
+            children,
+        } = tree;
         let children = all(children);
-        Self { node, rack, partitions, queue_us, local_us, reduce_us, wait_us, total_us, children }
+        Self { node, rack, partitions, queue_us, local_us, reduce_us, wait_us, total_us, children, replaced }
     }
 }
 

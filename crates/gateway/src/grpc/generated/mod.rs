@@ -232,6 +232,9 @@ pub struct TreeNode {
     pub total_us: u64,
     #[prost(message, repeated, tag = "9")]
     pub children: ::prost::alloc::vec::Vec<TreeNode>,
+    /// Nodes in whose place this one asked others, because they were slow, late or lost.
+    #[prost(string, repeated, tag = "10")]
+    pub replaced: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A question for the node's view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
