@@ -40,6 +40,7 @@ fn explain_adds_the_tree_with_times_per_hop() {
         "rack",
         "partitions",
         "children",
+        "replaced",
         "queue_us",
         "local_us",
         "reduce_us",
