@@ -50,7 +50,14 @@ fn flattened<'py>(py: Python<'py>, root: &Report) -> PyResult<Bound<'py, PyList>
             seconds(report.total),
         );
         let replaced: Vec<String> = report.replaced.iter().map(ToString::to_string).collect();
-        all.append((parent, report.node.to_string(), &report.rack, ids(&report.partitions), times, replaced))?;
+        all.append((
+            parent,
+            report.node.to_string(),
+            &report.rack,
+            ids(&report.partitions),
+            times,
+            replaced,
+        ))?;
         open.extend(report.children.iter().rev().map(|child| (Some(index), child)));
     }
     Ok(all)
