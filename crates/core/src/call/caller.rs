@@ -401,7 +401,8 @@ impl<P: Payload> Calls<P> {
         desk.cx.judge_relays(now, &call.relays, &wave.losses.given_up, missing.is_empty());
         let value = wave.parts.resting().first().map(|part| part.payload.clone());
         let report = wave.ask.explain.then(|| match wave.tale.reports.len() {
-            1 => Box::new(wave.tale.reports.swap_remove(0)),
+            // A caller that replaced its root says so in a report of its own.
+            1 if wave.losses.replaced.is_empty() => Box::new(wave.tale.reports.swap_remove(0)),
             _ => Box::new(wave.tale.report(desk.cx, now, &wave.locals.own, &wave.losses.replaced)),
         });
         if let Some(value) = &value {

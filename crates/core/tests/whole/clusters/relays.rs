@@ -74,6 +74,11 @@ fn shapes_that_need_relays_or_a_topology_are_refused_where_there_are_none() {
     assert_eq!(outcome.status, Status::Full);
 }
 
+/// True if some node of a tree has asked others in the place of `lost`.
+fn names_replaced(report: &Report, lost: NodeId) -> bool {
+    report.replaced.contains(&lost) || report.children.iter().any(|child| names_replaced(child, lost))
+}
+
 #[test]
 fn a_stopped_or_killed_relay_costs_no_partition() {
     for victim in [8, 9] {
@@ -96,6 +101,10 @@ fn a_stopped_or_killed_relay_costs_no_partition() {
                     "{victim} {after_us} {kills}: {:?}",
                     outcome.missing
                 );
+                if after_us == 0 {
+                    let report = outcome.report.as_deref().expect("the call is explained");
+                    assert!(names_replaced(report, cluster.id(victim)), "{victim} {kills}: {report:?}");
+                }
             }
         }
     }

@@ -114,15 +114,19 @@ fn a_hedge_beats_a_slow_replica() {
     let slow = |hedge, hedge_share| {
         let (mut cluster, options) = practised_with(hedge, Tuning { hedge_share, ..Tuning::LAN });
         cluster.slow(3, MS(150));
-        let some = CallOptions { partitions: Some(held(3, 8, 16, 1)), ..options };
+        let some = CallOptions { partitions: Some(held(3, 8, 16, 1)), explain: true, ..options };
+        let mut named = 0;
         // Repeat until the slow node is chosen.
         let slowest = (0..8).map(|_| {
             let outcome = cluster.ask(0, some.clone());
             assert_honest(&outcome);
             assert_eq!(outcome.status, Status::Full, "{outcome:?}");
+            let report = outcome.report.as_deref().expect("the call is explained");
+            named += u64::from(report.replaced.contains(&cluster.id(3)));
             outcome.elapsed
         });
         let slowest = slowest.max().expect("eight calls were made");
+        assert_eq!(named > 0, hedge_share > 0.0, "reports name the node that was hedged");
         (slowest, cluster.node(0).status(cluster.now()).counters.waves.hedges)
     };
     let (alone, none) = slow(true, 0.0);
