@@ -61,6 +61,8 @@ pub(crate) fn to_stderr(format: Option<LogFormat>) {
     let named = || LogFormat::from_str(&std::env::var(FORMAT_VARIABLE).ok()?, true).ok();
     let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(FILTER_DEFAULT));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // It would be told on standard error too, and end a process whose standard error nobody reads any more.
+    let log = log.log_internal_errors(false);
     match format.or_else(named) {
         Some(LogFormat::Json) => {
             let log = log.event_format(JsonLines).with_filter_reloading();

@@ -190,7 +190,7 @@ pub enum Message<P> {
 pub struct Cards {
     /// The cards of living members.
     pub cards: Vec<Arc<MemberCard>>,
-    /// Numbers of partitions of services that no living member has any more, by name.
+    /// Numbers of partitions of services of which no living member has one any more, by name.
     #[cfg_attr(feature = "serde", serde(default))]
     pub totals: BTreeMap<String, u32>,
 }

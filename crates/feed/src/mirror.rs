@@ -7,6 +7,7 @@ use crate::promising::{Asked, PromiseFile, promising};
 use crate::reading::readable;
 use crate::serving::{Hall, ReaderLimits, Serving, serve};
 use crate::{FeedParams, random_seed};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     promising: Mutex<()>,
     /// The last packet of an origin.
     heard_at: Mutex<Option<Instant>>,
+    /// The address of the last listener for readers over HTTP.
+    http: Mutex<Option<SocketAddr>>,
 }
 
 /// Makes a mirror: a service for a node's builder, and the mirror, to be started when the node runs.
@@ -193,7 +196,10 @@ impl Mirror {
     /// # Errors
     /// [`ListenError`].
     pub async fn listen(&self, options: HttpOptions) -> Result<HttpListener, ListenError> {
-        HttpListener::start(&self.shared, self.changed.clone(), &self.hall.handle, options).await
+        let listener =
+            HttpListener::start(&self.shared, self.changed.clone(), &self.hall.handle, options).await?;
+        *locked(&self.shared.http) = Some(listener.addr());
+        Ok(listener)
     }
 
     /// The number of readers that this mirror serves.
@@ -222,7 +228,11 @@ impl Shared {
             Follower::new(number, total, options.empty(Cut::default()), limits).with_promise(promise);
         let serving = Serving::new(options.readers.clone());
         let (held, heard_at) = (Mutex::new(follower), Mutex::new(None));
-        Self { options, serving, held, promising: Mutex::new(()), heard_at }
+        Self { options, serving, held, promising: Mutex::new(()), heard_at, http: Mutex::new(None) }
+    }
+
+    pub(crate) fn http(&self) -> Option<SocketAddr> {
+        *locked(&self.http)
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, Follower<KeyedState>> {

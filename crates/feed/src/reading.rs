@@ -3,6 +3,7 @@
 use crate::mirror::Shared;
 use crate::serving::asked;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use treefold::operators::{OperatorError, Raw, Result};
 use treefold::{Aggregation, Partition, Service};
 use treefold_mirror::joining::{Ask, PORTION_BYTES};
@@ -59,7 +60,7 @@ impl Aggregation for Getting {
     }
 }
 
-/// The state of one mirror. It has thirteen fields, because a report shows all of them.
+/// The state of one mirror. It has fourteen fields, because a report shows all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorStatus {
     /// The mirror's number.
@@ -89,6 +90,9 @@ pub struct MirrorStatus {
     pub readers: usize,
     /// Readers that wait for a snapshot.
     pub pending_requests: u64,
+    /// The address at which it serves readers over HTTP.
+    #[serde(default)]
+    pub http: Option<SocketAddr>,
 }
 
 impl MirrorStatus {
@@ -114,6 +118,7 @@ impl MirrorStatus {
             silent_ms: shared.silent_ms(),
             readers: shared.serving.readers(),
             pending_requests: shared.serving.pending(),
+            http: shared.http(),
         }
     }
 }

@@ -3,9 +3,10 @@
 //! A stopped process keeps its sockets open and answers nothing. A simulation cannot show how the kernel
 //! behaves then.
 
-use crate::real::{NodeProcess, run_args, wait_for_members};
+use crate::real::{NodeProcess, run_args, treefold, wait_for_members};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::process::Stdio;
 use tempfile::TempDir;
 
 const NODES: u32 = 8;
@@ -134,5 +135,18 @@ fn every_shape_gives_the_same_answer_as_one_node() {
                 assert_eq!(value_at(&many[3].addr, way), expected, "{kind} {way:?}");
             }
         }
+    }
+}
+
+#[test]
+fn node_whose_log_nobody_reads_any_more_goes_on() {
+    let mut command = treefold();
+    command.env("TREEFOLD_LOG", "debug").stderr(Stdio::piped());
+    let mut node = NodeProcess::of(command, &["--serve", "micro:partitions=0/1"]);
+    node.close_log();
+    let other = NodeProcess::start(&["--join", &node.addr]);
+    wait_for_members(&node.addr, 2);
+    for at in [&node, &other] {
+        assert_eq!(run_args(&["call", "micro/sum", "--at", &at.addr]).code, 0);
     }
 }

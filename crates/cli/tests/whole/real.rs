@@ -167,6 +167,11 @@ impl NodeProcess {
         line.trim().to_owned()
     }
 
+    /// Closes the reading end of its standard error, which is a pipe.
+    pub(crate) fn close_log(&mut self) {
+        drop(self.child.stderr.take().expect("a pipe"));
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: i32) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");

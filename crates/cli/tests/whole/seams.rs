@@ -1,19 +1,24 @@
-//! Where parts meet: calls, results slice by slice, streams in three modes and a sent operator, over every way
-//! in, in a place with every fault, with real processes. `crates/house/seams.txt` has the table.
+//! Where parts meet: calls whole, in slices and slice by slice, streams in three modes, a sent operator, push waves and a feed,
+//! over every way in, in a place with every fault, with real processes. `crates/house/seams.txt` has the table.
 //!
-//! A place has four holders of one partition each and a front that has none. Streams are opened before the first fault and go
-//! on until the last; calls are made under each fault. Every answer is held against its account: its value is exactly that of
+//! A place has four holders of one partition each and a front that has none. Streams and the feed's readers are opened before the
+//! first fault and go on until the last; calls and pushes are made under each fault. Every answer is held against its account: its value is exactly that of
 //! the partitions that it says contributed.
 
 mod bed;
+mod c;
 #[path = "../../../gateway/tests/whole/channel.rs"]
 mod channel;
+mod feeds;
 mod grpc;
 mod http;
+mod pushes;
 mod streams;
 mod ways;
 
 use bed::{Bed, HOLDERS, VICTIM};
+use feeds::Feed;
+use pushes::Attached;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use streams::{Mode, Running};
@@ -42,10 +47,10 @@ fn nobody() -> Expected {
 /// Makes every kind of call over every way, and compares the accounts.
 fn call(bed: &Bed, under: &str, expected: &Expected) {
     thread::scope(|scope| {
-        for way in Way::ALL {
+        for way in Way::CALLS {
             scope.spawn(move || {
                 for asked in Use::ALL {
-                    let answer = way.call(bed, asked);
+                    let answer = way.call(bed, asked, under);
                     let at = format!("{} {under}, {asked:?} over {way:?}: {answer:?}", bed.name);
                     assert_eq!(answer.contributors, expected.contributors, "{at}");
                     let missing: PartitionSet = answer.missing.iter().map(|(id, _)| *id).collect();
@@ -68,6 +73,21 @@ fn read(streams: &mut [Running], bed: &Bed, under: &str, expected: &Expected) {
     });
 }
 
+/// Those that begin before the first fault, and go on until the last.
+struct Open {
+    streams: Vec<Running>,
+    feed: Feed,
+    workers: Attached,
+}
+
+/// Makes calls and pushes, and reads streams and the feed.
+fn hold(bed: &Bed, open: &mut Open, under: &str, expected: &Expected) {
+    call(bed, under, expected);
+    open.workers.push(bed, under);
+    read(&mut open.streams, bed, under, expected);
+    open.feed.go_on(bed, under, expected);
+}
+
 /// Plays all faults, one after another. Places take turns: a node of one that hardly runs would not run at all beside the
 /// processes of the others.
 fn play(bed: impl FnOnce() -> Bed) {
@@ -77,39 +97,37 @@ fn play(bed: impl FnOnce() -> Bed) {
     let operator = bed.push_operator();
     let modes = [Mode::All, Mode::Timed, Mode::Single, Mode::Operator(operator)];
     let open = |mode: &Mode| Way::ALL.map(|way| Running::open(way, mode, bed)).into_iter().flatten();
-    let mut streams: Vec<Running> = modes.iter().flat_map(open).collect();
-    read(&mut streams, bed, "whole", &everyone());
-    call(bed, "whole", &everyone());
+    let streams = modes.iter().flat_map(open).collect();
+    let mut all = Open { streams, feed: Feed::start(bed), workers: Attached::attach(bed) };
+    hold(bed, &mut all, "whole", &everyone());
 
     bed.while_victims_hardly_run(|bed| {
-        call(bed, "with slow processes", &everyone());
-        read(&mut streams, bed, "with slow processes", &everyone());
+        hold(bed, &mut all, "with slow processes", &everyone());
     });
 
     bed.signal_victims(libc::SIGSTOP);
     let stopped = all_but_the_victim(&["late", "lost", "lagging", "no_replica"]);
-    call(bed, "with stopped processes", &stopped);
-    read(&mut streams, bed, "with stopped processes", &stopped);
+    hold(bed, &mut all, "with stopped processes", &stopped);
     bed.signal_victims(libc::SIGCONT);
     bed.wait_until_whole();
-    call(bed, "with processes that go on", &everyone());
-    read(&mut streams, bed, "with processes that go on", &everyone());
+    hold(bed, &mut all, "with processes that go on", &everyone());
 
     bed.signal_victims(libc::SIGKILL);
     let killed = all_but_the_victim(&["lost", "no_replica"]);
-    call(bed, "with killed processes", &killed);
-    read(&mut streams, bed, "with killed processes", &killed);
+    hold(bed, &mut all, "with killed processes", &killed);
     let mut late: Vec<Running> = modes.iter().flat_map(open).collect();
     read(&mut late, bed, "opened with killed processes", &killed);
-    streams.append(&mut late);
+    all.streams.append(&mut late);
 
     bed.kill_all();
     call(bed, "with everything killed", &nobody());
+    all.workers.push_without_nodes(bed, "with everything killed");
     thread::scope(|scope| {
-        for stream in &mut streams {
+        for stream in &mut all.streams {
             scope.spawn(|| stream.lives_without_endpoints(bed.name));
         }
     });
+    all.feed.lives_without_mirrors(bed);
 }
 
 #[test]

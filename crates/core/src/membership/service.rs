@@ -159,6 +159,19 @@ impl ServiceIndex {
         self.proven.total
     }
 
+    /// The total, if it is only remembered: no living member claims one.
+    pub(super) fn remembered(&self) -> Option<u32> {
+        (self.counted.is_empty() && self.proven.total > 0).then_some(self.proven.total)
+    }
+
+    /// Takes a total that another node remembers, if no living member claims one and none is known.
+    pub(super) fn remember(&mut self, total: u32) {
+        if self.counted.is_empty() && self.agreed.total == 0 {
+            self.agreed = AgreedTotal { total, declared: false };
+            self.proven = self.agreed;
+        }
+    }
+
     /// True while the claim of `node` is not proven.
     pub(super) fn is_fresh(&self, node: &NodeId) -> bool {
         self.fresh.contains_key(node)

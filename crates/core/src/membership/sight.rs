@@ -98,7 +98,7 @@ impl Sight {
             Self::Observer(observer) if observer.me.is_client() => Vec::new(),
             Self::Observer(observer) => observer.view.cards().cloned().collect(),
         };
-        let totals = if peer.is_client() { self.view().totals_seen().clone() } else { BTreeMap::new() };
+        let totals = if peer.is_client() { self.view().remembered() } else { BTreeMap::new() };
         Cards { cards, totals }
     }
 
@@ -384,6 +384,18 @@ mod tests {
         late.absorb_cards(Instant::START, front_end, vec![card(1), provider(6)].into()).unwrap();
         late.absorb_cards(Instant::START, front_end, known).unwrap();
         assert_eq!(late.view().partitions_total("s"), 6, "a member knows better");
+
+        // A node that only folds for the service does not hide it.
+        let folding = || {
+            let mut card = (*card(3)).clone();
+            card.services.insert("s".into(), ServiceCard::default());
+            Arc::new(card)
+        };
+        sight.absorb_cards(Instant::START, front_end, vec![folding()].into()).unwrap();
+        let view = View::new(Instant::START, Arc::new(MemberCard::new(client)), Duration::ZERO);
+        let mut late = Sight::Observer(Box::new(Observer::new(client, view)));
+        late.absorb_cards(Instant::START, front_end, sight.cards_for(client)).unwrap();
+        assert_eq!(late.view().partitions_total("s"), 4);
     }
 
     #[test]

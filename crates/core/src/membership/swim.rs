@@ -158,10 +158,10 @@ impl Membership {
         self.view.cards().cloned().collect()
     }
 
-    /// The cards for a client: the members whose claims about totals are not proven are left out, because a client
-    /// cannot tell them from others.
+    /// The cards for a client, without the claims about totals that are not proven, because a client cannot tell them from
+    /// others.
     pub fn cards_for_client(&self) -> Vec<Arc<MemberCard>> {
-        self.view.cards().filter(|card| self.view.is_proven(card)).cloned().collect()
+        self.view.cards().filter_map(|card| self.view.proven_part(card)).collect()
     }
 
     /// The living members whose card, or whose newest card, has not arrived.

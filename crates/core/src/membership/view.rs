@@ -136,16 +136,22 @@ impl View {
         self.service(service).map_or_else(remembered, ServiceIndex::total)
     }
 
-    /// Agreed totals of services that no living member has any more.
-    pub(super) fn totals_seen(&self) -> &BTreeMap<String, u32> {
-        &self.totals_seen
+    /// Agreed totals of services of which no living member has a partition any more.
+    pub(super) fn remembered(&self) -> BTreeMap<String, u32> {
+        // Members that only fold for a service keep its index.
+        let kept = self.services.iter().filter_map(|(name, index)| Some((name.clone(), index.remembered()?)));
+        kept.chain(self.totals_seen.clone()).collect()
     }
 
-    /// Takes what another node remembers of services that no living member has any more.
+    /// Takes what another node remembers of services of which no living member has a partition any more.
     pub(super) fn remember(&mut self, totals: BTreeMap<String, u32>) {
         for (name, total) in totals {
-            if !self.services.contains_key(&name) && self.totals_seen.len() < SERVICES_MAX {
-                self.totals_seen.entry(name).or_insert(total);
+            match self.services.get_mut(&name) {
+                Some(index) => index.remember(total),
+                None if self.totals_seen.len() < SERVICES_MAX => {
+                    self.totals_seen.entry(name).or_insert(total);
+                }
+                None => {}
             }
         }
     }
@@ -311,10 +317,17 @@ impl View {
         proven
     }
 
-    /// True if no claim on the card of `node` has to prove itself.
-    pub(super) fn is_proven(&self, card: &MemberCard) -> bool {
-        let is_fresh = |index: &ServiceIndex| index.is_fresh(&card.node);
-        !card.services.keys().any(|name| self.service(name).is_some_and(is_fresh))
+    /// The card without the services whose claims have to prove themselves. Such a part has the version before, so that
+    /// the whole card replaces it later; a first card has no part.
+    pub(super) fn proven_part(&self, card: &Arc<MemberCard>) -> Option<Arc<MemberCard>> {
+        let is_fresh = |name: &String| self.service(name).is_some_and(|index| index.is_fresh(&card.node));
+        if !card.services.keys().any(is_fresh) {
+            return Some(Arc::clone(card));
+        }
+        let version = card.version.checked_sub(1).filter(|version| *version > 0)?;
+        let mut part = MemberCard { version, ..(**card).clone() };
+        part.services.retain(|name, _| !is_fresh(name));
+        Some(Arc::new(part))
     }
 
     fn index_service(&mut self, now: Instant, node: NodeId, name: &str, service: &ServiceCard, proof: Proof) {

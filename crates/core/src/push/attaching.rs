@@ -72,6 +72,11 @@ impl<P: Payload> Desk<'_, P> {
         worker: PartitionId,
     ) {
         let key: WorkerKey = (application, worker);
+        let window = self.cx.config.limits.push_window_bytes as u64;
+        if self.pushes.workers.get(&key) == Some(&from) {
+            // It asks whether this node lives.
+            return self.pushes.tell_worker(self.cx, &key, PushMessage::Attached { result: Ok(window) });
+        }
         let attached =
             self.pushes.may_attach(self.cx, from, &key).and_then(|()| self.pushes.put_on_card(self.cx, &key));
         if let Err(problem) = attached {
@@ -80,13 +85,12 @@ impl<P: Payload> Desk<'_, P> {
         }
         let before = self.pushes.workers.insert(key.clone(), from);
         self.pushes.by_peer.insert(from, key.clone());
-        if let Some(before) = before.filter(|&before| before != from) {
+        if let Some(before) = before {
             self.pushes.by_peer.remove(&before);
             let problem = format!("worker {worker} of {} has attached again", key.0);
             let gone = PushMessage::Attached { result: Err(problem.into()) };
             self.cx.send(before, Message::Push(Box::new(gone)));
         }
-        let window = self.cx.config.limits.push_window_bytes as u64;
         self.pushes.tell_worker(self.cx, &key, PushMessage::Attached { result: Ok(window) });
         for (request, tag) in self.pushes.awaiting(&key) {
             self.resume_worker(now, &key, request, tag);

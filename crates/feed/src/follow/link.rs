@@ -161,6 +161,7 @@ mod tests {
             silent_ms: None,
             readers,
             pending_requests,
+            http: None,
         }
     }
 

@@ -17,8 +17,11 @@ use treefold_core::push::message::PushMessage;
 const PAUSE_LEAST: Duration = Duration::from_millis(50);
 /// Longest pause between two rounds.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long a node may take to answer whether it takes a worker in.
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a node may take to take a worker in, in the first round. A node that says nothing must not keep the worker for as
+/// long as a master waits for one that is attached nowhere.
+const ATTACH_TIMEOUT_LEAST: Duration = Duration::from_millis(500);
+/// How long in later rounds: twice as long in each, up to this.
+const ATTACH_TIMEOUT_MAX: Duration = Duration::from_secs(5);
 
 /// A worker's identity, and the addresses where it attaches.
 #[derive(Debug)]
@@ -58,17 +61,26 @@ impl Way {
     /// Attaches to the first address that takes the worker in. Tries until one does, and passes each error
     /// to `tell`.
     pub(super) async fn attach(&mut self, mut tell: impl FnMut(PushError)) -> Connection {
-        let mut pause = PAUSE_LEAST;
+        let (mut pause, mut limit) = (PAUSE_LEAST, ATTACH_TIMEOUT_LEAST);
         loop {
             for given in self.addrs.clone() {
-                match self.attach_at(&given).await {
-                    Ok(connection) => return connection,
-                    Err(error) => tell(error),
+                match tokio::time::timeout(limit, self.attach_at(&given)).await {
+                    Ok(Ok(connection)) => return connection,
+                    Ok(Err(error)) => tell(error),
+                    Err(_) => {
+                        let source = io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time");
+                        tell(PushError::Unreachable { addr: given, source: source.into() });
+                    }
                 }
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            (pause, limit) = ((pause * 2).min(PAUSE_MAX), (limit * 2).min(ATTACH_TIMEOUT_MAX));
         }
+    }
+
+    /// The message by which the worker asks to be taken in, and later whether its node lives.
+    pub(super) fn introduction(&self) -> PushMessage<Bytes> {
+        PushMessage::Attach { application: Arc::clone(&self.application), worker: self.worker }
     }
 
     async fn attach_at(&mut self, given: &str) -> Result<Connection, PushError> {
@@ -100,24 +112,18 @@ impl Way {
         let outbox = Outbox::new(self.identity.limits.clone());
         let mut connection =
             Connection { read, write, inbox, outbox, is_blocked: false, is_flushed: true, window: 0 };
-        let (application, worker) = (Arc::clone(&self.application), self.worker);
-        connection
-            .say(PushMessage::Attach { application, worker })
-            .map_err(|error| Arc::from(error.as_str()))?;
-        let answered = async {
-            loop {
-                match connection.next().await {
-                    Came::Word(PushMessage::Attached { result: Ok(window) }) => return Ok(window),
-                    Came::Word(_) | Came::Written => {}
-                    Came::Thrown(problem) => return Err(problem),
-                    Came::Lost => return Err("it closed the connection".into()),
+        connection.say(self.introduction()).map_err(|error| Arc::from(error.as_str()))?;
+        loop {
+            match connection.next().await {
+                Came::Word(PushMessage::Attached { result: Ok(window) }) => {
+                    connection.window = window;
+                    return Ok(connection);
                 }
+                Came::Word(_) | Came::Written => {}
+                Came::Thrown(problem) => return Err(problem),
+                Came::Lost => return Err("it closed the connection".into()),
             }
-        };
-        let silent = || Err("it did not answer whether it takes the worker in".into());
-        let window = tokio::time::timeout(ATTACH_TIMEOUT, answered).await.unwrap_or_else(|_| silent())?;
-        connection.window = window;
-        Ok(connection)
+        }
     }
 }
 

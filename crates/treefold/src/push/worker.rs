@@ -22,6 +22,12 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 const KEPT_BYTES_DEFAULT: usize = 64 << 20;
 /// Interval at which pushes that no node asks for any more are dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
+/// A worker that has heard nothing from its node for this long, while the node has pushes of its, asks whether the node lives.
+const QUIET: Duration = Duration::from_millis(500);
+/// As above, for a worker without pushes.
+const QUIET_IDLE: Duration = Duration::from_secs(2);
+/// Without an answer in this time, the worker attaches elsewhere.
+const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
 /// Pushes that may wait for the worker's task. With more, the caller waits.
 const ASKS_QUEUED_MAX: usize = 64;
 
@@ -295,6 +301,7 @@ impl Task {
 
     async fn serve(&mut self, mut connection: Connection) -> Served {
         let mut ticks = tokio::time::interval(EXPIRE_EVERY);
+        let mut pulse = Pulse { heard_at: tokio::time::Instant::now(), asked_at: None };
         loop {
             while let Some(word) = self.book.poll_word() {
                 if let Err(error) = connection.say(word) {
@@ -306,12 +313,25 @@ impl Task {
             self.idle.send_if_modified(|idle| std::mem::replace(idle, is_idle) != is_idle);
             let has_room = self.book.has_room();
             tokio::select! {
+                // What has arrived is read before the node is given up.
+                biased;
                 came = connection.next() => match came {
-                    Came::Word(word) => self.book.hear(&word),
+                    Came::Word(word) => {
+                        pulse = Pulse { heard_at: tokio::time::Instant::now(), asked_at: None };
+                        self.book.hear(&word);
+                    }
                     Came::Written => {}
                     Came::Thrown(problem) => return Served::Thrown(problem),
                     Came::Lost => return Served::Lost,
                 },
+                () = tokio::time::sleep_until(pulse.due_at(is_idle)) => {
+                    if pulse.asked_at.replace(tokio::time::Instant::now()).is_some() {
+                        return Served::Lost;
+                    }
+                    if connection.say(self.way.introduction()).is_err() {
+                        return Served::Lost;
+                    }
+                }
                 _ = ticks.tick() => self.book.expire(now_since(self.began)),
                 ask = self.asked.recv(), if has_room => match ask {
                     Some(ask) => take(&mut self.book, &self.idle, ask),
@@ -322,6 +342,20 @@ impl Task {
                 }
             }
         }
+    }
+}
+
+/// When the worker has last heard its node, and when it has asked whether the node lives.
+struct Pulse {
+    heard_at: tokio::time::Instant,
+    asked_at: Option<tokio::time::Instant>,
+}
+
+impl Pulse {
+    /// When it asks, or gives the node up.
+    fn due_at(&self, is_idle: bool) -> tokio::time::Instant {
+        let quiet = if is_idle { QUIET_IDLE } else { QUIET };
+        self.asked_at.map_or(self.heard_at + quiet, |asked_at| asked_at + ANSWER_WITHIN)
     }
 }
 

@@ -102,7 +102,8 @@ fn rows(mirrors: Vec<MirrorStatus>) -> Vec<Row> {
 }
 
 fn render(report: &Report, style: Style) -> String {
-    let mut table = Table::new(&[
+    let over_http = report.mirrors.iter().any(|row| row.status.http.is_some());
+    let mut columns = vec![
         ("mirror", Align::Right),
         ("epoch", Align::Right),
         ("position", Align::Right),
@@ -113,9 +114,11 @@ fn render(report: &Report, style: Style) -> String {
         ("rules", Align::Right),
         ("readers", Align::Right),
         ("waiting", Align::Right),
-    ]);
+    ];
+    columns.extend(over_http.then_some(("over HTTP", Align::Left)));
+    let mut table = Table::new(&columns);
     for Row { status, behind } in &report.mirrors {
-        table.row(vec![
+        let mut row = vec![
             status.mirror.to_string(),
             status.epoch.to_string(),
             status.position.to_string(),
@@ -126,7 +129,9 @@ fn render(report: &Report, style: Style) -> String {
             status.rules_version.to_string(),
             status.readers.to_string(),
             status.pending_requests.to_string(),
-        ]);
+        ];
+        row.extend(over_http.then(|| status.http.map_or_else(String::new, |addr| addr.to_string())));
+        table.row(row);
     }
     let missing = report.missing.iter().map(|absent| {
         format!("\n{}", style.warning(format_args!("mirror {}: {}", absent.mirror, absent.reason)))
@@ -192,6 +197,7 @@ mod tests {
             silent_ms: None,
             readers: 2,
             pending_requests: 0,
+            http: None,
         };
         let rows = rows(vec![mirror(0, 2, 90), mirror(1, 2, 100), mirror(2, 1, 700)]);
         let behind: Vec<_> = rows.iter().map(|row| row.behind).collect();

@@ -3,10 +3,13 @@
 use crate::real::{NodeProcess, treefold, wait_until, while_hardly_running};
 use crate::up::{mark, processes_with};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use treefold::{Client, ClusterOptions, Credentials, Node, Token};
+use treefold::push::{Worker, WorkerBuilder, application};
+use treefold::{Client, ClientBuilder, ClusterOptions, Credentials, Node, NodeBuilder, PartitionSet, Token};
+use treefold_cli::serve::known_services;
 use treefold_gateway::{Gateway, GatewayOptions};
 
 /// Nodes with a partition.
@@ -21,7 +24,30 @@ const TOKEN: &str = "a secret of this network's";
 const NUMBERS: &str = "exec=numbers:reduce=merge-sorted:command=sh -c \
     'seq -f \"%06.0f {partition}\" $(($0 * 25)) $(($0 * 25 + 24))' {slice} {slices}";
 
-/// Processes that serve `numbers` and `echo`, and a front with a gateway.
+/// A folder of documents, and its index.
+struct Documents(tempfile::TempDir);
+
+impl Documents {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: String| folder.path().join("documents").join(name);
+        std::fs::create_dir(file(String::new())).expect("a folder");
+        for number in 0..40 {
+            let text = format!("a word of all, and word{number} of this one");
+            std::fs::write(file(format!("{number}.txt")), text).expect("it can be written");
+        }
+        Self(folder)
+    }
+
+    /// The services of a process with a partition, without it.
+    fn services(&self) -> Vec<String> {
+        let path = |name| self.0.path().join(name).display().to_string();
+        let search = format!("search={}:data={}", path("documents"), path("index"));
+        vec![NUMBERS.to_owned(), "echo".to_owned(), "mirror=flights:http=127.0.0.1:0".to_owned(), search]
+    }
+}
+
+/// Processes that serve `numbers`, `echo`, a folder of documents and a mirror, and a front with a gateway.
 pub(crate) struct Bed {
     pub(crate) name: &'static str,
     /// Address of the front, which lives through all faults.
@@ -32,6 +58,11 @@ pub(crate) struct Bed {
     holders: Vec<u32>,
     /// Numbers of those that only fold. The last one has the victim's faults.
     between: Vec<u32>,
+    /// Nodes that take in workers: first the victim, then one that lives. None in a network.
+    pub(crate) doors: Vec<String>,
+    /// The words of each partition's documents.
+    words: Vec<BTreeMap<String, u64>>,
+    _documents: Documents,
     trust: Trust,
     embedded: Option<Embedded>,
     /// Ends the processes when it is dropped.
@@ -99,12 +130,15 @@ impl Bed {
 
     pub(crate) fn relays() -> Self {
         let bed = Self::of_nodes("a cluster with relays", Trust::Open, 2);
-        bed.wait_until("relays fold for the service", || {
+        bed.wait_until("relays fold for the services", || {
             let status = bed.run(&["status", "--at", &bed.front, "-o", "json"]);
             let status: Value = serde_json::from_str(&status).expect("JSON");
             let members = status["members"].as_array().expect("a list");
             // The holders and the relays.
-            members.iter().filter(|member| member["services"].get("numbers").is_some()).count() == 6
+            let knows = |member: &&Value| {
+                ["numbers", "search"].iter().all(|service| member["services"].get(service).is_some())
+            };
+            members.iter().filter(knows).count() == 6
         });
         bed
     }
@@ -118,7 +152,9 @@ impl Bed {
         };
         keys(&["init", "--cluster", "seams"]);
         keys(&["issue", "node", "node", "--at", "127.0.0.1"]);
-        keys(&["issue", "client", "client", "--may", "call,stream,operate,read"]);
+        keys(&["issue", "client", "client", "--may", "call,stream,push,feed,read,operate"]);
+        // The origin of a feed is a node of the cluster.
+        keys(&["issue", "node", "origin", "--at", "127.0.0.1", "--may", "join,feed"]);
         Self::of_nodes("a cluster with certificates", Trust::Keys(folder), 0)
     }
 
@@ -132,27 +168,35 @@ impl Bed {
             nodes.push(NodeProcess::of(trust.command(), &[words, &keys, &join].concat()));
             nodes.len() - 1
         };
-        let front = start(&["--gateway", "127.0.0.1:0"]);
+        let documents = Documents::new();
+        let front = start(&["--accept", "words", "--gateway", "127.0.0.1:0"]);
         let holders: Vec<usize> = (0..HOLDERS)
             .map(|id| {
-                let at = format!(":partitions={id}/{HOLDERS}");
-                start(&["--serve", &(NUMBERS.to_owned() + &at), "--serve", &("echo".to_owned() + &at)])
+                let services = documents.services().into_iter();
+                let services: Vec<String> =
+                    services.map(|service| format!("{service}:partitions={id}/{HOLDERS}")).collect();
+                let services = services.iter().flat_map(|service| ["--serve", service]);
+                start(&["--accept", "words"].into_iter().chain(services).collect::<Vec<_>>())
             })
             .collect();
-        let between: Vec<usize> = (0..relays).map(|_| start(&["--relay"])).collect();
-        let ids = |nodes: &[NodeProcess], which: Vec<usize>| which.iter().map(|at| nodes[*at].id()).collect();
+        let between: Vec<usize> = (0..relays).map(|_| start(&["--relay", "--accept", "words"])).collect();
+        let doors = if between.is_empty() { &holders } else { &between };
+        let doors = [doors.last(), doors.first()].into_iter().flatten();
+        let ids = |nodes: &[NodeProcess], which: &[usize]| which.iter().map(|at| nodes[*at].id()).collect();
         let bed = Self {
             name,
             front: nodes[front].addr.clone(),
             gateway: gateway_of(&nodes[front].line()),
-            holders: ids(&nodes, holders),
-            between: ids(&nodes, between),
+            holders: ids(&nodes, &holders),
+            between: ids(&nodes, &between),
+            doors: doors.map(|at| nodes[*at].addr.clone()).collect(),
+            words: Vec::new(),
+            _documents: documents,
             trust,
             embedded: None,
             _running: Running::Nodes { _nodes: nodes },
         };
-        bed.wait_until_whole();
-        bed
+        bed.whole()
     }
 
     /// The front is in this process.
@@ -161,7 +205,9 @@ impl Bed {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let (node, gateway) = runtime.block_on(async {
             let guests = treefold_cli::foreign::guests();
-            let node = Node::builder().join([&bed.front]).foreign(guests).start().await.expect("it starts");
+            let node = Node::builder().join([&bed.front]).foreign(guests).service(application("words"));
+            let node = known_services().into_iter().fold(node, NodeBuilder::service);
+            let node = node.start().await.expect("it starts");
             let options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
             let gateway = Gateway::start(node.client(), options).await.expect("it starts");
             (node, gateway)
@@ -169,8 +215,7 @@ impl Bed {
         bed.front = node.addr().to_string();
         bed.gateway = gateway_of(&format!("gateway at {}", gateway.url()));
         bed.embedded = Some(Embedded { node, _gateway: gateway, _runtime: runtime });
-        bed.wait_until_whole();
-        bed
+        bed.whole()
     }
 
     /// Two inner processes, each above two holders.
@@ -181,7 +226,9 @@ impl Bed {
         std::fs::write(&topology, text).expect("it can be written");
         let mut command = Trust::Token.command();
         command.arg("up").arg(&topology).args(["--local", "--gateway", "127.0.0.1:0"]);
-        command.args(["--serve", NUMBERS, "--serve", "echo"]).stdout(Stdio::piped());
+        let documents = Documents::new();
+        documents.services().iter().for_each(|service| drop(command.args(["--serve", service])));
+        command.stdout(Stdio::piped());
         let mut up = command.spawn().expect("it can be started");
         let mut lines = BufReader::new(up.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
         let mut line = |start| lines.find(|line| line.starts_with(start)).expect("it is up");
@@ -198,12 +245,53 @@ impl Bed {
             gateway,
             holders: (3..=6).map(process).collect(),
             between: (1..=2).map(process).collect(),
+            doors: Vec::new(),
+            words: Vec::new(),
+            _documents: documents,
             trust: Trust::Token,
             embedded: None,
             _running: Running::Network { up, _folder: folder },
         };
-        bed.wait_until_whole();
-        bed
+        bed.whole()
+    }
+
+    /// Waits until it is whole, and learns the words of each partition.
+    fn whole(mut self) -> Self {
+        self.wait_until_whole();
+        let words = |id: u32| {
+            let (id, words) = (id.to_string(), ["call", "search/words", "--params", "{}", "-o", "json"]);
+            let printed = self.run(&[&words[..], &["--at", &self.front, "--partitions", &id]].concat());
+            let answer: Value = serde_json::from_str(&printed).expect("JSON");
+            let words = answer["value"].as_object().unwrap_or_else(|| panic!("{answer}")).iter();
+            words.map(|(word, count)| (word.clone(), count.as_u64().expect("a number"))).collect()
+        };
+        self.words = (0..HOLDERS).map(words).collect();
+        self
+    }
+
+    /// Holds lines of counted words against those of these partitions. A slice may have another one, which is missing from a
+    /// slice beside it.
+    pub(crate) fn check_words(&self, lines: &str, partitions: &PartitionSet, at: &str) {
+        let sum = |partitions: &PartitionSet| {
+            let mut sums = BTreeMap::<&str, u64>::new();
+            for (word, count) in partitions.iter().flat_map(|id| &self.words[id as usize]) {
+                *sums.entry(word).or_default() += count;
+            }
+            sums
+        };
+        let (least, most) = (sum(partitions), sum(&PartitionSet::first(HOLDERS)));
+        let counted: BTreeMap<&str, u64> = lines
+            .lines()
+            .map(|line| {
+                let (word, count) = line.split_once(' ').expect("a word and its count");
+                (word, count.parse().expect("a number"))
+            })
+            .collect();
+        assert!(least.keys().all(|word| counted.contains_key(word)), "{at}: {lines}");
+        for (word, count) in counted {
+            let least = least.get(word).copied().unwrap_or(0);
+            assert!((least..=most[word]).contains(&count), "{at}: {word} {count}, and not {least}");
+        }
     }
 
     /// The program, with what a client needs.
@@ -219,17 +307,52 @@ impl Bed {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
+    /// The command of a feed's origin, which is a node of its own.
+    pub(crate) fn origin(&self, words: &[&str]) -> Command {
+        let mut command = self.command(words);
+        command.envs(self.trust.keys("origin").map(|keys| ("TREEFOLD_KEYS", keys))).stdin(Stdio::piped());
+        command
+    }
+
+    /// The token, if that is how its processes know each other.
+    pub(crate) fn token(&self) -> Option<&'static str> {
+        matches!(self.trust, Trust::Token).then_some(TOKEN)
+    }
+
+    /// Whether programs in C may connect, which hold no keys.
+    pub(crate) fn takes_c(&self) -> bool {
+        !matches!(self.trust, Trust::Keys(_))
+    }
+
+    fn options(&self) -> ClusterOptions {
+        let keys = self.trust.keys("client").map(|keys| Credentials::load(keys).expect("keys"));
+        let token = self.token().map(Token::new);
+        let options = ClusterOptions::default();
+        let options = keys.into_iter().fold(options, ClusterOptions::credentials);
+        token.into_iter().fold(options, ClusterOptions::token)
+    }
+
+    /// A worker, not attached yet.
+    pub(crate) fn worker(&self, number: u32) -> WorkerBuilder {
+        Worker::builder("words", number).at(&self.doors).cluster(self.options())
+    }
+
+    /// The client of the node in this process, or of the front.
+    pub(crate) async fn client_of_front(&self) -> Client {
+        if let Some(embedded) = &self.embedded {
+            return embedded.node.client();
+        }
+        let client = Client::builder().at([&self.front]).cluster(self.options());
+        client.connect().await.expect("it connects")
+    }
+
     /// The client of the node in this process, or one without a front.
     pub(crate) async fn client(&self) -> Client {
         if let Some(embedded) = &self.embedded {
             return embedded.node.client();
         }
-        let options = match self.trust.keys("client") {
-            Some(keys) => ClusterOptions::default().credentials(Credentials::load(keys).expect("keys")),
-            None if matches!(self.trust, Trust::Token) => ClusterOptions::default().token(Token::new(TOKEN)),
-            None => ClusterOptions::default(),
-        };
-        let client = Client::builder().at([&self.front]).cluster(options).direct(true);
+        let client = Client::builder().at([&self.front]).cluster(self.options()).direct(true);
+        let client = known_services().into_iter().fold(client, ClientBuilder::service);
         client.foreign(treefold_cli::foreign::guests()).connect().await.expect("it connects")
     }
 
@@ -238,7 +361,7 @@ impl Bed {
         self.run(&["operator", "push", GUEST, "--at", &self.front]).trim().to_owned()
     }
 
-    fn wait_until(&self, what: &str, holds: impl FnMut() -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, holds: impl FnMut() -> bool) {
         wait_until(&format!("{}: {what}", self.name), holds);
     }
 

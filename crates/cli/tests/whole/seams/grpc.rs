@@ -3,7 +3,7 @@
 use super::bed::Bed;
 use super::channel::{Channel, pb, problem};
 use super::streams::{EVERY, Mode, Sender, Wave, counted, set};
-use super::ways::{Answer, DEADLINE, Use, of_those_asked};
+use super::ways::{self, Answer, DEADLINE, Use, of_those_asked};
 use pb::call_reply::Value;
 use pb::slice::Value as Slice;
 use pb::slice_event::Event as Part;
@@ -26,9 +26,11 @@ pub(crate) async fn call(bed: &Bed, asked: Use) -> Answer {
         slices: Some(asked.slices()),
         ..pb::CallOptions::default()
     };
+    let (service, aggregation) = asked.kind();
     let request = pb::CallRequest {
-        service: "numbers".to_owned(),
-        aggregation: "run".to_owned(),
+        service: service.to_owned(),
+        aggregation: aggregation.to_owned(),
+        params: Some(pb::call_request::Params::Json(asked.params().to_owned())),
         options: Some(options),
         form: pb::Form::Json.into(),
         ..pb::CallRequest::default()
@@ -55,7 +57,7 @@ pub(crate) async fn call(bed: &Bed, asked: Use) -> Answer {
 }
 
 fn text_of(json: &str) -> String {
-    serde_json::from_str(json).expect("a text")
+    ways::text_of(&serde_json::from_str(json).expect("JSON"))
 }
 
 fn account_of(value: String, account: Option<pb::Account>) -> Answer {

@@ -2,7 +2,7 @@
 
 use super::bed::Bed;
 use super::ways::{Way, block_on};
-use super::{Expected, grpc, http};
+use super::{Expected, c, grpc, http};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -14,7 +14,7 @@ use treefold::operators::packet::Packet;
 use treefold::{Client, PartitionSet, StreamEvent, Synchronisation};
 
 pub(crate) const EVERY: Duration = Duration::from_millis(250);
-const TIME_OUT: Duration = Duration::from_millis(200);
+pub(crate) const TIME_OUT: Duration = Duration::from_millis(200);
 /// Longer than any change takes to be seen.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A row for the operator.
@@ -104,7 +104,7 @@ pub(crate) struct Running {
 }
 
 /// A running command, killed when dropped.
-struct Program(Child);
+pub(crate) struct Program(pub(crate) Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -118,7 +118,7 @@ impl Running {
     /// Opens a stream. None if the way has no such streams.
     pub(crate) fn open(way: Way, mode: &Mode, bed: &Bed) -> Option<Self> {
         let is_operator = matches!(mode, Mode::Operator(_));
-        if is_operator && matches!(way, Way::Http | Way::Grpc) {
+        if way == Way::C && !bed.takes_c() || is_operator && matches!(way, Way::C | Way::Http | Way::Grpc) {
             return None;
         }
         let (sender, waves) = mpsc::channel();
@@ -132,6 +132,7 @@ impl Running {
                 let client = block_on(bed.client());
                 thread::spawn(move || block_on(by_rust(client, &mode, &sender)));
             }
+            Way::C => c::stream(bed, &mode, sender),
             Way::Http => drop(thread::spawn(move || http::stream(&gateway, &mode, &sender))),
             Way::Grpc => drop(thread::spawn(move || block_on(grpc::stream(&gateway, &mode, &sender)))),
         }

@@ -3,6 +3,7 @@
 use super::bed::{Bed, HOLDERS};
 use super::{grpc, http};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use treefold::{Body, Error, PartitionSet, Raw, Reply};
 
@@ -17,6 +18,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(40);
 pub(crate) enum Way {
     Command,
     Rust,
+    C,
     Http,
     Grpc,
 }
@@ -25,15 +27,28 @@ pub(crate) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Call,
+    /// In slices that are joined.
+    Sliced,
     /// Slice by slice.
     Each,
 }
 
 impl Use {
-    pub(crate) const ALL: [Self; 2] = [Self::Call, Self::Each];
+    pub(crate) const ALL: [Self; 3] = [Self::Call, Self::Sliced, Self::Each];
 
     pub(crate) fn slices(self) -> u32 {
         if self == Self::Call { 1 } else { SLICES }
+    }
+
+    /// The service and its aggregation.
+    pub(crate) fn kind(self) -> (&'static str, &'static str) {
+        // Partials of `numbers` can't be cut.
+        if self == Self::Sliced { ("search", "words") } else { ("numbers", "run") }
+    }
+
+    /// The parameters, as JSON.
+    pub(crate) fn params(self) -> &'static str {
+        if self == Self::Sliced { "{}" } else { "null" }
     }
 }
 
@@ -51,16 +66,24 @@ impl std::fmt::Debug for Answer {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 4] = [Self::Command, Self::Rust, Self::Http, Self::Grpc];
+    pub(crate) const ALL: [Self; 5] = [Self::Command, Self::Rust, Self::C, Self::Http, Self::Grpc];
+    /// Those by which calls are made.
+    pub(crate) const CALLS: [Self; 4] = [Self::Command, Self::Rust, Self::Http, Self::Grpc];
 
-    /// Calls `numbers/run` with any coverage. The value is that of the contributors.
-    pub(crate) fn call(self, bed: &Bed, asked: Use) -> Answer {
+    /// Makes a call with any coverage. The value is that of the contributors.
+    pub(crate) fn call(self, bed: &Bed, asked: Use, under: &str) -> Answer {
+        let at = format!("{} {under}, {asked:?} over {self:?}", bed.name);
         let answer = match self {
             Self::Command => by_command(bed, asked),
             Self::Rust => block_on(by_rust(bed, asked)),
             Self::Http => http::call(bed, asked),
             Self::Grpc => block_on(grpc::call(bed, asked)),
+            Self::C => panic!("invariant: C makes no calls"),
         };
+        if asked == Use::Sliced {
+            bed.check_words(&answer.value, &answer.contributors, &at);
+            return answer;
+        }
         let mut value = answer.value.as_str();
         for slice in 0..asked.slices() as usize {
             let of = |partitions: &PartitionSet| -> String {
@@ -70,9 +93,9 @@ impl Way {
             // A slice may have a partition that is missing from a later one.
             let rest = value.strip_prefix(&of(&PartitionSet::first(HOLDERS)));
             let rest = rest.or_else(|| value.strip_prefix(&of(&answer.contributors)));
-            value = rest.unwrap_or_else(|| panic!("{asked:?} over {self:?}: slice {slice} of {answer:?}"));
+            value = rest.unwrap_or_else(|| panic!("{at}: slice {slice} of {answer:?}"));
         }
-        assert_eq!(value, "", "{asked:?} over {self:?}: {:?}", answer.missing);
+        assert_eq!(value, "", "{at}: {answer:?}");
         answer
     }
 }
@@ -86,7 +109,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// The account of an answer in JSON, or of the lines of slices and their outcome.
 pub(crate) fn account_of(lines: &[Value]) -> Answer {
     let (outcome, slices) = lines.split_last().expect("an outcome");
-    let values = slices.iter().chain([outcome]).filter_map(|line| line["value"].as_str());
+    let values = slices.iter().chain([outcome]).map(|line| text_of(&line["value"]));
     let lost = |loss: &Value| {
         let reason = loss["reason"].as_str().expect("a reason").to_owned();
         (loss["partition"].as_u64().expect("a number") as u32, reason)
@@ -106,9 +129,31 @@ pub(crate) fn of_those_asked(asked: u32, value: String, missing: Vec<(u32, Strin
     Answer { value, contributors, missing }
 }
 
+/// A text as it is, and counted words as lines.
+pub(crate) fn text_of(value: &Value) -> String {
+    let line = |(word, count): (&String, &Value)| format!("{word} {count}\n");
+    match value {
+        Value::Object(words) => words.iter().map(line).collect(),
+        value => value.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
 fn by_command(bed: &Bed, asked: Use) -> Answer {
     let (deadline, slices) = (format!("{}s", DEADLINE.as_secs()), asked.slices().to_string());
-    let mut words = vec!["call", "numbers/run", "--at", &bed.front, "-o", "json", "--min-coverage", "0"];
+    let (service, aggregation) = asked.kind();
+    let kind = format!("{service}/{aggregation}");
+    let mut words = vec![
+        "call",
+        &kind,
+        "--params",
+        asked.params(),
+        "--at",
+        &bed.front,
+        "-o",
+        "json",
+        "--min-coverage",
+        "0",
+    ];
     words.extend(["--deadline", &deadline, "--slices", &slices]);
     words.extend((asked == Use::Each).then_some("--each"));
     let printed = bed.run(&words);
@@ -118,17 +163,24 @@ fn by_command(bed: &Bed, asked: Use) -> Answer {
 
 async fn by_rust(bed: &Bed, asked: Use) -> Answer {
     let client = bed.client().await;
-    let call = client.call_raw("numbers/run", bytes::Bytes::new()).slices(asked.slices());
+    let (service, aggregation) = asked.kind();
+    // An empty map.
+    let params: &[u8] = if asked == Use::Sliced { &[0x80] } else { &[] };
+    let call = client.call_raw(&format!("{service}/{aggregation}"), bytes::Bytes::from_static(params));
+    let call = call.slices(asked.slices());
     let call = call.deadline(DEADLINE).min_coverage(0.0);
     if asked != Use::Each {
         let reply = call.await.expect("an answer");
-        let value = reply.value.as_ref().map(text_of).unwrap_or_default();
+        let value = reply.value.as_ref().map_or_else(String::new, |value| match asked {
+            Use::Sliced => words_of(value),
+            _ => decoded(value),
+        });
         return account(&reply, value);
     }
     let (mut each, mut value) = (call.each_slice(), String::new());
     loop {
         match each.next().await {
-            Ok(Some(slice)) => value += &text_of(&slice),
+            Ok(Some(slice)) => value += &decoded(&slice),
             Ok(None) | Err(Error::NoValue { .. }) => return account(each.so_far(), value),
             Err(error) => panic!("{error}"),
         }
@@ -143,6 +195,11 @@ fn account<T>(reply: &Reply<T>, value: String) -> Answer {
     Answer { value, contributors: reply.contributed.clone(), missing: missing.collect() }
 }
 
-fn text_of(value: &Raw) -> String {
+fn decoded(value: &Raw) -> String {
     String::decode(&value.0).expect("a text")
+}
+
+fn words_of(value: &Raw) -> String {
+    let words = BTreeMap::<String, u64>::decode(&value.0).expect("counted words");
+    words.into_iter().map(|(word, count)| format!("{word} {count}\n")).collect()
 }

@@ -4,6 +4,7 @@ use super::net::{Net, addr, ms};
 use crate::id::NodeId;
 use crate::membership::service::{AgreedTotal, TotalNews};
 use crate::membership::{MemberCard, Membership, ServiceCard, View};
+use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -221,6 +222,24 @@ fn a_members_card_that_comes_and_goes_does_not_change_a_total() {
         view.settle(now);
         assert_eq!((agreed(&view), view.providers(SERVICE, 4)), ((8, false), &[node(1)][..]));
     }
+}
+
+#[test]
+fn a_client_gets_a_member_without_its_unproven_claims() {
+    let later = START + Duration::from_secs(10);
+    let mut view = view_of(&[holding(0, 0..4, None), holding(1, 4..8, None)]);
+    let mut changed = holding(1, 4..8, None);
+    changed.version += 1;
+    let partitions = PartitionSet::first(6);
+    changed.services.insert("words".into(), ServiceCard { partitions, total: 6, ..ServiceCard::default() });
+    let changed = Arc::new(changed);
+    view.absorb(later, changed.clone());
+    assert_eq!(view.proven_part(&changed), Some(Arc::new(holding(1, 4..8, None))), "as it was before");
+    view.settle(later + STANDS_AFTER);
+    assert_eq!(view.proven_part(&changed), Some(changed));
+    let newcomer = holding(2, 8..9, None);
+    rumour(&mut view, later, newcomer.clone());
+    assert_eq!(view.proven_part(&Arc::new(newcomer)), None);
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(crate) fn status(mirror: u32, position: u64) -> MirrorStatus {
         silent_ms: None,
         readers: 1,
         pending_requests: 0,
+        http: None,
     }
 }
 
