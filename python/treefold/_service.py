@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union, o
 
 from . import _native
 from ._client import Client
-from ._ending import end_functions
+from ._ending import SIGNALLED, end_at_signals, end_functions
 from ._endpoints import Endpoints
 from ._options import Path, Time, ids_of, is_unicode, seconds, secrets
 from ._reply import Reply
@@ -28,9 +28,6 @@ LOOK_EVERY = 0.5
 
 #: Most copies of a partition that nodes share among themselves, as in treefold-core.
 REPLICAS_MAX = 16
-
-#: The exit code of a program that a second signal has ended is this much above the signal's number, as in shells.
-SIGNALLED = 128
 
 #: The arguments of a service's functions.
 ARGUMENTS = {"local": "partition, params", "reduce": "a, b, params"}
@@ -272,26 +269,27 @@ class Service:
         node: Optional[Node] = None
         try:
             with _Signals() as signals:
-                node = self.start(
-                    listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
-                    rack=rack, zone=zone, name=name, cluster=cluster, token=token, keys=keys, insecure=insecure,
-                    relay=relay, record=record,
-                )
-                signals.is_starting = False
-                if ready is not None:
-                    ready(node)
-                while node.is_running and not signals.stop.wait(LOOK_EVERY):
-                    pass
-                node.stop(grace)
+                try:
+                    node = self.start(
+                        listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
+                        rack=rack, zone=zone, name=name, cluster=cluster, token=token, keys=keys, insecure=insecure,
+                        relay=relay, record=record,
+                    )
+                    signals.is_starting = False
+                    if ready is not None:
+                        ready(node)
+                    while node.is_running and not signals.stop.wait(LOOK_EVERY):
+                        pass
+                    node.stop(grace)
+                finally:
+                    if node is not None:
+                        node.abort()
         except _Stopped:
             pass  # The node had not started yet.
         except _StoppedAgain as again:
             global _grace
             _grace = 0.0
             raise SystemExit(SIGNALLED + again.number) from None
-        finally:
-            if node is not None:
-                node.abort()
 
     def start(
         self,
@@ -669,6 +667,7 @@ class _Signals:
 @atexit.register
 def _end_all() -> None:
     """Ends all nodes, because their threads must not call functions of an interpreter that ends."""
+    end_at_signals()
     for running in list(_running):
         running.abort()
     _native.begin_ending(_grace)
