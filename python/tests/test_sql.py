@@ -531,6 +531,24 @@ def test_nan_of_any_sign_is_one_value_above_infinity(tmp_path: Path) -> None:
             assert least == pytest.approx(-1, rel=0.011) and median == pytest.approx(5, rel=0.011) and most != most
 
 
+def test_statistics_of_files_do_not_hide_nan(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    (tmp_path / "t").mkdir()
+    values = [5.0, float("nan"), 3.0]
+    row = {"x": values, "y": pyarrow.array(values, pyarrow.float32()), "s": [{"z": value} for value in values]}
+    pyarrow.parquet.write_table(pyarrow.table(row), tmp_path / "t" / "0.parquet")
+    ((median, most),) = answers(tmp_path, "select approx_quantile(x, 0.5), approx_quantile(y, 1) from t", (1,))[0]
+    assert median == pytest.approx(5, rel=0.011) and most != most
+    for column in ("x", "y", "s.z"):
+        (found,) = answers(tmp_path, f"select min({column}), isnan(max({column})), count_if(isnan({column})) from t", (1,))
+        assert found == [(3.0, True, 1)], column
+        assert answers(tmp_path, f"select count(*) from t where {column} > 10", (1,)) == [[(1,)]], column
+        keys = f"select isnan({column}) as n, count(*) from t group by n order by n"
+        assert answers(tmp_path, keys, (1,)) == [[(False, 2), (True, 1)]], column
+
+
 def test_nodes_in_different_time_zones_agree(start: Any, tmp_path: Path) -> None:
     write(tmp_path, "ts\n2026-01-01 23:30:00-05\n", "ts\n2026-01-02 05:29:00+01\n")
     first = start("tables.py", "", str(tmp_path), "0", "2", TZ="UTC")

@@ -358,19 +358,25 @@ def _parquet(database: duckdb.DuckDBPyConnection, paths: list[str], declared: De
             if wide is None:
                 raise InvalidOption(f"files differ in column {name}: {known} and {kind}; declare the table in {SCHEMA}")
             types[name] = wide
-    if len(parts) == 1 and not declared:
-        return f"select * from {parts[0][0]}", ""
     for name in () if declared else types:
         if not all(name in own for _, own in parts):
             raise InvalidOption(f"files differ: some have no column {name}; declare the table in {SCHEMA}")
-    # Where a file lacks a column that is declared, there is null.
     selects = (
-        "select "
-        + ", ".join(f"cast({_quoted(name) if name in own else 'null'} as {kind}) as {_quoted(name)}" for name, kind in types.items())
-        + f" from {source}"
+        "select " + ", ".join(_column(name, kind, own.get(name)) for name, kind in types.items()) + f" from {source}"
         for source, own in parts
     )
     return " union all ".join(selects), ""
+
+
+def _column(name: str, kind: str, own: Optional[str]) -> str:
+    """A column in the select over files in which it has the type `own`; `None` if they lack it, and it is null."""
+    value = _quoted(name) if own else "null"
+    if own and ("FLOAT" in own or "DOUBLE" in own):
+        # Files' statistics leave NaN out, and DuckDB would conclude from them that there is none.
+        value = f"case when {value} is not null then {value} end"
+    if own != kind:
+        value = f"cast({value} as {kind})"
+    return f"{value} as {_quoted(name)}"
 
 
 def _csv(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declared) -> tuple[str, str]:
