@@ -137,8 +137,8 @@ class Stream(StreamBase):
     ) -> int:
         """Sends a packet down to all endpoints, and returns its tag.
 
-        Without `tag` it is the next one. `to` names the endpoints that get it; give it a `tag` then. Blocks
-        while the window is full, for at most `timeout` seconds.
+        Without `tag` it is the next one. `to` names the endpoints that get it; give it a `tag` then. A tag that an
+        endpoint has got before gives no second wave. Blocks while the window is full, for at most `timeout` seconds.
 
         Raises `TimedOut`, `Closed` if the stream is over, or `InvalidValue` if the packet cannot travel.
         """
