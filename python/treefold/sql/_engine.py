@@ -31,7 +31,7 @@ INTERRUPT_GRACE = 5.0
 #: Divided queries that an engine remembers, by partition.
 DIVISIONS_MAX = 1024
 
-#: What may part the cells of a row. DuckDB takes these for text if it finds one column only.
+#: Characters that may separate the cells of a row. DuckDB takes them for text if it finds one column only.
 _DELIMITERS = ",;|\t"
 #: The longest row of CSV that DuckDB reads, in bytes. In a longer file, it refuses a quote without end itself.
 _ROW_BYTES_MAX = 2_000_000

@@ -66,10 +66,10 @@ def open_quote(path: str, delimiters: str, quote: str) -> Optional[int]:
     if path.lower().endswith((".gz", ".zst")) or not os.path.getsize(path):
         return None
     mark = quote.encode()
-    starts = rb"(?:(?<![^%s\r\n])|(?<=\A\xef\xbb\xbf))%s" % (re.escape(delimiters.encode()), re.escape(mark))
+    starts = re.compile(rb"(?:(?<![^%s\r\n])|(?<=\A\xef\xbb\xbf))%s" % (re.escape(delimiters.encode()), re.escape(mark)))
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         at = 0
-        while start := re.compile(starts).search(text, at):
+        while start := starts.search(text, at):
             at = start.end()
             while (end := text.find(mark, at)) >= 0 and text[end + 1 : end + 2] == mark:
                 at = end + 2
