@@ -49,16 +49,19 @@ pub(crate) fn stand_still_at_the_end() {
     }
 }
 
-/// Lets no other thread attach any longer, and waits for those that have, for at most `grace` seconds.
+/// Lets no other thread attach any longer, and waits for those that have, for at most `grace` seconds. Signal handlers run meanwhile.
+///
+/// # Errors
+/// If a handler raises.
 #[pyfunction]
-pub(crate) fn begin_ending(py: Python<'_>, grace: f64) {
+pub(crate) fn begin_ending(py: Python<'_>, grace: f64) -> PyResult<()> {
     let grace = Duration::try_from_secs_f64(grace).unwrap_or_default();
     // A second call finds the first one's thread.
     let _ = ENDED_BY.set(thread::current().id());
-    py.detach(|| {
-        let until = Instant::now() + grace;
-        while ATTACHED.load(Ordering::SeqCst) > 0 && Instant::now() < until {
-            thread::sleep(LOOK_EVERY);
-        }
-    });
+    let until = Instant::now() + grace;
+    while ATTACHED.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        py.detach(|| thread::sleep(LOOK_EVERY));
+        py.check_signals()?;
+    }
+    Ok(())
 }

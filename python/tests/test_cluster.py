@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import functools
 import threading
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -168,7 +170,7 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
         ("nope/x", None, {}, treefold.InvalidCall, 'provides the service "nope"'),
         ("logs/nope", None, {}, treefold.InvalidCall, 'the aggregation "logs/nope"'),
         ("logs/ready", "e", {"min_coverage": 3}, ValueError, "min_coverage is 3; allowed: 0 to 1"),
-        ("logs/ready", "e", {"deadline": 0}, treefold.InvalidCall, "deadline is 0; allowed: seconds above 0"),
+        ("logs/ready", "e", {"deadline": 0}, treefold.InvalidOption, "deadline must be seconds above 0, not 0"),
         ("logs/ready", "e", {"deadline": float("nan")}, treefold.InvalidOption, "deadline must be seconds above 0, not nan"),
         ("logs/ready", "e", {"deadline": -1}, treefold.InvalidOption, "deadline must be seconds above 0, not -1"),
         ("logs/ready", "e", {"deadline": 1e300}, treefold.InvalidOption, "deadline must be at most 2^32 seconds, not 1e+300"),
@@ -178,6 +180,12 @@ def test_notebook_draws_coverage_and_tree_escaped(cluster: treefold.Cluster) -> 
         ("logs/ready", "e", {"partitions": [10**300]}, treefold.InvalidOption, "below 2^32, not 1000"),
         ("logs/ready", "\ud800", {}, treefold.InvalidValue, "a lone surrogate"),
         ("logs/\ud800", "e", {}, treefold.InvalidOption, "an aggregation is a text"),
+        *(
+            ("logs/ready", "e", {name: "\ud800"}, treefold.InvalidOption, rf"{name} must be Unicode, and '\ud800' has a lone surrogate")
+            for name in ("shape", "policy", "waiting", "decode")
+        ),
+        ("logs/ready", "e", {"shape": 3}, treefold.InvalidOption, "shape must be a text, not 3"),
+        ("logs/ready", "e", {"slices": "all"}, treefold.InvalidOption, "slices must be a whole number from 0 below 2^32, not 'all'"),
         ("logs/ready", "e", {"shape": "round"}, treefold.InvalidCall, "shape is round; allowed: auto"),
         ("logs/ready", "e", {"deadline": "0.5"}, treefold.InvalidOption, "deadline must be seconds above 0, not '0.5'"),
         ("logs/ready", "e", {"min_coverage": "all"}, ValueError, "a share from 0 to 1, not 'all'"),
@@ -284,12 +292,16 @@ def test_wrong_services_are_refused_when_they_are_made() -> None:
             ),
             "not both",
         ),
-        (lambda: service.aggregation("x", local=lambda p, q: 1, reduce="top-k", reduce_params_field=3), "the name of a field"),  # type: ignore[arg-type]
+        (lambda: service.aggregation("x", local=lambda p, q: 1, reduce="top-k", reduce_params_field=3), "reduce_params_field must be a text, not 3"),  # type: ignore[arg-type]
         (lambda: service.start(), "has no aggregation"),
         (lambda: service.start(join="127.0.0.1:1"), "join must be a list"),
         (lambda: service.start(partitions=[-1]), "each of partitions must be a whole number from 0"),
-        (lambda: service.start(partitions=[0], processors=-1), "processors is -1; allowed: from 1"),
-        (lambda: treefold.Cluster.embedded(0, service), "allowed: from 1"),
+        (lambda: service.start(partitions=[0], processors=-1), "processors is -1; allowed: a whole number from 1 to"),
+        (lambda: treefold.Service("s", total=2**70), "allowed: a whole number from 1 to 1048576"),
+        (lambda: treefold.Service("s", total=2**14 + 1).loader(lambda id: id), "allowed: a whole number from 1 to 16384"),
+        (lambda: treefold.Cluster.embedded(0, service), "nodes is 0; allowed: a whole number from 1 to"),
+        (lambda: treefold.Cluster.embedded(1, service, processors=0), "processors is 0; allowed: a whole number from 1 to"),
+        (lambda: treefold.Cluster.embedded(1, [service, service]), "service must be a treefold.Service, not ["),  # type: ignore[arg-type]
         (lambda: treefold.connect("127.0.0.1"), "host:port"),
         (lambda: treefold.connect(["127.0.0.1:1"]), "one by one"),  # type: ignore[arg-type]
     ]:
@@ -303,6 +315,54 @@ def test_wrong_services_are_refused_when_they_are_made() -> None:
     service.aggregation("x", local=lambda p, q: 1, reduce="top-k", reduce_params={"k": 0})
     with pytest.raises(treefold.InvalidOption, match="parameter `k`: 0 is not within"):
         service.start()
+
+
+def test_texts_that_are_no_unicode_are_refused_wherever_they_are_given(tmp_path: Path) -> None:
+    broken, service = "\ud800", logs()
+    service.endpoint(lambda stream: None)
+    (tmp_path / "tree.top").write_text("a:0 => a:1 ;")
+
+    def given(name: str, value: Any = broken) -> dict[str, Any]:
+        return {name: value}
+
+    async def connect() -> None:
+        await treefold.aio.connect("127.0.0.1:1", token=broken)
+
+    with service.start(partitions=range(4)) as node:
+        client = node.client()
+        refused: list[Any] = [
+            lambda: treefold.connect(f"{broken}:1"),
+            lambda: asyncio.run(connect()),
+            lambda: treefold.Service(broken),
+            lambda: service.local(broken),
+            lambda: service.local("x", decode=broken)(lambda partition, params: 1),
+            lambda: service.aggregation("x", local=lambda p, q: 1, reduce=broken),
+            lambda: service.aggregation("x", local=lambda p, q: 1, reduce="sum", reduce_params_field=broken),
+            lambda: service.start(join=[broken]),
+            lambda: client.stream(broken),
+            lambda: client.reader(broken),
+            lambda: client.announce(f"{broken}/x", 1, [0]),
+            lambda: client.each_slice("logs/ready", slices=1, shape=broken),
+            lambda: treefold.push.attach(broken, 0, node.addr),
+            lambda: treefold.push.attach("words", 0, f"{broken}:1"),
+            lambda: treefold.Network.up(tmp_path / "tree.top", program=broken),
+        ]
+        for name in ("cluster", "token"):
+            refused.append(lambda name=name: treefold.connect("127.0.0.1:1", **given(name)))
+        for name in ("listen", "advertise", "rack", "zone", "name", "cluster", "token"):
+            refused.append(lambda name=name: service.start(**given(name)))
+        for name in ("shape", "up_filter", "down_filter", "sync", "decode"):
+            refused.append(lambda name=name: client.stream("logs", **given(name)))
+        for name in ("keys", "prefixes", "types"):
+            refused.append(lambda name=name: client.reader("feed", **given(name, [broken])))
+        refused.append(lambda: client.reader("feed", after=broken))
+        for name in ("token", "listen", "advertise"):
+            refused.append(lambda name=name: treefold.Network.up(tmp_path / "tree.top", **given(name)))
+        for make in refused:
+            with pytest.raises(treefold.InvalidOption) as raised:
+                make()
+            text = str(raised.value)
+            assert ("\\ud800" in text or text == "token must be Unicode, and a str has a lone surrogate") and text.isprintable()
 
 
 def test_node_beyond_this_machine_needs_a_token() -> None:

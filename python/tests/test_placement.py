@@ -1,11 +1,13 @@
 """Partitions that are added and dropped while nodes run, and partitions that nodes share among themselves."""
 
+import subprocess
 import time
 from collections.abc import Callable
 
 import pytest
 
 import treefold
+from conftest import TREEFOLD, needs_command
 
 TOTAL = 12
 WHOLE = sum(range(TOTAL))
@@ -68,6 +70,15 @@ def test_nodes_share_the_partitions_that_a_loader_loads() -> None:
             wait_for(lambda: len(loaded) == 2 * TOTAL + 1)
             assert second.call("figures/sum").value == WHOLE
         assert first.call("figures/sum").value == WHOLE
+
+
+@needs_command
+def test_node_has_the_name_that_it_was_given() -> None:
+    service = figures()
+    service.loader(lambda id: id)
+    with service.start(name="first", processors=1) as node:
+        shown = [TREEFOLD, "placement", "show", "figures", "--at", node.addr]
+        assert f"{node.addr} (first)" in subprocess.run(shown, capture_output=True, text=True).stdout
 
 
 def test_loaders_with_partitions_or_without_a_total_are_refused() -> None:

@@ -62,6 +62,28 @@ def test_second_signal_ends_serve_at_once(start: Any) -> None:
     assert program.end() == (128 + signal.SIGINT, "")
 
 
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "first, gap", [(signal.SIGINT, 0.1), (signal.SIGINT, 0.4), (signal.SIGINT, 1.0), (signal.SIGTERM, 0.4)]
+)
+def test_signal_while_locals_are_ended_ends_the_process_at_once(start: Any, first: int, second: int, gap: float) -> None:
+    program = start("stuck.py", "serve", "late")
+    assert program.process.stdout.readline().strip() == "runs"
+    program.signal(first)
+    assert [program.process.stdout.readline().strip() for _ in range(2)] == ["stops", "ends"]
+    time.sleep(gap)  # The locals have two seconds.
+    program.signal(second)
+    assert program.end() == (128 + second, "")
+
+
+def test_interrupt_while_locals_of_a_background_node_are_ended(start: Any) -> None:
+    program = start("stuck.py", "with", "late")
+    assert [program.process.stdout.readline().strip() for _ in range(3)] == ["runs", "stops", "ends"]
+    time.sleep(0.4)
+    program.signal(signal.SIGINT)
+    assert program.end() == (128 + signal.SIGINT, "")
+
+
 @pytest.mark.parametrize("how", ["with", "serve"])
 @pytest.mark.parametrize("kind", ["busy", "stubborn", "asleep", "in a call"])
 def test_process_leaves_locals_that_run_for_ever(start: Any, how: str, kind: str) -> None:

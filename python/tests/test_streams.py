@@ -56,6 +56,18 @@ def test_packet_without_a_tag_follows_the_highest_tag_that_was_chosen(start: Any
         assert stream.send("read") == 22
 
 
+def test_tag_has_one_wave(start: Any) -> None:
+    provider = start("thermometers.py", "127.0.0.1:0", "", "0,1")
+    client = treefold.connect(provider.line, direct=True)
+    with client.stream("thermometers", up_filter="max", params=BASE) as stream:
+        for endpoint in (0, 1):
+            stream.send("read", to=[endpoint], tag=3)
+        shared = stream.wave(timeout=20)
+        assert (shared.tag, shared.value, shared.contributors) == (3, 20.5, [0, 1])
+        assert [stream.send("read", tag=3), stream.send("read"), stream.send("read")] == [3, 4, 5]
+        assert [stream.wave(timeout=20).tag for _ in range(2)] == [4, 5]
+
+
 def test_stream_outlives_the_names_of_its_client(start: Any) -> None:
     provider = start("thermometers.py", "127.0.0.1:0", "", "0,1")
     stream = treefold.connect(provider.line, direct=True).stream("thermometers", up_filter="max", params=BASE)
@@ -322,8 +334,8 @@ def test_wrong_streams_are_named(clock: treefold.Cluster) -> None:
         (lambda: client.stream("clock", up_filter="nope"), treefold.InvalidCall, "nope"),
         (lambda: client.stream("clock", up_filter="top-k", filter_params={"k": 0}), treefold.InvalidCall, "not within"),
         (lambda: client.stream("clock", sync="later"), treefold.InvalidCall, "wait-for-all"),
-        (lambda: client.stream("clock", sync=0), treefold.InvalidCall, "above 0"),
-        (lambda: client.stream("clock", sync=-1), treefold.InvalidOption, "sync must be seconds from 0, not -1"),
+        (lambda: client.stream("clock", sync=0), treefold.InvalidOption, "sync must be seconds above 0, not 0"),
+        (lambda: client.stream("clock", sync=-1), treefold.InvalidOption, "sync must be seconds above 0, not -1"),
         (lambda: client.stream("clock", window_bytes=-1), treefold.InvalidOption, "window_bytes must be a whole number"),
         (lambda: client.stream("clock", params=0).send(1, tag=-1), treefold.InvalidOption, "tag must be a whole number"),
         (lambda: client.stream("clock", params=0).send(1, timeout="1"), treefold.InvalidOption, "timeout must be seconds"),

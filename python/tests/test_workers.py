@@ -77,7 +77,7 @@ def test_functions_that_cannot_be_imported_are_refused() -> None:
     local.aggregation("x", local=lambda partition, params: 1, reduce="sum")
     with pytest.raises(treefold.InvalidOption, match="importable by name"):
         local.start(partitions=[0], workers=1)
-    with pytest.raises(treefold.InvalidOption, match="workers is -1; allowed: from 1"):
+    with pytest.raises(treefold.InvalidOption, match="workers is -1; allowed: a whole number from 1 to"):
         local.start(workers=-1)
 
 

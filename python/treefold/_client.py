@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Iterable, Mapping, Optional, Union
 
 from . import _native
-from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, whole
+from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, text, whole
 from ._reply import Reply, reply_of
 from ._slices import Slices
 from ._streams import Stream, stream_options
@@ -109,8 +109,9 @@ class Client(ClientBase):
         the whole.
         """
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, False)
+        held = None if window is None else whole("window", window, 32)
         native = self._open().each_slice(
-            aggregation_of(aggregation), params, own_params(params_for), reduce_params, window, options
+            aggregation_of(aggregation), params, own_params(params_for), reduce_params, held, options
         )
         return Slices(native, aggregation, decode)
 
@@ -182,7 +183,7 @@ class Client(ClientBase):
         options = stream_options(
             up_filter, down_filter, filter_params, params, sync, endpoints, shape, window_bytes, lag_bytes_max
         )
-        pending = self._open().stream(service, options)
+        pending = self._open().stream(text("service", service), options)
         return Stream(pending.wait(), decode)
 
     def reader(
@@ -207,7 +208,8 @@ class Client(ClientBase):
 
         Raises `Unreachable` if no mirror serves it.
         """
-        pending = self._open().reader(feed, reader_options(keys, prefixes, types, after, patience, window_bytes))
+        options = reader_options(keys, prefixes, types, after, patience, window_bytes)
+        pending = self._open().reader(text("feed", feed), options)
         return Reader(pending.wait(), feed)
 
     def members(self) -> list[tuple[str, dict[str, list[int]]]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional
 
 from . import _native
-from ._options import Time, seconds, whole
+from ._options import Time, seconds, text, whole
 from ._pending import Taking, settled
 from ._reply import error_text
 from .errors import Closed, TreefoldError
@@ -65,7 +65,7 @@ class EndpointBase:
 
     def leave(self, why: str) -> None:
         """Takes this endpoint out of the stream. Waves list it as missing, with `why` as the reason."""
-        self._native.leave(why)
+        self._native.leave(text("why", why))
 
     def _sending(self, value: Any, tag: Optional[int], timeout: Optional[Time]) -> _native.Pending:
         chosen = None if tag is None else whole("tag", tag, 64)

@@ -11,7 +11,7 @@ from typing import Any, Optional, Sequence
 
 from . import _native
 from ._client import Client
-from ._options import Path, Time, is_unicode, seconds, token_of_environment
+from ._options import Path, Time, is_unicode, optional_text, seconds, text, token_of_environment
 from .errors import InvalidOption
 
 
@@ -65,19 +65,19 @@ class Network:
         """
         try:
             with open(topology, encoding="utf-8-sig") as file:
-                text = file.read()
+                layout = file.read()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidOption(f"topology: can't read {os.fspath(topology)!r}: {error}") from error
         spec = {
-            "topology": text,
-            "program": [_program() if program is None else os.fspath(program)],
+            "topology": layout,
+            "program": [_program() if program is None else text("program", os.fspath(program))],
             "back_end": _words(back_end),
             "local": bool(local),
-            "token": token_of_environment() if token is None else token,
+            "token": optional_text("token", token_of_environment() if token is None else token),
             "timeout": seconds("timeout", timeout),
             "allow_failures": bool(allow_failures),
-            "listen": listen,
-            "advertise": advertise,
+            "listen": optional_text("listen", listen),
+            "advertise": optional_text("advertise", advertise),
         }
         return cls(_native.raise_network(spec).wait())
 

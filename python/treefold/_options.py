@@ -17,6 +17,8 @@ Time = Union[float, datetime.timedelta]
 
 #: The longest time, in seconds.
 SECONDS_MAX = 2.0**32
+#: The times that must not be 0.
+ABOVE_ZERO = ("deadline", "sync")
 
 #: How much of a file with a token is read: a byte more than the longest token and a line end.
 TOKEN_FILE_BYTES_MAX = 1027
@@ -38,8 +40,8 @@ def secrets(
                 "set only one of them"
             )
     return {
-        "cluster": cluster,
-        "token": token,
+        "cluster": optional_text("cluster", cluster),
+        "token": optional_text("token", token),
         "keys": None if keys is None else os.fspath(keys),
         "insecure": insecure,
     }
@@ -62,7 +64,7 @@ def addresses(first: Any, more: tuple[Any, ...]) -> list[str]:
     """Checks addresses that are given one by one."""
     given = [first, *more]
     for addr in given:
-        if not isinstance(addr, str) or not addr.rpartition(":")[0] or not addr.rpartition(":")[2].isdigit():
+        if not isinstance(addr, str) or not is_unicode(addr) or not addr.rpartition(":")[0] or not addr.rpartition(":")[2].isdigit():
             hint = "; give several one by one, as in connect(*addrs)" if isinstance(addr, (list, tuple)) else ""
             raise InvalidOption(f"an address is host:port, as in '127.0.0.1:7820', not {addr!r}{hint}")
     return given
@@ -73,10 +75,10 @@ def seconds(name: str, time: Any) -> Optional[float]:
     if time is None:
         return None
     given: Any = time.total_seconds() if isinstance(time, datetime.timedelta) else time
-    # A NaN is not at least 0.
+    # A NaN is neither at least 0 nor above it.
     is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    if not is_number or not given >= 0:
-        raise InvalidOption(f"{name} must be seconds {'above' if name == 'deadline' else 'from'} 0, not {shown(time)}")
+    if not is_number or not (given > 0 if name in ABOVE_ZERO else given >= 0):
+        raise InvalidOption(f"{name} must be seconds {'above' if name in ABOVE_ZERO else 'from'} 0, not {shown(time)}")
     if given > SECONDS_MAX:
         raise InvalidOption(f"{name} must be at most 2^32 seconds, not {shown(time)}")
     return float(given)
@@ -101,10 +103,33 @@ def whole(name: str, number: Any, bits: int) -> int:
     return found
 
 
+def text(name: str, given: Any) -> str:
+    """Checks a text."""
+    # A token is a secret.
+    found = f"a {type(given).__name__}" if name == "token" else shown(given)
+    if not isinstance(given, str):
+        raise InvalidOption(f"{name} must be a text, not {found}")
+    if not is_unicode(given):
+        raise InvalidOption(f"{name} must be Unicode, and {found} has a lone surrogate")
+    return given
+
+
+def optional_text(name: str, given: Any) -> Optional[str]:
+    """Checks a text that may be `None`."""
+    return None if given is None else text(name, given)
+
+
+def texts(name: str, given: Any) -> list[str]:
+    """Checks a list of texts."""
+    if isinstance(given, str):
+        raise InvalidOption(f"{name} must be a list of texts, as in [{shown(given)}]")
+    return [text(f"each of {name}", one) for one in given]
+
+
 def aggregation_of(name: Any) -> str:
     """Checks that the name of an aggregation is a text."""
     if not isinstance(name, str) or not is_unicode(name):
-        raise InvalidOption(f"an aggregation is a text, 'service/aggregation', not {name!r}")
+        raise InvalidOption(f"an aggregation is a text, 'service/aggregation', not {shown(name)}")
     return name
 
 
@@ -147,10 +172,10 @@ def call_options(
         "deadline": seconds("deadline", deadline),
         "min_coverage": min_coverage,
         "partitions": None if partitions is None else ids_of("partitions", partitions),
-        "shape": shape,
-        "policy": policy,
-        "waiting": waiting,
+        "shape": optional_text("shape", shape),
+        "policy": optional_text("policy", policy),
+        "waiting": optional_text("waiting", waiting),
         "hedge": bool(hedge),
-        "slices": slices,
+        "slices": None if slices is None else whole("slices", slices, 32),
         "explain": bool(explain),
     }

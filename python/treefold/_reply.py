@@ -8,6 +8,7 @@ from html import escape
 from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar
 
 from . import _native
+from ._options import text
 from .errors import InsufficientCoverage
 
 T = TypeVar("T")
@@ -132,7 +133,7 @@ def reply_of(kind: str, fields: tuple[Any, ...], decode: str) -> Reply[Any]:
     status, payload, asked, contributed, lost, guess, elapsed, report = fields
     missing = losses_of(lost)
     coverage = len(contributed) / len(asked) if asked else 1.0
-    value = None if payload is None else _native.unpack(payload, decode)
+    value = None if payload is None else _native.unpack(payload, text("decode", decode))
     tree = None if report is None else _tree(report)
     reply = Reply(value, status, coverage, asked, contributed, missing, elapsed, guess, tree)
     if status != "insufficient":

@@ -13,9 +13,20 @@ from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar, Union, o
 
 from . import _native
 from ._client import Client
-from ._ending import end_functions
+from ._ending import SIGNALLED, end_at_signals, end_functions
 from ._endpoints import Endpoints
-from ._options import Path, Time, ids_of, is_unicode, seconds, secrets
+from ._options import (
+    Path,
+    Time,
+    ids_of,
+    is_unicode,
+    optional_text,
+    seconds,
+    secrets,
+    shown,
+    text,
+    texts,
+)
 from ._reply import Reply
 from ._workers import Pool, Task
 from .errors import InvalidOption
@@ -26,11 +37,12 @@ Partitions = Union[int, Iterable[int], Mapping[int, Any]]
 #: Time between two looks at whether a node that serves still runs, in seconds.
 LOOK_EVERY = 0.5
 
-#: Most copies of a partition that nodes share among themselves, as in treefold-core.
+#: Most partitions of a service, most that nodes share among themselves, and most copies of one of these, as in treefold-core.
+PARTITIONS_MAX = 2**20
+PLACED_PARTITIONS_MAX = 2**14
 REPLICAS_MAX = 16
-
-#: The exit code of a program that a second signal has ended is this much above the signal's number, as in shells.
-SIGNALLED = 128
+#: The largest number of workers, processors or nodes that can be given.
+COUNT_MAX = 2**32 - 1
 
 #: The arguments of a service's functions.
 ARGUMENTS = {"local": "partition, params", "reduce": "a, b, params"}
@@ -79,9 +91,9 @@ class Service:
 
     def __init__(self, name: str, *, total: Optional[int] = None, pushed: bool = False) -> None:
         if not isinstance(name, str) or not name or "/" in name or not is_unicode(name):
-            raise InvalidOption(f"a service's name must be a text, not empty and without '/', not {name!r}")
-        if total is not None and (not isinstance(total, int) or total < 1):
-            raise InvalidOption(f"total is {total!r}; allowed: a whole number from 1")
+            raise InvalidOption(f"a service's name must be a text, not empty and without '/', not {shown(name)}")
+        if total is not None:
+            _check_count("total", total, PARTITIONS_MAX)
         self.name = name
         self.total = total
         self.pushed = pushed
@@ -104,6 +116,7 @@ class Service:
         """
 
         self._check_name(aggregation, "local")
+        text("decode", decode)
 
         def register(function: F) -> F:
             self._check(aggregation, "local", function)
@@ -169,12 +182,12 @@ class Service:
             raise InvalidOption("the master announces the parameters of an application's reduces")
         if reduce_params is not None and reduce_params_field is not None:
             raise InvalidOption("give reduce_params, or the field of each call's parameters that has them, not both")
-        if reduce_params_field is not None and not isinstance(reduce_params_field, str):
-            raise InvalidOption(f"reduce_params_field must be the name of a field, not {reduce_params_field!r}")
+        optional_text("reduce_params_field", reduce_params_field)
+        text("decode", decode)
         if isinstance(reduce, str):
             if reduce not in _native.reduces():
                 known = ", ".join(_native.reduces())
-                raise InvalidOption(f"no ready reduce is named {reduce!r}; there are {known}")
+                raise InvalidOption(f"no ready reduce is named {shown(reduce)}; there are {known}")
             self.aggregations[name] = Aggregation(
                 local, None, reduce, reduce_params, reduce_params_field, decode, slices
             )
@@ -203,6 +216,8 @@ class Service:
         If it returns or fails, its endpoint leaves the stream, and waves list it as missing with the reason.
         `decode` says how packets and parameters are read, as in `Client.call`.
         """
+
+        text("decode", decode)
 
         def register(function: F) -> F:
             _check_takes("the endpoint", function, "stream", may_wait=True)
@@ -235,6 +250,7 @@ class Service:
             _check_new("the loader", self._loader)
             if self.total is None:
                 raise InvalidOption("a service with a loader must declare its total")
+            _check_count("total of a service with a loader", self.total, PLACED_PARTITIONS_MAX)
             self._loader, self._replicas = function, replicas
             return function
 
@@ -272,26 +288,27 @@ class Service:
         node: Optional[Node] = None
         try:
             with _Signals() as signals:
-                node = self.start(
-                    listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
-                    rack=rack, zone=zone, name=name, cluster=cluster, token=token, keys=keys, insecure=insecure,
-                    relay=relay, record=record,
-                )
-                signals.is_starting = False
-                if ready is not None:
-                    ready(node)
-                while node.is_running and not signals.stop.wait(LOOK_EVERY):
-                    pass
-                node.stop(grace)
+                try:
+                    node = self.start(
+                        listen, join, partitions, workers=workers, processors=processors, advertise=advertise,
+                        rack=rack, zone=zone, name=name, cluster=cluster, token=token, keys=keys, insecure=insecure,
+                        relay=relay, record=record,
+                    )
+                    signals.is_starting = False
+                    if ready is not None:
+                        ready(node)
+                    while node.is_running and not signals.stop.wait(LOOK_EVERY):
+                        pass
+                    node.stop(grace)
+                finally:
+                    if node is not None:
+                        node.abort()
         except _Stopped:
             pass  # The node had not started yet.
         except _StoppedAgain as again:
             global _grace
             _grace = 0.0
             raise SystemExit(SIGNALLED + again.number) from None
-        finally:
-            if node is not None:
-                node.abort()
 
     def start(
         self,
@@ -331,20 +348,20 @@ class Service:
         Raises `StartFailed` if the node cannot start.
         """
         held = held_of(partitions)
-        for name, number in (("workers", workers), ("processors", processors)):
-            if number is not None and (not isinstance(number, int) or not 1 <= number < 2**32):
-                raise InvalidOption(f"{name} is {number}; allowed: from 1")
+        for what, number in (("workers", workers), ("processors", processors)):
+            if number is not None:
+                _check_count(what, number, COUNT_MAX)
         if self._loader is not None and (held or workers or self._endpoint is not None):
             raise InvalidOption("a service with a loader has no partitions of its own, no worker processes and no endpoint")
         pool = self._pool(workers, held) if workers else None
         try:
             spec = {
-                "listen": listen,
-                "advertise": advertise,
-                "join": _seeds(join),
-                "rack": rack,
-                "zone": zone,
-                "name": name,
+                "listen": text("listen", listen),
+                "advertise": optional_text("advertise", advertise),
+                "join": texts("join", join),
+                "rack": text("rack", rack),
+                "zone": text("zone", zone),
+                "name": text("name", name),
                 "processors": processors or workers,
                 "relay": relay,
                 "record": record,
@@ -363,7 +380,7 @@ class Service:
         if callable(aggregation):
             raise InvalidOption(f"give the aggregation's name, as in @service.{role}('matching')")
         if not isinstance(aggregation, str) or not aggregation or "/" in aggregation or not is_unicode(aggregation):
-            raise InvalidOption(f"an aggregation's name must be a text, not empty and without '/', not {aggregation!r}")
+            raise InvalidOption(f"an aggregation's name must be a text, not empty and without '/', not {shown(aggregation)}")
 
     def _check(self, aggregation: str, role: str, function: Any) -> None:
         self._check_name(aggregation, role)
@@ -441,6 +458,12 @@ def ready_reduces() -> list[str]:
     return _native.reduces()
 
 
+def _check_count(name: str, number: Any, most: int) -> None:
+    """Checks a whole number from 1."""
+    if not isinstance(number, int) or not 1 <= number <= most:
+        raise InvalidOption(f"{name} is {shown(number)}; allowed: a whole number from 1 to {most}")
+
+
 def _check_new(what: str, known: Any) -> None:
     """Checks that something is declared once: of two functions, one would never run."""
     if known is not None:
@@ -472,12 +495,6 @@ def held_of(partitions: Partitions) -> dict[int, Any]:
     if isinstance(partitions, Mapping):
         return dict(zip(ids_of("partitions", partitions), partitions.values()))
     return {id: None for id in ids_of("partitions", partitions)}
-
-
-def _seeds(join: Iterable[str]) -> list[str]:
-    if isinstance(join, str):
-        raise InvalidOption(f"join must be a list of addresses, as in [{join!r}]")
-    return list(join)
 
 
 class Node:
@@ -579,8 +596,11 @@ class Cluster:
         `partitions` are dealt out to the nodes in turn; by default, they are all of the service's total.
         `processors` is the number of jobs that each node runs at a time.
         """
-        if not isinstance(nodes, int) or nodes < 1:
-            raise InvalidOption(f"nodes is {nodes!r}; allowed: from 1")
+        if not isinstance(service, Service):
+            raise InvalidOption(f"service must be a treefold.Service, not {shown(service)}")
+        _check_count("nodes", nodes, COUNT_MAX)
+        if processors is not None:
+            _check_count("processors", processors, COUNT_MAX)
         held = service._held(partitions)
         cluster = cls(_native.start_cluster(nodes, service._spec(held), processors).wait())
         service._accept(cluster._native.acceptor, held)
@@ -669,6 +689,7 @@ class _Signals:
 @atexit.register
 def _end_all() -> None:
     """Ends all nodes, because their threads must not call functions of an interpreter that ends."""
+    end_at_signals()
     for running in list(_running):
         running.abort()
     _native.begin_ending(_grace)

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Iterator, Optional
 
 from . import _native
+from ._options import text
 from ._pending import Taking
 from ._reply import Reply, reply_of
 from .errors import TreefoldError
@@ -15,7 +16,7 @@ class SlicesBase:
     """What the blocking slices and those of asyncio have in common."""
 
     def __init__(self, native: _native.Slices, kind: str, decode: str) -> None:
-        self._native, self._kind, self._decode = native, kind, decode
+        self._native, self._kind, self._decode = native, kind, text("decode", decode)
         self._taking = Taking(native)
         self._taken = 0
         self._reply: Optional[Reply[None]] = None

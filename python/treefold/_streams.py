@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import _native
-from ._options import Time, ids_of, seconds, whole
+from ._options import Time, ids_of, optional_text, seconds, text, whole
 from ._pending import Taking
 from ._reply import Missing, losses_of
 from .errors import Closed, InvalidOption, InvalidReply
@@ -59,7 +59,7 @@ class StreamBase:
     def __init__(self, native: _native.Stream, decode: str) -> None:
         self._native = native
         self._taking = Taking(native)
-        self._decode = decode
+        self._decode = text("decode", decode)
         self._endpoints = list(native.endpoints)
         self._missing = losses_of(native.missing)
 
@@ -137,8 +137,8 @@ class Stream(StreamBase):
     ) -> int:
         """Sends a packet down to all endpoints, and returns its tag.
 
-        Without `tag` it is the next one. `to` names the endpoints that get it; give it a `tag` then. Blocks
-        while the window is full, for at most `timeout` seconds.
+        Without `tag` it is the next one. `to` names the endpoints that get it; give it a `tag` then. A tag that an
+        endpoint has got before gives no second wave. Blocks while the window is full, for at most `timeout` seconds.
 
         Raises `TimedOut`, `Closed` if the stream is over, or `InvalidValue` if the packet cannot travel.
         """
@@ -193,13 +193,13 @@ def stream_options(
 ) -> dict[str, Any]:
     """The options of a stream, as the extension takes them."""
     return {
-        "up_filter": up_filter,
-        "down_filter": down_filter,
+        "up_filter": optional_text("up_filter", up_filter),
+        "down_filter": optional_text("down_filter", down_filter),
         "filter_params": filter_params,
         "params": params,
-        "sync": sync if isinstance(sync, str) else seconds("sync", sync),
+        "sync": text("sync", sync) if isinstance(sync, str) else seconds("sync", sync),
         "endpoints": None if endpoints is None else ids_of("endpoints", endpoints),
-        "shape": shape,
+        "shape": optional_text("shape", shape),
         "window_bytes": None if window_bytes is None else whole("window_bytes", window_bytes, 63),
         "lag_bytes_max": None if lag_bytes_max is None else whole("lag_bytes_max", lag_bytes_max, 63),
     }

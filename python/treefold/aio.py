@@ -19,7 +19,7 @@ from typing import Any, AsyncIterator, Iterable, Mapping, Optional, Union
 
 from . import _native
 from ._client import ClientBase
-from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, whole
+from ._options import Path, Time, addresses, aggregation_of, call_options, ids_of, own_params, secrets, seconds, text, whole
 from ._pending import settled
 from ._reply import Reply, reply_of
 from ._slices import SlicesBase
@@ -77,8 +77,9 @@ class Client(ClientBase):
     ) -> Slices:
         """An asynchronous iterator over the slices of a call, with the parameters of `treefold.Client.each_slice`."""
         options = call_options(deadline, min_coverage, partitions, shape, policy, waiting, hedge, slices, False)
+        held = None if window is None else whole("window", window, 32)
         native = self._open().each_slice(
-            aggregation_of(aggregation), params, own_params(params_for), reduce_params, window, options
+            aggregation_of(aggregation), params, own_params(params_for), reduce_params, held, options
         )
         return Slices(native, aggregation, decode)
 
@@ -127,7 +128,7 @@ class Client(ClientBase):
         options = stream_options(
             up_filter, down_filter, filter_params, params, sync, endpoints, shape, window_bytes, lag_bytes_max
         )
-        pending = self._open().stream(service, options)
+        pending = self._open().stream(text("service", service), options)
         return Stream(await settled(pending), decode)
 
     async def reader(
@@ -142,7 +143,8 @@ class Client(ClientBase):
         window_bytes: Optional[int] = None,
     ) -> Reader:
         """Starts a reader of a feed, with the parameters of `treefold.Client.reader`."""
-        pending = self._open().reader(feed, reader_options(keys, prefixes, types, after, patience, window_bytes))
+        options = reader_options(keys, prefixes, types, after, patience, window_bytes)
+        pending = self._open().reader(text("feed", feed), options)
         return Reader(await settled(pending), feed)
 
     async def members(self) -> list[tuple[str, dict[str, list[int]]]]:

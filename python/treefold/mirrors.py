@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import _native
-from ._options import Time, seconds, whole
+from ._options import Time, optional_text, seconds, texts, whole
 from ._pending import Taking
-from .errors import Closed, InvalidOption
+from .errors import Closed
 
 __all__ = ["Begins", "Complete", "Event", "Lagging", "Moved", "Reached", "Reader", "Row", "Update"]
 
@@ -208,14 +208,11 @@ def reader_options(
     window_bytes: Optional[int],
 ) -> dict[str, Any]:
     """The options of a reader, as the extension takes them."""
-    for name, given in (("keys", keys), ("prefixes", prefixes), ("types", types)):
-        if isinstance(given, str):
-            raise InvalidOption(f"{name} must be a list of texts, as in [{given!r}]")
     return {
-        "keys": list(keys),
-        "prefixes": list(prefixes),
-        "types": list(types),
-        "after": after,
+        "keys": texts("keys", keys),
+        "prefixes": texts("prefixes", prefixes),
+        "types": texts("types", types),
+        "after": optional_text("after", after),
         "patience": seconds("patience", patience),
         "window_bytes": None if window_bytes is None else whole("window_bytes", window_bytes, 63),
     }

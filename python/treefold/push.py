@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _native
-from ._options import Path, Time, addresses, secrets, seconds, whole
+from ._options import Path, Time, addresses, is_unicode, secrets, seconds, shown, text, whole
 from ._service import Service
 from .errors import InvalidOption
 
@@ -60,7 +60,7 @@ class WorkerBase:
         return self._native.push(whole("request", request, 64), piece, last)
 
     def _failing(self, request: int, why: str) -> _native.Pending:
-        return self._native.fail(whole("request", request, 64), why)
+        return self._native.fail(whole("request", request, 64), text("why", why))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r}, {self.number})"
@@ -152,8 +152,8 @@ def worker_spec(
     secrets: dict[str, Any],
 ) -> dict[str, Any]:
     """The settings of a worker, as the extension takes them."""
-    if not isinstance(name, str) or name.count("/") > 1 or not name:
-        raise InvalidOption(f"name must be 'application/reduce' or 'application', not {name!r}")
+    if not isinstance(name, str) or name.count("/") > 1 or not name or not is_unicode(name):
+        raise InvalidOption(f"name must be 'application/reduce' or 'application', not {shown(name)}")
     application, _, reduce = name.partition("/")
     return {
         "application": application,

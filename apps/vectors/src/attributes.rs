@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use treefold_operators::text::lines::LineError;
-use treefold_operators::text::{Csv, LineReader, json};
+use treefold_operators::text::{self, Csv, LineReader, json};
 
 /// The attribute that names a row.
 const ID: &str = "id";
@@ -153,6 +153,10 @@ impl Lines {
                 let mut reader = csv::Reader::from_reader(Csv::new(file));
                 let names =
                     reader.headers().map_err(|error| OpenError::format(path, error.to_string()))?.clone();
+                if let Some((at, name)) = text::csv::repeated(&names) {
+                    let problem = format!("column {} of the header: `{name}` occurs twice", at + 1);
+                    return Err(OpenError::format(path, problem));
+                }
                 Form::Csv(Box::new(reader), names)
             }
             _ => return Err(OpenError::format(path, "expected a file that ends with .jsonl or .csv")),
@@ -183,7 +187,7 @@ impl Lines {
                 match reader.read_record(&mut record) {
                     Ok(false) => None,
                     Ok(true) => Some(Ok(csv_line(names, &record))),
-                    Err(error) => Some(Err(error.to_string())),
+                    Err(error) => Some(Err(format!("can't be read: {error}"))),
                 }
             }
         };
@@ -314,6 +318,9 @@ mod tests {
         for (ending, text, problem) in [
             (".csv", "a,b\n1,2\n3,\"cut\n4,5\n", "the quote that opens in line 3 has no end"),
             (".csv", "a,\"b\n1,2\n", "the quote that opens in line 1 has no end"),
+            (".csv", "a,b\n3,\"cut\n", "row 0 can't be read: the quote that opens in line 2"),
+            (".csv", "id,a,a\n1,2,3\n", "column 3 of the header: `a` occurs twice"),
+            (".csv", "id,id,n\n1,2,3\n", "column 2 of the header: `id` occurs twice"),
             (".jsonl", "{\"a\": 12345678901234567890123}\n", "has more than 64 bits"),
             (".jsonl", "{\"a\": 1, \"a\": 2}\n", "key `a` occurs twice"),
         ] {

@@ -9,6 +9,7 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use treefold::parts::Seed;
 use treefold::shares::{Class, ShareSetting};
 use treefold::{CallError, Limits, PartitionSet, ReplicaPolicy, Shape, Waiting};
 use treefold_core::replica::{POLICY_NAMES, POLLS_PER_PARTITION_MAX};
@@ -133,10 +134,10 @@ pub fn address(text: &str) -> Result<String> {
 
 /// Parses a way to find nodes: an address, as [`address`] does, `dns:NAME:PORT`, `dns:_service._proto.NAME`, or `@FILE`.
 pub fn seed(text: &str) -> Result<String> {
-    if !text.starts_with("dns:") && !text.starts_with('@') {
+    if Seed::name_in_dns(text).is_none() && !text.starts_with('@') {
         return address(text);
     }
-    match treefold::parts::Seed::parse(text) {
+    match Seed::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(problem) => Err(CallError::bad_field(
             "address",
@@ -310,7 +311,9 @@ mod tests {
 
     #[test]
     fn seeds_are_addresses_names_and_files() {
-        for seed_text in ["127.0.0.1:7700", "dns:search:7700", "dns:_tree._tcp.search", "@/etc/seeds"] {
+        for seed_text in
+            ["127.0.0.1:7700", "dns:search:7700", "DNS:search:7700", "dns:_tree._tcp.search", "@/etc/seeds"]
+        {
             assert_eq!(seed(seed_text).as_deref(), Ok(seed_text));
         }
         let refused = seed("dns:search").unwrap_err().to_string();

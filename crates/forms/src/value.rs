@@ -13,11 +13,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
-use std::fmt;
-use treefold::operators::codec::{NESTING_DEPTH_MAX, one_value, transcode};
+use std::collections::HashSet;
+use std::{fmt, mem};
+use treefold::operators::codec::{NESTING_DEPTH_MAX, one_value_by, transcode};
 use treefold::operators::text::json;
 use treefold::{Body, BodyError};
 
@@ -49,7 +50,16 @@ pub fn is_value(payload: &[u8]) -> bool {
 }
 
 fn value_of(payload: &[u8]) -> Option<Value> {
-    one_value(payload).ok().map(|Shown(value)| value)
+    one_value_by(AnyValue { has_keys_once: false }, payload).ok()
+}
+
+/// Checks MessagePack that comes from outside: it is one value, and no map in it has a key twice. A reader would keep one of the
+/// two without a word.
+///
+/// # Errors
+/// The reason.
+pub fn check_message_pack(payload: &[u8]) -> Result<(), String> {
+    one_value_by(AnyValue { has_keys_once: true }, payload).map(drop)
 }
 
 /// A payload as the value that it encodes, for formats that have bytes, NaN and keys of any type. A payload that is not one
@@ -71,16 +81,20 @@ impl Serialize for Exact<'_> {
     }
 }
 
-/// A JSON value read from any format that serde can read.
-struct Shown(Value);
-
-impl<'de> Deserialize<'de> for Shown {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue).map(Self)
-    }
+/// Reads a JSON value from any format that serde can read.
+#[derive(Clone, Copy)]
+struct AnyValue {
+    /// True if a key that a map has twice is an error.
+    has_keys_once: bool,
 }
 
-struct AnyValue;
+impl<'de> DeserializeSeed<'de> for AnyValue {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
 
 impl<'de> Visitor<'de> for AnyValue {
     type Value = Value;
@@ -122,26 +136,32 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Shown::deserialize(deserializer).map(|shown| shown.0)
+        self.deserialize(deserializer)
     }
 
     /// An extension type arrives as its number and its bytes.
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Shown::deserialize(deserializer).map(|shown| shown.0)
+        self.deserialize(deserializer)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(Shown(value)) = seq.next_element()? {
+        while let Some(value) = seq.next_element_seed(self)? {
             all.push(value);
         }
         Ok(Value::Array(all))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut all = Map::new();
-        while let Some((Shown(key), Shown(value))) = map.next_entry()? {
-            all.insert(key_of(key)?, value);
+        let (mut all, mut keys) = (Map::new(), HashSet::new());
+        while let Some((key, value)) = map.next_entry_seed(self, self)? {
+            // The number 1 and the text "1" are two keys.
+            let kind = mem::discriminant(&key);
+            let name = key_of(key)?;
+            if self.has_keys_once && !keys.insert((kind, name.clone())) {
+                return Err(A::Error::custom(format_args!("key `{name}` occurs twice in a map")));
+            }
+            all.insert(name, value);
         }
         Ok(Value::Object(all))
     }
@@ -187,6 +207,21 @@ mod tests {
             assert!(!is_value(other), "{other:?}");
             assert_eq!(to_json(other), Value::String(STANDARD.encode(other)), "{other:?}");
         }
+    }
+
+    #[test]
+    fn key_that_a_map_has_twice_is_refused_from_outside() {
+        let twice = [0x82, 0xa1, b'a', 1, 0xa1, b'a', 2];
+        for payload in [&twice[..], &[&[0x91][..], &twice].concat()[..], &[0x82, 7, 1, 7, 2]] {
+            let refused = check_message_pack(payload).unwrap_err();
+            assert!(refused.contains("occurs twice in a map"), "{refused}");
+            assert!(is_value(payload));
+        }
+        // A number and a text, and equal keys of two maps.
+        for payload in [&[0x82, 1, 1, 0xa1, b'1', 2][..], &[0x92, 0x81, 7, 1, 0x81, 7, 1]] {
+            assert_eq!(check_message_pack(payload), Ok(()));
+        }
+        assert!(check_message_pack(&[7, 7]).unwrap_err().contains("more bytes follow"));
     }
 
     #[test]

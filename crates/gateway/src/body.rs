@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
-use treefold_forms::value::{is_value, message_pack_of_json};
+use treefold_forms::value::{check_message_pack, message_pack_of_json};
 
 /// The forms of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,11 +158,14 @@ fn encoded(form: Form, bytes: Bytes) -> Result<Bytes, Problem> {
     };
     match form {
         Form::Json => message_pack_of_json(&bytes).map_err(refuse),
-        Form::MessagePack if !is_value(&bytes) => Err(refuse("expected exactly one value".to_owned())),
+        Form::MessagePack => match check_message_pack(&bytes) {
+            Ok(()) => Ok(bytes),
+            Err(problem) => Err(refuse(format!("expected exactly one value: {problem}"))),
+        },
         Form::Arrow if !is_arrow_stream(&bytes) => {
             Err(refuse("expected a stream of record batches (Arrow IPC), not a file".to_owned()))
         }
-        Form::MessagePack | Form::Bytes | Form::Arrow => Ok(bytes),
+        Form::Bytes | Form::Arrow => Ok(bytes),
     }
 }
 

@@ -106,12 +106,13 @@ fn is_name(host: &str) -> bool {
     !host.contains('@') && host.parse::<Authority>().is_ok()
 }
 
-/// True for an address, or for `localhost`, with or without a port.
+/// True for an address, or for `localhost`, with or without a port, and with or without the dot of the root behind the name.
 pub fn names_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
+    let name = name.strip_suffix('.').unwrap_or(name);
     let address = name.trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
@@ -128,6 +129,11 @@ mod tests {
             ("[::1]", true),
             ("localhost", true),
             ("LocalHost:8080", true),
+            ("localhost.", true),
+            ("localhost.:8080", true),
+            ("localhost..", false),
+            ("evil.example.", false),
+            (".", false),
             ("evil.example:80", false),
             ("127.0.0.1.evil.example", false),
             ("", false),

@@ -3,7 +3,7 @@
 //! - A byte order mark at the start ([`MARK`]) is not a part of the text: editors and spreadsheets write it unasked.
 //! - A line ends with LF or CRLF. A blank line holds nothing ([`lines`]).
 //! - JSON has integers of 64 bits, and an object has each key once ([`json`]).
-//! - A quote that opens in CSV is closed before the file ends ([`csv`]).
+//! - A quote that opens in CSV is closed before the file ends, and a header has each name once ([`csv`]).
 //!
 //! A reader that has rules of its own would take texts that another one refuses, so these are the only ones.
 

@@ -83,7 +83,7 @@ impl Seed {
                 Ok(Self::File(path.into()))
             };
         }
-        match given.strip_prefix("dns:") {
+        match Self::name_in_dns(given) {
             Some(service) if service.starts_with('_') => Self::parse_service(service),
             Some(name) => {
                 let (name, port) = host_and_port(name)?;
@@ -94,6 +94,12 @@ impl Seed {
                 Ok(given.parse().map_or_else(|_| Self::Host(given.to_owned()), Self::Fixed))
             }
         }
+    }
+
+    /// The name behind the scheme `dns:`, in small letters or capitals; `None` if the text has no scheme.
+    pub fn name_in_dns(given: &str) -> Option<&str> {
+        let (scheme, name) = given.split_at_checked("dns:".len())?;
+        scheme.eq_ignore_ascii_case("dns:").then_some(name)
     }
 
     fn parse_service(name: &str) -> Result<Self, &'static str> {
@@ -263,6 +269,8 @@ mod tests {
         assert_eq!(parse("[::1]:7700"), Seed::Fixed("[::1]:7700".parse().unwrap()));
         assert_eq!(parse("node-1.example:1"), Seed::Host("node-1.example:1".into()));
         assert_eq!(parse("dns:search:7700"), Seed::Name { name: "search".into(), port: 7700 });
+        assert_eq!(parse("DNS:Search:7700"), Seed::Name { name: "Search".into(), port: 7700 });
+        assert_eq!(parse("Dns:_tree._tcp.a.b"), Seed::Service("_tree._tcp.a.b".into()));
         assert_eq!(parse("dns:_tree._tcp.a.b"), Seed::Service("_tree._tcp.a.b".into()));
         assert_eq!(parse("dns:_Tree._TCP.A.b"), Seed::Service("_Tree._TCP.A.b".into()));
         assert_eq!(parse("@/etc/seeds"), Seed::File("/etc/seeds".into()));
@@ -279,6 +287,8 @@ mod tests {
         assert!(refused("::1").contains("brackets"));
         assert!(refused("@").contains("no file"));
         assert!(refused("dns:search").contains("no port"));
+        assert!(refused("DNS:search").contains("no port"));
+        assert!(refused("dnsé").contains("no port"));
         assert!(refused("dns::7700").contains("no host"));
         assert!(refused("dns:_tree._tcp.a:7700").contains("ports of their own"));
         for name in ["dns:_tree", "dns:_tree._tcp", "dns:_tree._tcp.", "dns:_tree.a.b"] {

@@ -501,7 +501,7 @@ impl StreamSender {
         Ok(tag)
     }
 
-    /// Sends a packet to all endpoints with this tag.
+    /// Sends a packet to all endpoints with this tag. A tag that an endpoint has got before gives no second wave.
     ///
     /// # Errors
     /// If the stream is over, or the packet is longer than `payload_bytes_max`.

@@ -1,5 +1,6 @@
 """Ends while a local runs for ever: stuck.py HOW KIND. Its exit code is 7."""
 
+import atexit
 import hashlib
 import sys
 import threading
@@ -10,6 +11,7 @@ import treefold
 how, kind = sys.argv[1:]
 service = treefold.Service("stuck", total=1)
 runs = threading.Event()
+over = threading.Event()
 
 
 @service.local("run")
@@ -34,14 +36,16 @@ def add(a, b, params):
 
 def ask(client):
     try:
-        client.call("stuck/run", deadline=30)
+        client.call("stuck/run", deadline=0.3 if kind == "late" else 30)
     except treefold.TreefoldError:
-        pass  # The node has ended.
+        over.set()  # It is late, or the node has ended.
 
 
 def call(node):
     threading.Thread(target=ask, args=(node.client(),), daemon=True).start()
     runs.wait()
+    if kind == "late":
+        over.wait()
     stop = node.stop
 
     def tell_and_stop(grace=0.1):
@@ -52,6 +56,9 @@ def call(node):
     print("runs", flush=True)
 
 
+if kind == "late":
+    # after the import of treefold, so it runs before the package ends the locals
+    atexit.register(print, "ends", flush=True)
 print("starting", flush=True)
 if how == "serve":
     service.serve("127.0.0.1:0", partitions=[0], ready=call, grace=3 if kind == "busy" else 0.1)

@@ -21,7 +21,7 @@ from .. import _native
 from ..errors import InvalidOption, TreefoldError
 from ._database import opened, text_of, widened
 from ._divide import Division, divide, parsed, table_of
-from ._files import PARTITION, SCHEMA, TableFiles, folder_of, tables_in
+from ._files import PARTITION, SCHEMA, TableFiles, folder_of, open_quote, tables_in
 from ._refused import Refused, refuse
 
 #: Time between two looks at whether somebody still waits for a query, in seconds.
@@ -30,6 +30,11 @@ LOOK_EVERY = 0.01
 INTERRUPT_GRACE = 5.0
 #: Divided queries that an engine remembers, by partition.
 DIVISIONS_MAX = 1024
+
+#: Characters that may separate the cells of a row. DuckDB takes them for text if it finds one column only.
+_DELIMITERS = ",;|\t"
+#: The longest row of CSV that DuckDB reads, in bytes. In a longer file, it refuses a quote without end itself.
+_ROW_BYTES_MAX = 2_000_000
 
 #: Functions that could occupy any amount of memory, or that see more than their arguments.
 _DENIED = {
@@ -358,19 +363,25 @@ def _parquet(database: duckdb.DuckDBPyConnection, paths: list[str], declared: De
             if wide is None:
                 raise InvalidOption(f"files differ in column {name}: {known} and {kind}; declare the table in {SCHEMA}")
             types[name] = wide
-    if len(parts) == 1 and not declared:
-        return f"select * from {parts[0][0]}", ""
     for name in () if declared else types:
         if not all(name in own for _, own in parts):
             raise InvalidOption(f"files differ: some have no column {name}; declare the table in {SCHEMA}")
-    # Where a file lacks a column that is declared, there is null.
     selects = (
-        "select "
-        + ", ".join(f"cast({_quoted(name) if name in own else 'null'} as {kind}) as {_quoted(name)}" for name, kind in types.items())
-        + f" from {source}"
+        "select " + ", ".join(_column(name, kind, own.get(name)) for name, kind in types.items()) + f" from {source}"
         for source, own in parts
     )
     return " union all ".join(selects), ""
+
+
+def _column(name: str, kind: str, own: Optional[str]) -> str:
+    """A column in the select over files in which it has the type `own`; `None` if they lack it, and it is null."""
+    value = _quoted(name) if own else "null"
+    if own and ("FLOAT" in own or "DOUBLE" in own):
+        # Files' statistics leave NaN out, and DuckDB would conclude from them that there is none.
+        value = f"case when {value} is not null then {value} end"
+    if own != kind:
+        value = f"cast({value} as {kind})"
+    return f"{value} as {_quoted(name)}"
 
 
 def _csv(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declared) -> tuple[str, str]:
@@ -386,27 +397,46 @@ def _csv(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declar
         return f"select {nulls} limit 0", ""
     paths = full or paths
     sniffed = (
-        "select Delimiter, Quote, Escape, Comment, SkipRows, HasHeader, DateFormat, TimestampFormat from sniff_csv($path)"
+        "select Delimiter, Quote, Escape, Comment, SkipRows, len(Columns), HasHeader, DateFormat, TimestampFormat "
+        "from sniff_csv($path)"
     )
-    ((delimiter, quote, escape, comment, skipped, has_header, *formats),) = database.execute(
-        sniffed, {"path": paths[0]}
-    ).fetchall()
-    delimiter, quote, escape, comment = (text_of(mark) or "" for mark in (delimiter, quote, escape, comment))
+    ((*marks, skipped, columns, has_header, date, timestamp),) = database.execute(sniffed, {"path": paths[0]}).fetchall()
+    delimiter, quote, escape, comment = (text_of(mark) or "" for mark in marks)
+    is_plain = not comment and not skipped and escape in ("", quote)
+    if is_plain and not quote:
+        _check_quotes(paths[:1], _DELIMITERS if columns == 1 else delimiter, '"')
     # Other files may have quotes although the first one has none.
     quote = quote or '"'
     options = f"quote = {_literal(quote)}, escape = {_literal(escape or quote)}"
+    # With the quotes alone, DuckDB would look for the delimiter again, and might take a quote without end for a text.
+    options += f", delim = {_literal(delimiter)}" if delimiter or declared is not None else ""
     reader = f"delimiter {delimiter!r}, {'a' if has_header else 'no'} header, {skipped} lines skipped"
     reader += f", comments {comment!r}" if comment else ""
     if declared is not None:
-        options += f", auto_detect = false, delim = {_literal(delimiter)}, comment = {_literal(comment)}"
+        if is_plain:
+            _check_quotes([path for path in paths if os.path.getsize(path) <= _ROW_BYTES_MAX], delimiter, quote)
+        options += f", auto_detect = false, comment = {_literal(comment)}"
         options += f", skip = {skipped}, header = {has_header}, columns = {_types(declared)}"
         return f"select * from read_csv({_listed(paths)}, {options})", reader
-    dates, times = (not (text_of(form) or "%Y").startswith("%Y") for form in formats)
-    found = database.execute(f"describe select * from read_csv({_listed(paths)}, {options})").fetchall()
+    dates, times = (not (text_of(form) or "%Y").startswith("%Y") for form in (date, timestamp))
+    try:
+        found = database.execute(f"describe select * from read_csv({_listed(paths)}, {options})").fetchall()
+    except duckdb.Error:
+        if is_plain:
+            _check_quotes(paths, delimiter, quote)
+        raise
     guessed = {kind for kind, is_guessed in (("DATE", dates), ("TIMESTAMP", times)) if is_guessed}
     texts = [(name, "VARCHAR") for name, kind, *_ in found if kind in guessed]
     options += f", types = {_types(texts)}" if texts else ""
     return f"select * from read_csv({_listed(paths)}, {options})", reader
+
+
+def _check_quotes(paths: list[str], delimiters: str, quote: str) -> None:
+    """Refuses files of CSV with a quote that has no end."""
+    for path in paths:
+        line = open_quote(path, delimiters, quote)
+        if line is not None:
+            raise InvalidOption(f"{os.path.basename(path)}: the quote that opens in line {line} has no end; close it")
 
 
 def _types(columns: list[tuple[str, str]]) -> str:

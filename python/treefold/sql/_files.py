@@ -14,9 +14,12 @@ such as `._t.csv`, `_SUCCESS`, and the unfinished files in `_temporary`.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Optional
 
 from ..errors import InvalidOption
 
@@ -52,6 +55,28 @@ def is_hidden(name: str) -> bool:
 def folder_of(folder: str, partition: int) -> Path:
     """The folder of a partition."""
     return Path(folder.replace(PARTITION, str(partition)))
+
+
+def open_quote(path: str, delimiters: str, quote: str) -> Optional[int]:
+    """The line, from 1, of a quote in a file of CSV that has no end; `None` if all have one, or the file is compressed.
+
+    A quote opens at the start of a cell, and two quotes within it are one character. DuckDB reads a short file with an open quote
+    as one without quotes, or refuses it without a line.
+    """
+    if path.lower().endswith((".gz", ".zst")) or not os.path.getsize(path):
+        return None
+    mark = quote.encode()
+    starts = re.compile(rb"(?:(?<![^%s\r\n])|(?<=\A\xef\xbb\xbf))%s" % (re.escape(delimiters.encode()), re.escape(mark)))
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        at = 0
+        while start := starts.search(text, at):
+            at = start.end()
+            while (end := text.find(mark, at)) >= 0 and text[end + 1 : end + 2] == mark:
+                at = end + 2
+            if end < 0:
+                return text[: start.start()].count(b"\n") + 1
+            at = end + 1
+    return None
 
 
 def tables_in(folder: Path) -> dict[str, TableFiles]:

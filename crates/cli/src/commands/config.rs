@@ -27,7 +27,8 @@ enum What {
 /// Check a file: print ok, or every problem with its line
 ///
 /// The exit code is 0 if a node would start with the file, in this environment and without further flags, and 2 if not.
-/// Services and other files are not opened, and names are not looked up.
+/// No other file is opened and no name looked up: a node may still refuse to start because a file that this one names, as keys,
+/// tokens, certificates, a record or a service's data, is missing or broken.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  treefold config check /etc/treefold.toml\n  treefold config check node.toml -o json"

@@ -63,6 +63,7 @@ use crate::serve::known_services;
 use crate::trust::{KEYS_VARIABLE, TOKEN_VARIABLE, cluster_of_environment};
 use std::time::Duration;
 use treefold::CLUSTER_DEFAULT;
+use treefold::parts::Seed;
 use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
 
 /// Limit on the time to connect to a node.
@@ -128,7 +129,7 @@ pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Clien
             "no node answers at {} within {CONNECT_TIMEOUT:?}; check the address{}, or start a node with \
              `treefold node`",
             at.join(", "),
-            if at.iter().any(|at| at.starts_with("dns:")) { " and the name servers" } else { "" },
+            if at.iter().any(|at| Seed::name_in_dns(at).is_some()) { " and the name servers" } else { "" },
         ))),
     }
 }

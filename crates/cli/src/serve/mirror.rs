@@ -105,7 +105,8 @@ async fn start(unstarted: Unstarted, http: Option<HttpOptions>, client: Client) 
 /// Parses the types of events that remove their keys.
 fn types(value: &str) -> Result<Vec<Name>, CallError> {
     let of = |name: &str| {
-        Name::new(name.to_owned()).map_err(|error| CallError::bad_field("deletes", name, error.to_string()))
+        Name::new(name.to_owned())
+            .map_err(|error| CallError::bad_field("deletes", name, format_args!("names of types ({error})")))
     };
     value.split(',').map(of).collect()
 }

@@ -394,7 +394,7 @@ fn hosts_and_bodies_of_a_gateway() {
                 carriage_returns: Refused("expected exactly one value"),
                 open_quote: Refused("bad_body"),
                 big_integer: Absent,
-                key_twice: Taken,
+                key_twice: Refused("key `a` occurs twice in a map"),
                 nan: Taken,
                 trailing: Refused("expected exactly one value"),
                 empty: Taken,

@@ -66,8 +66,14 @@ impl StreamWishes {
             "shape" => self.shape = Some(parse::shape(&text)?),
             "window" => self.window = Some(stream::window(&text)?),
             "send" => {
-                let packet = stream::payload(&text);
-                self.send = Some(packet.map_err(|problem| CallError::bad_field(option, &text, problem))?);
+                let refuse = |problem: String| {
+                    CallError::bad_field(
+                        option,
+                        &text,
+                        format_args!("a packet as JSON, or a text ({problem})"),
+                    )
+                };
+                self.send = Some(stream::payload(&text).map_err(refuse)?);
             }
             "every" => self.every = Some(stream::every(&text, EVERY_MIN)?),
             "slow" => self.slow = text.parse()?,
@@ -138,5 +144,10 @@ mod tests {
         for wrong in [("params", "{"), ("every", "1ms"), ("slow", "never"), ("sync", "time-out:0")] {
             assert_eq!(refused(&[wrong]), Some("bad_field"), "{wrong:?}");
         }
+        let Err(problem) = wishes(&[("send", "1e400")]) else {
+            panic!("a number beyond all others was taken")
+        };
+        let said = format!("{problem:?}");
+        assert!(said.contains("allowed: a packet as JSON, or a text (number out of range"), "{said}");
     }
 }

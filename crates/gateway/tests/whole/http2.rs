@@ -136,6 +136,22 @@ async fn headers_above_the_limit_are_refused() {
     assert_eq!(channel.sender.send_request(get("/healthz")).await.unwrap().status().as_u16(), 200);
 }
 
+#[tokio::test]
+async fn calls_that_are_cancelled_soon_after_they_are_sent_leave_their_connection_open() {
+    const CANCELLED: usize = 37;
+    let world = World::usual().await;
+    let mut channel = world.channel().await;
+    for _ in 0..CANCELLED {
+        let options = pb::CallOptions { deadline_ms: Some(50_000), ..pb::CallOptions::default() };
+        // A client that drops a call resets its stream.
+        let call = channel.sum(r#"{"hold_ms": 40000}"#, options);
+        assert!(timeout(Duration::from_millis(1), call).await.is_err(), "nothing answers so soon");
+    }
+    world.until_open(0).await;
+    assert!(channel.sum("null", pb::CallOptions::default()).await.is_ok());
+    assert!(!channel.connection.is_finished());
+}
+
 /// A frame of HTTP/2 (RFC 9113, section 4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();

@@ -285,8 +285,9 @@ impl Host {
 /// |---|---|
 /// | `node1:4` | Treefold, MPICH and its descendants |
 /// | `node1*4` | Slurm |
-/// | `node1 slots=4 max_slots=8` | Open MPI; the upper bound is checked and not used |
+/// | `node1 slots=4 max_slots=8` | Open MPI; the upper bound is checked and not used, and the line ends behind them |
 ///
+/// Keys are written in small letters or capitals.
 /// A host that is listed twice, as in the files of PBS and LSF, has the slots of both mentions.
 ///
 /// # Errors
@@ -311,6 +312,12 @@ pub fn parse_hosts(text: &str) -> Result<Vec<Host>, Problems> {
                 (Ok(Some(_)), Ok((_, Some(_)))) => findings.add(next, ProblemKind::SlotsTwice),
                 (Ok(None), _) | (Ok(Some(_)), Err(_)) => {}
             }
+        }
+        // Files with settings have a host a line, so a word behind them is another setting, or a mistake.
+        let is_behind = |next: &Span| end > span.end && !text[end..next.start].contains(['\n', ',']);
+        if let Some(next) = items.next_if(is_behind) {
+            let word = text[next.start..next.end].to_owned();
+            findings.add(next, ProblemKind::BehindSettings { word });
         }
         let (pattern, slots) = match item {
             Ok(item) => item,
@@ -363,12 +370,13 @@ fn slots_of(digits: &str) -> Result<u32, ProblemKind> {
 fn setting(text: &str, after: usize, item: Span) -> Option<(&str, &str)> {
     let is_on_its_line = !text[after..item.start].contains('\n');
     let (key, value) = text[item.start..item.end].split_once('=').filter(|_| is_on_its_line)?;
-    ["slots", "max_slots", "max-slots"].contains(&key).then_some((key, value))
+    let is_known = ["slots", "max_slots", "max-slots"].iter().any(|known| key.eq_ignore_ascii_case(known));
+    is_known.then_some((key, value))
 }
 
 /// The slots that a setting gives its host. An upper bound gives none.
 fn settled((key, value): (&str, &str)) -> Result<Option<u32>, ProblemKind> {
-    slots_of(value).map(|slots| (key == "slots").then_some(slots))
+    slots_of(value).map(|slots| key.eq_ignore_ascii_case("slots").then_some(slots))
 }
 
 /// The items of a list: the texts between commas, spaces and line ends outside brackets, and before `#`.
@@ -480,6 +488,8 @@ mod tests {
         let open_mpi =
             "# rack 1\naa slots=4\nbb slots=2 max_slots=8 # two\r\ncc max-slots=3\ndd\naa slots=1\n";
         assert_eq!(slots(open_mpi), given(&[("aa", 5), ("bb", 2), ("cc", 1), ("dd", 1)]));
+        assert_eq!(slots("aa SLOTS=2 Max_Slots=8\nbb\n"), given(&[("aa", 2), ("bb", 1)]));
+        assert_eq!(slots("aa slots=2, bb slots=3"), given(&[("aa", 2), ("bb", 3)]));
         assert_eq!(slots("aa:2\nbb:4\n"), given(&[("aa", 2), ("bb", 4)]), "MPICH");
         assert_eq!(slots("n[1-2]*4\nlogin\n"), given(&[("n1", 4), ("n2", 4), ("login", 1)]), "Slurm");
         assert_eq!(slots("n[01-02,07]"), given(&[("n01", 1), ("n02", 1), ("n07", 1)]), "SLURM_JOB_NODELIST");
@@ -503,6 +513,10 @@ mod tests {
         assert_eq!(
             told("a slots=2\nb:2 slots=3"),
             "line 2, column 5: the host has a number of slots already"
+        );
+        assert_eq!(
+            told("a\nb slots=2 foo"),
+            "line 2, column 11: `foo` follows the settings of a host; allowed on its line: slots=N and max_slots=N"
         );
         assert_eq!(told(" # nobody\n"), "line 1, column 1: it contains no process or host");
         assert_eq!(told("a[1-70000]"), "line 1, column 1: more than 65536 hosts");

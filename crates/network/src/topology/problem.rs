@@ -105,6 +105,12 @@ pub enum ProblemKind {
     /// A second number of slots in one mention of a host.
     #[error("the host has a number of slots already")]
     SlotsTwice,
+    /// A word behind a host's settings, on their line.
+    #[error("`{}` follows the settings of a host; allowed on its line: slots=N and max_slots=N", .word.escape_debug())]
+    BehindSettings {
+        /// The word.
+        word: String,
+    },
     /// A range in a place where a single process is required.
     #[error("{range} names {count} processes; a parent must be a single process")]
     RangeAsParent {
@@ -218,6 +224,7 @@ impl ProblemKind {
             Self::BadIndex { .. } => "bad_index",
             Self::BadSlots { .. } => "bad_slots",
             Self::SlotsTwice => "slots_twice",
+            Self::BehindSettings { .. } => "behind_settings",
             Self::RangeAsParent { .. } => "range_as_parent",
             Self::NoChildren { .. } => "no_children",
             Self::DuplicateProcess { .. } => "duplicate_process",

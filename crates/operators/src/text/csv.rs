@@ -3,8 +3,11 @@
 //! Such a reader gives everything behind an open quote as one cell, so that a cut file or a stray quote swallows rows. [`Csv`]
 //! follows the quotes of the bytes that pass, and fails at the end of a file that has one open. The rules are those of RFC
 //! 4180, as the crate `csv` reads them: a quote opens only at the start of a cell, and two quotes within it are one character.
+//!
+//! A header has each name once ([`repeated`]).
 
 use super::MARK;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 /// A reader of the bytes of a CSV file, without its byte order mark.
@@ -16,6 +19,12 @@ pub struct Csv<R> {
     place: Place,
     line: u64,
     opened_at_line: u64,
+}
+
+/// The first name of a header that occurs before, too, and its place from 0. A reader would take one of the two columns only.
+pub fn repeated<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<(usize, &'a str)> {
+    let mut known = BTreeSet::new();
+    names.into_iter().enumerate().find(|&(_, name)| !known.insert(name))
 }
 
 /// The place among the cells.
@@ -137,6 +146,13 @@ mod tests {
         ] {
             assert_eq!(read(text), Err(Some(OpenQuote { line })), "{text:?}");
         }
+    }
+
+    #[test]
+    fn name_that_a_header_has_twice_is_found() {
+        assert_eq!(repeated(["id", "n", "id", "n"]), Some((2, "id")));
+        assert_eq!(repeated(["id", "", "n", ""]), Some((3, "")));
+        assert_eq!(repeated(["id", "n", "N"]), None);
     }
 
     #[test]

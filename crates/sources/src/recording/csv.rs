@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use treefold_mirror::event::EventError;
 use treefold_mirror::rules::FieldType;
 use treefold_mirror::{Event, Fields, Name};
-use treefold_operators::text::{self, csv::OpenQuote};
+use treefold_operators::text::{self, csv::OpenQuote, csv::repeated};
 
 /// Columns that are parts of an event.
 const PARTS: [&str; 5] = ["stream", "number", "key", "type", "at_ms"];
@@ -162,14 +162,14 @@ impl Csv {
         let mut names = Vec::<&str>::new();
         for (at, cell) in self.record.iter().enumerate() {
             let wrong = |problem| Problem::new(format_args!("column {} of the header: {problem}", at + 1));
-            let name = std::str::from_utf8(cell).map_err(|_| wrong("not UTF-8 text".to_owned()))?.trim();
+            let name = std::str::from_utf8(cell).map_err(|_| wrong("not UTF-8 text"))?.trim();
             if name.is_empty() {
-                return Err(wrong("it has no name".to_owned()));
-            }
-            if names.contains(&name) {
-                return Err(wrong(format!("`{name}` occurs twice")));
+                return Err(wrong("it has no name"));
             }
             names.push(name);
+        }
+        if let Some((at, name)) = repeated(names.iter().copied()) {
+            return Err(Problem::new(format_args!("column {} of the header: `{name}` occurs twice", at + 1)));
         }
         let place = |name: &str| names.iter().position(|known| *known == name);
         let needed =

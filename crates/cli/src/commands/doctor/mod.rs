@@ -35,7 +35,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use treefold::parts::{lookup, resolve};
+use treefold::parts::{Seed, lookup, resolve};
 use treefold::{CLUSTER_DEFAULT, ClusterOptions};
 
 /// Time to look up the address to listen at.
@@ -167,7 +167,7 @@ fn trusted(file: &NodeFile, cluster: &str, findings: &mut Vec<Finding>) -> Optio
 async fn named(at: &[String], findings: &mut Vec<Finding>) -> Vec<String> {
     let mut nodes = Vec::new();
     for given in at {
-        if !given.starts_with("dns:") && !given.starts_with('@') {
+        if Seed::name_in_dns(given).is_none() && !given.starts_with('@') {
             nodes.push(given.clone());
             continue;
         }

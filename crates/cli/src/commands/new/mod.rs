@@ -76,10 +76,9 @@ impl New {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
         let sources = self.sources()?;
         let (pages, next) = match self.language {
-            Language::Rust => (rust(&self.name, &sources), RUST_NEXT),
-            Language::Python => (python(&self.name), PYTHON_NEXT),
+            Language::Rust => (rust(&self.name, &sources), rust_next(&self.name)),
+            Language::Python => (python(&self.name), python_next(&self.name, &sources)),
         };
-        let next = next.replace("NAME", &self.name).replace("SOURCES", &quoted(&sources));
         let folder = Path::new(&self.name);
         fs::create_dir(folder).map_err(|error| cannot("made", folder, &error))?;
         for page in &pages {
@@ -113,16 +112,23 @@ impl New {
     }
 }
 
-const RUST_NEXT: &str = "\
-Try it, each in a terminal of its own:
-  cd NAME && cargo run -- node --partition 0/1 src/main.rs
-  cd NAME && cargo run -- ask Service";
+fn rust_next(name: &str) -> String {
+    format!(
+        "Try it, each in a terminal of its own:\n  \
+         cd {name} && cargo run -- node --partition 0/1 src/main.rs\n  \
+         cd {name} && cargo run -- ask Service"
+    )
+}
 
-const PYTHON_NEXT: &str = "\
-Try it, the last two each in a terminal of its own:
-  cd NAME && TREEFOLD_SOURCES=SOURCES pip install -r requirements.txt
-  cd NAME && python node.py 0 node.py
-  cd NAME && python ask.py import";
+fn python_next(name: &str, sources: &Path) -> String {
+    format!(
+        "Try it, the last two each in a terminal of its own:\n  \
+         cd {name} && TREEFOLD_SOURCES={} pip install -r requirements.txt\n  \
+         cd {name} && python node.py 0 node.py\n  \
+         cd {name} && python ask.py import",
+        quoted(sources)
+    )
+}
 
 fn rust(name: &str, sources: &Path) -> Vec<Page> {
     let manifest = format!(
@@ -196,6 +202,14 @@ mod tests {
             assert!(page.text.contains("births") != page.path.ends_with(".txt"), "{}", page.path);
             assert!(!page.text.contains("NAME") && !page.text.contains("\n/"), "{}", page.path);
         }
+    }
+
+    #[test]
+    fn next_steps_name_the_sources_in_a_variable() {
+        let next = python_next("SOURCES", Path::new("/my src/treefold"));
+        let install = "cd SOURCES && TREEFOLD_SOURCES='/my src/treefold' pip install -r requirements.txt";
+        assert_eq!(next.lines().nth(1), Some(&*format!("  {install}")));
+        assert_eq!(rust_next("logs").lines().last(), Some("  cd logs && cargo run -- ask Service"));
     }
 
     #[test]

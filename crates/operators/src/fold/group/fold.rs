@@ -218,12 +218,6 @@ impl Fold {
     }
 }
 
-impl Function {
-    fn figure(self) -> &'static str {
-        if matches!(self, Self::Count | Self::Variance) { "count" } else { "sum" }
-    }
-}
-
 /// Calls `take` with every value that is not null, and its row's group.
 fn each<T: ArrowPrimitiveType>(
     column: &PrimitiveArray<T>,
@@ -272,6 +266,9 @@ where
 }
 
 fn overflow_of(measure: &Measure) -> OperatorError {
-    let cause = MergeError::Overflow { figure: measure.function.figure() };
-    OperatorError::from(cause).context(format!("column `{}`", measure.column))
+    let error: OperatorError = match measure.function {
+        Function::Count | Function::Variance => MergeError::Overflow { figure: "count" }.into(),
+        _ => OperatorError::new("overflow: the sum does not fit into DECIMAL(38), of 128 bits"),
+    };
+    error.context(format!("column `{}`", measure.column))
 }
