@@ -227,7 +227,7 @@ impl Bed {
         let mut command = Trust::Token.command();
         command.arg("up").arg(&topology).args(["--local", "--gateway", "127.0.0.1:0"]);
         let documents = Documents::new();
-        documents.services().iter().for_each(|service| drop(command.args(["--serve", service])));
+        command.args(documents.services().iter().flat_map(|service| ["--serve", service]));
         command.stdout(Stdio::piped());
         let mut up = command.spawn().expect("it can be started");
         let mut lines = BufReader::new(up.stdout.take().expect("a pipe")).lines().map_while(Result::ok);

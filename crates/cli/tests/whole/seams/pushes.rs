@@ -19,13 +19,6 @@ static REQUESTS: AtomicU64 = AtomicU64::new(1);
 const RESULTS: [&str; 2] = ["a\t2\nc\t1\n", "a\t1\nb\t5\n"];
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Whether both workers contribute, or nobody takes them in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Workers {
-    Contribute,
-    AreNowhere,
-}
-
 /// Workers that attach before the first fault. None in a network, whose processes take in no workers.
 pub(crate) struct Attached(Option<(Runtime, Vec<Worker>)>);
 
