@@ -1,10 +1,7 @@
 //! The gateway of a node, as its users run it: with curl, with tokens, until a signal; and the examples of its page.
 
-use crate::real::{
-    NodeProcess, is_installed, micro_cluster, run_args, wait_for_folding, wait_for_members, wait_until,
-};
-use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::real::{NodeProcess, is_installed, run_args, wait_until};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -122,103 +119,6 @@ fn signal_ends_open_calls_before_the_node() {
     let (status, body) = answer(open);
     assert_eq!(status, 200, "{body}");
     assert_eq!(node.wait(), Some(0));
-}
-
-/// A partition that is missing, and the reason.
-fn loss_of(loss: &Value) -> (u64, String) {
-    (loss["partition"].as_u64().unwrap(), loss["reason"].as_str().unwrap().to_owned())
-}
-
-/// The answer to a call over HTTP of all partitions, with any coverage: the partitions that contributed, and the missing ones
-/// with their reasons.
-fn called(gateway: &str) -> (u64, Vec<(u64, String)>) {
-    let path = "/v1/call/micro/sum?deadline=3s&min_coverage=0";
-    let (status, body) = ask(gateway, "POST", path, "");
-    assert_eq!(status, 200, "{body}");
-    let answer: Value = serde_json::from_str(&body).unwrap();
-    let mut missing: Vec<(u64, String)> =
-        answer["missing"].as_array().into_iter().flatten().map(loss_of).collect();
-    missing.sort();
-    let contributed = answer["coverage"]["contributed"].as_u64().unwrap();
-    assert_eq!(contributed + missing.len() as u64, 8, "every partition is accounted for: {body}");
-    let lost: u64 = missing.iter().map(|(partition, _)| partition).sum();
-    let value = answer["value"].as_u64().or_else(|| answer["value"]["sum"].as_u64());
-    assert!(contributed == 0 || value == Some(28 - lost), "the sum of those that contributed: {body}");
-    (contributed, missing)
-}
-
-#[test]
-fn callers_over_http_get_honest_answers_while_nodes_stop_and_die() {
-    let nodes = micro_cluster(4, 8);
-    let (front, gateway) = start(&["--join", &nodes[0].addr]);
-    let relay = NodeProcess::start(&["--relay", "--rack", "r1", "--join", &nodes[0].addr]);
-    wait_for_members(&front.addr, 6);
-    wait_for_folding(&front, &relay, "micro");
-    assert_eq!(called(&gateway), (8, vec![]));
-    relay.signal(libc::SIGKILL);
-    assert_eq!(called(&gateway), (8, vec![]), "a relay holds no partitions");
-    nodes[3].signal(libc::SIGSTOP);
-    let without = |two: [u64; 2], reasons: &[&str]| {
-        let (contributed, missing) = called(&gateway);
-        assert_eq!(contributed, 6);
-        assert!(missing.iter().map(|(partition, _)| *partition).eq(two), "{missing:?}");
-        assert!(missing.iter().all(|(_, reason)| reasons.contains(&&**reason)), "{missing:?}");
-    };
-    without([3, 7], &["late", "lost"]);
-    nodes[3].signal(libc::SIGCONT);
-    wait_until("it contributes again", || called(&gateway) == (8, vec![]));
-    nodes[1].signal(libc::SIGKILL);
-    without([1, 5], &["lost", "no_replica"]);
-    nodes.iter().for_each(|node| node.signal(libc::SIGKILL));
-    let (contributed, missing) = called(&gateway);
-    assert_eq!((contributed, missing.len()), (0, 8));
-    assert!(missing.iter().all(|(_, reason)| ["lost", "no_replica"].contains(&&**reason)), "{missing:?}");
-    assert_eq!(ask(&gateway, "GET", "/v1/status", "").0, 200, "the gateway lives");
-}
-
-/// Reads waves of a stream over HTTP until one has these contributors and these missing endpoints, as texts.
-fn read_until(lines: &mut impl Iterator<Item = String>, contributors: &str, missing: &[(u64, &str)]) {
-    let mut seen = Vec::new();
-    while let Some(line) = lines.next().filter(|_| seen.len() < 200) {
-        let said = serde_json::from_str::<Value>(&line).unwrap_or_default();
-        let Some(wave) = said.get("wave") else {
-            seen.push(line);
-            continue;
-        };
-        let missed: Vec<(u64, String)> =
-            wave["missing"].as_array().into_iter().flatten().map(loss_of).collect();
-        let is_missing = missed.iter().map(|(which, why)| (*which, &**why)).eq(missing.iter().copied());
-        if wave["contributors"] == contributors && is_missing {
-            return;
-        }
-        seen.push(line);
-    }
-    panic!("no wave of {contributors} without {missing:?}: {seen:?}");
-}
-
-#[test]
-fn a_stream_over_http_goes_on_while_nodes_stop_and_die() {
-    let mut nodes: Vec<NodeProcess> = Vec::new();
-    for endpoint in 0..4 {
-        let serve = format!("echo:partitions={endpoint}/4");
-        let join = nodes.first().map(|first| first.addr.clone());
-        let joins = join.iter().flat_map(|addr| ["--join", addr]);
-        nodes.push(NodeProcess::start(&["--serve", &serve].into_iter().chain(joins).collect::<Vec<_>>()));
-    }
-    let (front, gateway) = start(&["--join", &nodes[0].addr]);
-    wait_for_members(&front.addr, 5);
-    let path = "/v1/streams/echo?filter=count&send=%22x%22&every=50ms&sync=time-out:200";
-    let stream = send(&gateway, "GET", path, "accept: application/x-ndjson\r\n");
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    read_until(&mut lines, "0-3", &[]);
-    nodes[3].signal(libc::SIGKILL);
-    read_until(&mut lines, "0-2", &[(3, "lost")]);
-    nodes[2].signal(libc::SIGSTOP);
-    read_until(&mut lines, "0-1", &[(2, "late"), (3, "lost")]);
-    nodes[2].signal(libc::SIGCONT);
-    read_until(&mut lines, "0-2", &[(3, "lost")]);
-    nodes.iter().for_each(|node| node.signal(libc::SIGKILL));
-    wait_until("the gateway lives without them", || ask(&gateway, "GET", "/v1/status", "").0 == 200);
 }
 
 /// The commands of a page's console blocks that ask the page's first gateway with curl, each with the output below it.

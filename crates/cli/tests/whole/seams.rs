@@ -73,7 +73,7 @@ fn read(streams: &mut [Running], bed: &Bed, under: &str, expected: &Expected) {
     });
 }
 
-/// Those that begin before the first fault, and go on until the last.
+/// Begun before the first fault; they go on until the last.
 struct Open {
     streams: Vec<Running>,
     feed: Feed,

@@ -313,7 +313,7 @@ impl Task {
             self.idle.send_if_modified(|idle| std::mem::replace(idle, is_idle) != is_idle);
             let has_room = self.book.has_room();
             tokio::select! {
-                // What has arrived is read before the node is given up.
+                // The node's words are read before the node is given up.
                 biased;
                 came = connection.next() => match came {
                     Came::Word(word) => {

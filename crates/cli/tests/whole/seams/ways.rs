@@ -67,7 +67,7 @@ impl std::fmt::Debug for Answer {
 
 impl Way {
     pub(crate) const ALL: [Self; 5] = [Self::Command, Self::Rust, Self::C, Self::Http, Self::Grpc];
-    /// Those by which calls are made.
+    /// The ways by which calls are made.
     pub(crate) const CALLS: [Self; 4] = [Self::Command, Self::Rust, Self::Http, Self::Grpc];
 
     /// Makes a call with any coverage. The value is that of the contributors.
