@@ -1,6 +1,7 @@
 //! The gateway of a node, as its users run it: with curl, with tokens, until a signal; and the examples of its page.
 
 use crate::real::{NodeProcess, is_installed, run_args, wait_until};
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
