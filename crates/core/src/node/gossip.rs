@@ -388,8 +388,10 @@ impl<P: Payload> Node<P> {
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
             MembershipEvent::Joined(node) | MembershipEvent::Proven(node) => {
-                // It was cut off and is back. What was sent meanwhile is not worth waiting for until TCP tries again.
-                if self.gossip.departed.contains_key(&node) && !self.waves.works_with(node) {
+                // It was cut off and is back. What was sent meanwhile is not worth waiting for until TCP tries again. A
+                // process of a network was never cut off: it shows its card because it was asked whether it lives.
+                let is_back = self.gossip.departed.contains_key(&node) && !self.cx.sight.is_unprobed(&node);
+                if is_back && !self.waves.works_with(node) {
                     self.gossip.part(node);
                     self.cx.effects.push_back(Effect::Disconnect { peer: node });
                 }

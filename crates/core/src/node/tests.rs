@@ -93,15 +93,24 @@ struct Root {
     now: Instant,
     asked: Vec<(NodeId, u32, PartitionSet)>,
     dismissed: Vec<(NodeId, u32)>,
+    /// Nodes that were asked for their cards.
+    questioned: Vec<NodeId>,
+    disconnected: Vec<NodeId>,
 }
 
 impl Root {
     fn new(spare: u32, losses_max: u32, hedge: bool, replicas: usize) -> Self {
+        Self::of(summing(node_id(ROOT)), spare, losses_max, hedge, replicas)
+    }
+
+    fn of(config: NodeConfig, spare: u32, losses_max: u32, hedge: bool, replicas: usize) -> Self {
         let mut root = Self {
-            node: Node::new(summing(node_id(ROOT)), Instant::START),
+            node: Node::new(config, Instant::START),
             now: Instant::START,
             asked: Vec::new(),
             dismissed: Vec::new(),
+            questioned: Vec::new(),
+            disconnected: Vec::new(),
         };
         let cards: Vec<_> = REPLICAS[..replicas].iter().map(|&number| Arc::new(card(number))).collect();
         root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards.into()) });
@@ -158,6 +167,8 @@ impl Root {
                 Effect::Send { to, message: Message::Cancel { tag } } => {
                     self.dismissed.push((to, tag.branch));
                 }
+                Effect::Send { to, message: Message::WantCards } => self.questioned.push(to),
+                Effect::Disconnect { peer } => self.disconnected.push(peer),
                 Effect::Run(job) => {
                     let Work::Reduce { mut parts, .. } = job.work else { continue };
                     let result = Ok(parts.swap_remove(0));
@@ -213,6 +224,28 @@ fn a_timer_that_was_set_for_a_child_that_has_answered_fires_in_vain() {
     assert!(root.node.poll_timeout() > at, "the slow child may be late after that");
     root.hear(slow, partial(branch, of, Vec::new(), true));
     assert!(root.node.waves.has_no_open_waves());
+}
+
+/// A process of a network knows its own part only. A child that it asked whether it works shows its card after its answer, and
+/// may have sent calls of its own before.
+#[test]
+fn process_of_a_network_keeps_the_connection_of_a_child_that_shows_its_card() {
+    let mut config = summing(node_id(ROOT));
+    config.card.parent = Some(node_id(0));
+    config.tuning.membership.gossips = false;
+    let mut root = Root::of(config, 0, 0, false, 0);
+    let (child, branch, of) = root.asked[0].clone();
+    root.feed(Input::Connected { peer: child });
+    root.questioned.clear();
+    while !root.questioned.contains(&child) {
+        root.pass(Duration::from_millis(10));
+    }
+    root.hear(child, partial(branch, of, Vec::new(), true));
+    let mut shown = MemberCard::new(child);
+    shown.parent = Some(node_id(0));
+    root.feed(Input::Message { from: child, message: Message::Cards(alloc::vec![Arc::new(shown)].into()) });
+    assert!(root.node.cx.view().contains(&child));
+    assert_eq!(root.disconnected, []);
 }
 
 proptest! {
