@@ -341,9 +341,9 @@ class Service:
         or else of the machine's processors.
 
         `advertise` is the address at which others reach the node, if it differs. `rack` and `zone` are its
-        place. `name` is one that it keeps when it restarts; a service with a loader knows the node by it. `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond
-        this machine without them. A `relay` holds no partitions and only folds. `record` is a file to record
-        all its inputs to.
+        place. `name` is one that it keeps when it restarts; a service with a loader knows the node by it.
+        `cluster`, `token` and `keys` are as in `treefold.connect`; `insecure` lets it listen beyond this machine
+        without them. A `relay` holds no partitions and only folds. `record` is a file to record all its inputs to.
 
         Raises `StartFailed` if the node cannot start.
         """
