@@ -54,12 +54,6 @@ impl Drop for Watched {
     }
 }
 
-/// Returns the result of the filter `count` for a wave: the sum over its packets.
-fn counted(wave: &Value) -> u64 {
-    let packets = wave["packets"].as_array().expect("a list");
-    packets.iter().map(|packet| packet["values"][0].as_u64().expect("a count")).sum()
-}
-
 fn contributed(wave: &Value) -> u64 {
     wave["coverage"]["contributed"].as_u64().expect("a count")
 }
