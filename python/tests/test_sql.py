@@ -591,6 +591,16 @@ def test_quote_without_end_is_refused_with_its_line(tmp_path: Path, declared: bo
             assert re.search(rf"[Ll]ine:? {line}\b", str(refused.value)), (cut[:40], str(refused.value))
 
 
+def test_rows_of_another_width_are_refused_and_a_note_above_the_header_is_not(tmp_path: Path) -> None:
+    for number, file in enumerate(["v,w\n1,2\n1,2,3\n", "v,w\n1,2,3\n"]):
+        folder = write(tmp_path / str(number), file)
+        with pytest.raises(treefold.TreefoldError, match="line 1 has another number of values"):
+            with treefold.sql.service(folder, [0], 1).start(partitions=[0]) as node:
+                found = treefold.sql.query(node.client(), "select count(*) from t", min_coverage=1)
+                assert found is None, rows_of(found.table)
+    assert answers(write(tmp_path / "note", "a note\nv,w\n1,2\n"), "select max(w), count(*) from t", (1,)) == [[(2, 1)]]
+
+
 @pytest.mark.parametrize(
     "file, wanted",
     [

@@ -21,7 +21,7 @@ from .. import _native
 from ..errors import InvalidOption, TreefoldError
 from ._database import opened, text_of, widened
 from ._divide import Division, divide, parsed, table_of
-from ._files import PARTITION, SCHEMA, TableFiles, folder_of, open_quote, tables_in
+from ._files import PARTITION, SCHEMA, TableFiles, folder_of, open_quote, row_among, tables_in
 from ._refused import Refused, refuse
 
 #: Time between two looks at whether somebody still waits for a query, in seconds.
@@ -402,6 +402,7 @@ def _csv(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declar
     )
     ((*marks, skipped, columns, has_header, date, timestamp),) = database.execute(sniffed, {"path": paths[0]}).fetchall()
     delimiter, quote, escape, comment = (text_of(mark) or "" for mark in marks)
+    _check_skipped(paths[0], skipped, delimiter)
     is_plain = not comment and not skipped and escape in ("", quote)
     if is_plain and not quote:
         _check_quotes(paths[:1], _DELIMITERS if columns == 1 else delimiter, '"')
@@ -429,6 +430,16 @@ def _csv(database: duckdb.DuckDBPyConnection, paths: list[str], declared: Declar
     texts = [(name, "VARCHAR") for name, kind, *_ in found if kind in guessed]
     options += f", types = {_types(texts)}" if texts else ""
     return f"select * from read_csv({_listed(paths)}, {options})", reader
+
+
+def _check_skipped(path: str, skipped: int, delimiter: str) -> None:
+    """Refuses a file of CSV of whose first lines DuckDB would skip some that are rows of another width."""
+    line = row_among(path, skipped, delimiter)
+    if line is not None:
+        raise InvalidOption(
+            f"{os.path.basename(path)}: line {line} has another number of values than the rows below, and would be skipped; "
+            "give all rows as many values, or take the lines above the header out"
+        )
 
 
 def _check_quotes(paths: list[str], delimiters: str, quote: str) -> None:

@@ -14,6 +14,7 @@ such as `._t.csv`, `_SUCCESS`, and the unfinished files in `_temporary`.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import mmap
 import os
 import re
@@ -76,6 +77,18 @@ def open_quote(path: str, delimiters: str, quote: str) -> Optional[int]:
             if end < 0:
                 return text[: start.start()].count(b"\n") + 1
             at = end + 1
+    return None
+
+
+def row_among(path: str, lines: int, delimiter: str) -> Optional[int]:
+    """The first of a file's first `lines`, from 1, that has a delimiter; `None` if all are text above the rows, or the file is
+    compressed."""
+    if not delimiter or path.lower().endswith((".gz", ".zst")):
+        return None
+    with open(path, "rb") as file:
+        for number, line in enumerate(itertools.islice(file, lines), 1):
+            if delimiter.encode() in line:
+                return number
     return None
 
 
