@@ -125,7 +125,7 @@ class Bed:
         pushing = workers or [self.worker(number) for number in numbers]
         for worker, result in zip(pushing, results):
             worker.push_last(request, result)
-        reply = self.front.announce("words/sum-lines", request, numbers, deadline=20)
+        reply = self.front.announce("words/sum-lines", request, numbers, patience=10, deadline=20)
         assert (reply.value, reply.coverage) == (b"a\t3\nb\t5\nc\t1\n", 1.0)
         for worker in pushing:
             worker.idle(timeout=20)

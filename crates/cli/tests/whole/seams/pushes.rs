@@ -78,6 +78,13 @@ enum Expect {
     Nobody,
 }
 
+impl Expect {
+    /// How long the master waits for workers that are attached nowhere.
+    fn patience(self) -> Duration {
+        Duration::from_secs(if self == Self::Both { 10 } else { 1 })
+    }
+}
+
 fn next_request() -> u64 {
     REQUESTS.fetch_add(1, Ordering::Relaxed)
 }
@@ -99,7 +106,8 @@ fn by_command(bed: &Bed, request: u64, numbers: Range<u32>, expect: Expect, at: 
     let (request, deadline) = (request.to_string(), format!("{}s", DEADLINE.as_secs()));
     let mut words = vec!["push", "master", "words/sum-lines", "--at", &bed.front, "--request", &request];
     let expected = format!("{}-{}", numbers.start, numbers.end - 1);
-    words.extend(["--expect", &expected, "--deadline", &deadline, "-o", "json"]);
+    let patience = format!("{}s", expect.patience().as_secs());
+    words.extend(["--expect", &expected, "--deadline", &deadline, "--patience", &patience, "-o", "json"]);
     let master = bed.command(&words).spawn().expect("it can be started");
     let pushed = RESULTS.iter().zip(numbers).map(|(result, number)| {
         let (doors, number) = (bed.doors.join(","), number.to_string());
@@ -138,7 +146,8 @@ async fn rust<W: Future<Output = Result<(), PushError>>>(
     at: &str,
 ) {
     let client = bed.client_of_front().await;
-    let announced = client.announce("words/sum-lines", "", request, numbers.collect()).deadline(DEADLINE);
+    let announced = client.announce("words/sum-lines", "", request, numbers.collect());
+    let announced = announced.deadline(DEADLINE).patience(expect.patience());
     let mut next = || work.next().expect("two workers");
     let (reply, first, second) = tokio::join!(announced.min_coverage(0.0).into_future(), next(), next());
     let ended = [first, second];
