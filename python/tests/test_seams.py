@@ -132,8 +132,16 @@ class Bed:
             if workers is None:
                 worker.close()
 
-    def worker(self, number: int) -> treefold.push.Worker:
-        return treefold.push.attach("words/sum-lines", number, *self.doors, **self.trust)
+    def worker(self, number: int, timeout: float = 10) -> treefold.push.Worker:
+        return treefold.push.attach("words/sum-lines", number, *self.doors, timeout=timeout, **self.trust)
+
+    def push_without_nodes(self) -> None:
+        """Nobody takes in a worker."""
+        with pytest.raises(treefold.Unreachable):
+            self.worker(0, timeout=2)
+        with pytest.raises(treefold.InsufficientCoverage) as without:
+            self.front.announce("words/sum-lines", next(REQUESTS), [0, 1], patience=1, deadline=20)
+        assert without.value.reply is not None and without.value.reply.contributed == []
 
 
 class Feed:
@@ -192,6 +200,11 @@ class Feed:
         self.write()
         self.origin.stdin.close()
         assert self.origin.wait(timeout=60) == 4
+        give_up_at = time.monotonic() + 1
+        with pytest.raises(treefold.TimedOut):
+            while True:
+                update = self.reader.update(timeout=max(0, give_up_at - time.monotonic()))
+                assert not isinstance(update, Event)
 
 
 class Waves:
@@ -337,6 +350,8 @@ def test_every_use_under_every_fault(bed: Bed) -> None:
     hold(HOLDERS[:-1])
     bed.signal(signal.SIGKILL, [process for process in bed.all if process not in bed.victims])
     assert [bed.call(use) for use in USES] == [[]] * len(USES)
+    if attached:
+        bed.push_without_nodes()
     for stream in streams:
         bed.until(lambda: not stream.last or stream.last[-1][0] < time.monotonic() - 2 or stream.last[-1][1] == [])
         assert stream.error is None and not stream.stream.is_closed

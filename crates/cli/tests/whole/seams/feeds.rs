@@ -3,7 +3,7 @@
 use super::Expected;
 use super::bed::{Bed, HOLDERS, VICTIM};
 use super::http;
-use super::streams::Program;
+use super::streams::{PATIENCE, Program};
 use super::ways::{Way, block_on};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,14 +11,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use treefold_feed::follow::write_line;
 use treefold_mirror::Name;
 
 const EVENTS: u64 = 200;
 const KEYS: u64 = 20;
-/// Longer than any change takes to be seen.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Event `n` sets the field of key `n % KEYS` to `n`.
 pub(crate) struct Feed {
@@ -79,12 +77,16 @@ impl Feed {
         }
     }
 
-    /// Without any mirror, the origin confirms nothing, and new readers are told.
+    /// Without any mirror, the origin confirms nothing, no reader gets an event, and new ones are told.
     pub(crate) fn lives_without_mirrors(mut self, bed: &Bed) {
         self.write();
         self.events = None;
         let ended = self.origin.0.wait().expect("it ends").code();
         assert_eq!(ended, Some(4), "{}: no mirror has the last events", bed.name);
+        for reader in &self.readers {
+            let is_event = |line: &Value| line.get("event").is_some();
+            assert!(!reader.lines.try_iter().any(|line| is_event(&line)), "{}: {}", bed.name, reader.name);
+        }
         let watch = ["mirror", "watch", "flights", "--at", &bed.front, "--timeout", "1s"];
         let watched = bed.command(&watch).output().expect("it can be started").status.code();
         assert_eq!(watched, Some(4), "{}: there is no mirror to watch", bed.name);

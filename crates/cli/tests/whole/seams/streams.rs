@@ -16,7 +16,7 @@ use treefold::{Client, PartitionSet, StreamEvent, Synchronisation};
 pub(crate) const EVERY: Duration = Duration::from_millis(250);
 pub(crate) const TIME_OUT: Duration = Duration::from_millis(200);
 /// Longer than any change takes to be seen.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// A row for the operator.
 const ROW: &str = "a-row-of-16bytes";
 
