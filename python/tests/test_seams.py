@@ -73,10 +73,10 @@ class Bed:
         more = {"TREEFOLD_KEYS": str(keys.parent / "origin.pem")} if keys else {}
         return {**os.environ, **more, **({"TREEFOLD_TOKEN": token} if token else {})}
 
-    def until(self, holds: Callable[[], bool]) -> None:
+    def until(self, holds: Callable[[], bool], seen: Callable[[], object] = lambda: None) -> None:
         give_up_at = time.monotonic() + 30
         while not holds():
-            assert time.monotonic() < give_up_at
+            assert time.monotonic() < give_up_at, seen()
             time.sleep(0.05)
 
     def signal(self, number: int, processes: list[int]) -> None:
@@ -166,13 +166,15 @@ class Feed:
         self.origin.stdin.flush()
         self.written += EVENTS
 
+    def status(self) -> list[dict[str, Any]]:
+        try:
+            return self.bed.front.call("flights/status", deadline=DEADLINE, min_coverage=0).value or []
+        except treefold.InsufficientCoverage:
+            return []
+
     def current(self) -> int:
         """The mirrors that have all events."""
-        try:
-            mirrors = self.bed.front.call("flights/status", deadline=DEADLINE, min_coverage=0).value or []
-        except treefold.InsufficientCoverage:
-            return 0
-        return sum(mirror["is_current"] and mirror["position"] == self.written for mirror in mirrors)
+        return sum(mirror["is_current"] and mirror["position"] == self.written for mirror in self.status())
 
     def go_on(self, mirrors: int) -> None:
         """Feeds events to so many mirrors. The reader gets every event."""
@@ -192,7 +194,7 @@ class Feed:
                 self.state[update.key] = update.fields["at"]
         last = range(self.written - KEYS + 1, self.written + 1)
         assert self.state == {f"k{number % KEYS}": number for number in last}
-        self.bed.until(lambda: self.current() == mirrors)
+        self.bed.until(lambda: self.current() == mirrors, self.status)
 
     def end(self) -> None:
         """No mirror is left."""

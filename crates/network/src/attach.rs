@@ -261,7 +261,7 @@ impl Attachment {
         let not_joined = AttachError::NotJoined { waited: self.timeout };
         let (node, post) = if knocked.by_launcher {
             let node = builder.attached_to(knocked.addr).start().await?;
-            let held = within(deadline_at, HeldPost::take(&node, knocked.addr)).await;
+            let held = within(deadline_at, Guest::take(&node, knocked.addr)).await;
             (node, Some(held.unwrap_or(Err(not_joined))?))
         } else {
             let node = builder.join([knocked.addr.to_string()]).join(self.at).start().await?;
@@ -307,14 +307,17 @@ impl fmt::Debug for Attachment {
 
 /// A place below a launcher. A task on the node's loop holds it, and ends the node when the network ends.
 #[derive(Debug)]
-struct HeldPost {
+pub struct Guest {
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<Result<Ending, PostError>>,
 }
 
-impl HeldPost {
-    /// Takes the place; returns when the network knows the node.
-    async fn take(node: &Node, at: SocketAddr) -> Result<Self, AttachError> {
+impl Guest {
+    /// Takes the place; returns when the network knows the node, which was [`attached_to`](NodeBuilder::attached_to) `at`.
+    ///
+    /// # Errors
+    /// If the network refuses the node, or is ending.
+    pub async fn take(node: &Node, at: SocketAddr) -> Result<Self, AttachError> {
         let (stop, stopped) = oneshot::channel();
         let (assigned, is_assigned) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -345,7 +348,7 @@ impl HeldPost {
     }
 
     /// Says goodbye to the parent.
-    async fn leave(self) {
+    pub async fn leave(self) {
         // If the post has already ended, the parent knows, and this message is dropped.
         let _ = self.stop.send(());
         let _ = self.ended.await;
@@ -358,7 +361,7 @@ impl HeldPost {
 #[derive(Debug)]
 pub struct Attached {
     acceptor: Acceptor,
-    post: Option<HeldPost>,
+    post: Option<Guest>,
     node: Node,
     has_left: bool,
 }

@@ -17,7 +17,7 @@ pub mod attach;
 pub mod launch;
 pub mod topology;
 
-pub use attach::{AttachError, Attached, Attachment, attach};
+pub use attach::{AttachError, Attached, Attachment, Guest, attach};
 pub use launch::{Network, NetworkEvent, UpError, UpOptions};
 
 /// The programs in the pages of the documentation, as tests.

@@ -210,6 +210,12 @@ pub enum StartError {
         /// The member that was asked.
         seed: String,
     },
+    /// The seed is a process of a network that a launcher keeps. Such processes do not gossip.
+    #[error("{seed} is a process of a network, which no node joins: attach to it, or connect a client")]
+    Network {
+        /// The process that was asked.
+        seed: String,
+    },
     /// A relay was given partitions or endpoints. A relay must hold none, because callers would ask for
     /// them as they ask for its folds.
     #[error("a relay holds no partitions, but this one was given partitions of {service}")]

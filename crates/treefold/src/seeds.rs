@@ -28,7 +28,8 @@ const REASONS_TOLD_MAX: usize = 8;
 /// the log says why.
 ///
 /// # Errors
-/// If a service's total differs from the total on which these members agree. The error contains both totals.
+/// If these are processes of a network, or a service's total differs from the total on which these members agree. The error
+/// contains both totals.
 pub(crate) async fn ask_seeds(
     own: &MemberCard,
     seeds: &[String],
@@ -44,6 +45,9 @@ pub(crate) async fn ask_seeds(
         silent.tell(seeds);
         return Ok(None);
     };
+    if cards.iter().any(|card| card.parent.is_some()) {
+        return Err(StartError::Network { seed });
+    }
     match first_difference(own, cards.iter().map(|card| &**card)) {
         Some((service, claim, agreed)) => {
             let service = service.to_owned();

@@ -6,7 +6,7 @@ use crate::{FeedParams, ReaderParams, random_seed};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use treefold::{Client, PartitionSet, Stream, StreamEvent, Synchronisation};
 use treefold_core::error::{Missing, Reason};
 use treefold_mirror::Cut;
@@ -28,8 +28,9 @@ pub(super) struct Link {
     stream: Stream,
     mirror: u32,
     packets: VecDeque<(u64, Bytes)>,
-    /// The stream has not heard the mirror's node for a moment.
-    is_late: bool,
+    heard_at: Instant,
+    /// Since when the stream has not heard the mirror's node. It says so again with every vain attempt to bring it back.
+    late_since: Option<Instant>,
 }
 
 impl Link {
@@ -53,7 +54,7 @@ impl Link {
         if !stream.endpoints().contains(mirror) {
             return Err(left(mirror, stream.missing()));
         }
-        Ok(Self { stream, mirror, packets: VecDeque::new(), is_late: false })
+        Ok(Self { stream, mirror, packets: VecDeque::new(), heard_at: Instant::now(), late_since: None })
     }
 
     pub(super) fn mirror(&self) -> u32 {
@@ -66,22 +67,25 @@ impl Link {
             if let Some((tag, payload)) = self.packets.pop_front() {
                 return Message::read(tag, payload).map_err(|error| error.to_string());
             }
-            let patience = if self.is_late { LATE_MAX } else { SILENCE_MAX };
-            let Ok(event) = timeout(patience, self.stream.next()).await else {
+            let (silent_since, patience) = match self.late_since {
+                Some(since) => (since, LATE_MAX),
+                None => (self.heard_at, SILENCE_MAX),
+            };
+            let Ok(event) = timeout_at(silent_since + patience, self.stream.next()).await else {
                 return Err(format!("mirror {} has given no sign for {patience:?}", self.mirror));
             };
             match event {
                 Ok(StreamEvent::Wave(wave)) => {
-                    self.is_late = false;
+                    (self.heard_at, self.late_since) = (Instant::now(), None);
                     self.packets.extend(wave.packets.into_iter().map(|packet| (wave.tag, packet)));
                 }
                 Ok(StreamEvent::Changed { endpoints, away, .. }) => {
                     let is_there = endpoints.contains(self.mirror);
                     let is_late = away.iter().any(|missing| missing.reason == Reason::Late);
-                    self.is_late = !is_there && is_late;
                     if !is_there && !is_late {
                         return Err(left(self.mirror, &away));
                     }
+                    self.late_since = (!is_there).then(|| self.late_since.unwrap_or_else(Instant::now));
                 }
                 Ok(_) => {}
                 Err(error) => return Err(error.to_string()),

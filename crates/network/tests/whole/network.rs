@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use treefold::{Node, Service};
+use treefold::{Node, Service, StartError};
 use treefold_network::launch::{Ending, Launcher, Network, NetworkEvent, Post, UpOptions};
 
 /// Longer than any step takes. Tests wait for conditions, never for this time.
@@ -57,6 +57,19 @@ async fn orphan_of_a_missing_parent_is_adopted_with_its_children() {
     for process in processes {
         process.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn no_node_joins_a_network_whose_processes_do_not_gossip() {
+    let (options, is_ready) = awaiting(LONG);
+    let network = tokio::spawn(Network::up("a:0 => a:1;".parse().unwrap(), options));
+    let front = is_ready.await.unwrap();
+    let process = attach(front, "a:1").await;
+    let network = network.await.unwrap().unwrap();
+    let refused = Node::builder().join([front]).start().await.expect_err("it would hold all for dead");
+    assert!(matches!(&refused, StartError::Network { seed } if *seed == front.to_string()), "{refused}");
+    network.down(LONG).await;
+    process.await.unwrap();
 }
 
 #[tokio::test]

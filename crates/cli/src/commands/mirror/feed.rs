@@ -2,7 +2,7 @@
 
 use super::functions::{self, FunctionFile, function_file};
 use super::journal::JournalArgs;
-use super::origin_node::{self, GOODBYE};
+use super::origin_node::OriginNode;
 use super::report::Reports;
 use super::rules::{Rules, warn_of_state};
 use super::sources::{Counted, SourceArgs, Sources};
@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use treefold::Node;
 use treefold_feed::promotion::Won;
 use treefold_feed::{Acknowledged, Origin, OriginDesk, OriginOptions, OriginStatus, origin_service};
 use treefold_mirror::rules::RuleFile;
@@ -136,8 +135,8 @@ impl Feed {
         self.keeping.apply(&self.settings.nats, &mut options)?;
         let (mut at, mut standing_by) = (self.at.to_vec(), None);
         if self.taking_over.is_standby() {
-            let node = origin_node::start(&at, &self.cluster, None, self.insecure, None).await?;
-            let won = self.taking_over.win(&node.client(), &self.feed, &options, &mut endings).await?;
+            let node = OriginNode::start(&at, &self.cluster, None, self.insecure, None).await?;
+            let won = self.taking_over.win(node.client(), &self.feed, &options, &mut endings).await?;
             // The nodes of the command line may have died meanwhile.
             at.insert(0, node.addr().to_string());
             standing_by = Some((node, won));
@@ -145,12 +144,12 @@ impl Feed {
         let (standing_by, won) = standing_by.unzip();
         let (service, desk) = origin_service(&self.feed, functions::loader());
         let node =
-            origin_node::start(&at, &self.cluster, self.listen.as_deref(), self.insecure, Some(service))
+            OriginNode::start(&at, &self.cluster, self.listen.as_deref(), self.insecure, Some(service))
                 .await?;
         let fed = self.feed_from(&node, (desk, won), options, format, &mut endings).await;
-        node.shutdown(GOODBYE).await;
+        node.shutdown().await;
         if let Some(node) = standing_by {
-            node.shutdown(GOODBYE).await;
+            node.shutdown().await;
         }
         let fed = fed?;
         match format {
@@ -178,14 +177,14 @@ impl Feed {
     /// Runs the origin until the mirrors have all events of its sources.
     async fn feed_from(
         self,
-        node: &Node,
+        node: &OriginNode,
         (desk, won): (OriginDesk, Option<Won>),
         options: OriginOptions,
         format: Format,
         endings: &mut Endings,
     ) -> Result<Fed, Failure> {
         let types = options.rules.types.clone();
-        let origin = self.taking_over.start(&node.client(), &self.feed, options, won).await?;
+        let origin = self.taking_over.start(node.client(), &self.feed, options, won).await?;
         let origin = Arc::new(origin);
         desk.attend(&origin);
         let (began, before) = (Instant::now(), origin.status().await.map_or(0, |status| status.cut.position));

@@ -70,8 +70,9 @@ impl Feed {
         });
         let count = expected.contributors.len();
         bed.wait_until(&format!("{under}, {count} mirrors have all events"), || self.current(bed) == count);
+        let status = status(bed);
+        assert_eq!(status["origin"]["position"], written, "{} {under}: {status}", bed.name);
         if count < HOLDERS as usize {
-            let status = status(bed);
             let absent = |row: &Value| row["mirror"] == VICTIM;
             assert!(status["missing"].as_array().expect("a list").iter().any(absent), "{status}");
         }
