@@ -1,9 +1,12 @@
 //! Slow nodes, as real processes: calls choose by time, so a slow replica gets hardly any partitions.
 
 use crate::real::{NodeProcess, run, run_args, wait_for_folding, wait_for_members, while_hardly_running};
+use crate::up::{hosts, mark, open, options, processes_with, signal, sum_of_ones};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use treefold::Stream;
+use treefold_network::Network;
 
 /// Starts a node with two of the four partitions of a tool whose locals leave a line in `log`, and take `seconds`.
 fn serving(partitions: &str, seconds: &str, log: &Path, seed: Option<&NodeProcess>) -> NodeProcess {
@@ -109,4 +112,43 @@ fn relay_that_hardly_runs_is_taken_over_and_then_passed_over() {
     assert!(shown.contains(&format!("{} as a relay takes", relays[0].addr)), "{shown}");
     let repaired = repairs(front);
     assert!((1..=10).contains(&repaired), "{repaired} repairs, times in µs {took:?}");
+}
+
+#[test]
+fn inner_process_that_hardly_runs_leaves_the_streams_and_no_wave_misses_anybody() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let text = hosts("edge", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
+    let topology = text.parse().expect("a topology");
+    let up = async {
+        let network = Network::up(topology, options()).await.expect("it comes up");
+        let stream = open(&network).await;
+        (network, stream)
+    };
+    let (network, mut stream) = runtime.block_on(up);
+    let seats =
+        |stream: &Stream| -> Vec<usize> { stream.trees().iter().map(|tree| tree.seats().len()).collect() };
+    assert_eq!(seats(&stream), [3, 3]);
+    let inner = processes_with(&format!("{}:1\0", mark("edge")));
+    let (shape, took) = while_hardly_running(
+        Duration::from_millis(180),
+        |kind| signal(inner[0], kind),
+        || {
+            runtime.block_on(async {
+                let give_up_at = Instant::now() + Duration::from_secs(60);
+                let mut took = Vec::new();
+                while seats(&stream) == [3, 3] && Instant::now() < give_up_at {
+                    let began = Instant::now();
+                    assert_eq!(sum_of_ones(&mut stream).await, (4, 4), "it is slow, not away");
+                    took.push(began.elapsed());
+                }
+                (seats(&stream), took)
+            })
+        },
+    );
+    assert_eq!(shape.iter().sum::<usize>(), 5, "{shape:?} after waves that took {took:?}");
+    runtime.block_on(async {
+        assert_eq!(sum_of_ones(&mut stream).await, (4, 4));
+        drop(stream);
+        network.down(Duration::from_secs(30)).await;
+    });
 }

@@ -18,7 +18,7 @@ const TOKEN: &str = "a secret of this test's";
 
 /// Replaces HOST in a topology's text by names specific to this test, so that its processes can be
 /// recognised.
-fn hosts(test: &str, text: &str) -> String {
+pub(crate) fn hosts(test: &str, text: &str) -> String {
     text.replace("HOST", &mark(test))
 }
 
@@ -42,12 +42,12 @@ fn kill(pid: i32) {
     signal(pid, libc::SIGKILL);
 }
 
-fn signal(pid: i32, signal: i32) {
+pub(crate) fn signal(pid: i32, signal: i32) {
     // SAFETY: kill touches no memory; the process belongs to this test.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-fn options() -> UpOptions {
+pub(crate) fn options() -> UpOptions {
     let program = env!("CARGO_BIN_EXE_treefold");
     let inner = [program, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"];
     let inner = inner.map(str::to_owned).to_vec();
@@ -70,7 +70,7 @@ fn failing_at(index: u32, script: &str) -> UpOptions {
 /// Sends one number to all endpoints.
 ///
 /// Returns the sum of their answers, and the number of endpoints.
-async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
+pub(crate) async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
     let one = Row::new().i64(1).packet().into_bytes();
     let tag = stream.send(one).await.expect("the stream is open");
     loop {
@@ -84,7 +84,7 @@ async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
     }
 }
 
-async fn open(network: &Network) -> Stream {
+pub(crate) async fn open(network: &Network) -> Stream {
     let stream = network.client().stream("echo").up_filter("sum").open().await;
     stream.expect("every node knows echo and sum")
 }

@@ -27,7 +27,7 @@ impl<P: Payload> Wave<P> {
         // Pushed results are computed by the workers, so they cost this node nothing.
         let own = if self.ask.push.is_some() { 0 } else { self.locals.open.len() };
         let reductions = (own + self.seat.children.len()).saturating_sub(1) as u32;
-        let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
+        let local_ms = cost.held_ms() / f64::from(self.ask.slice.of());
         let index = &mut cx.loads.index;
         self.locals.weight =
             Some(index.add(self.ask.account_id, local_ms * own as f64, reductions, cost.reduce_ms()));
@@ -39,7 +39,7 @@ impl<P: Payload> Wave<P> {
         let done_ms = if what.is_fold() {
             cost.reduce_ms() * f64::from(what.folds())
         } else {
-            cost.local_ms() / f64::from(self.ask.slice.of())
+            cost.held_ms() / f64::from(self.ask.slice.of())
         };
         if let Some(weight) = &mut self.locals.weight {
             cx.loads.index.lighten(weight, done_ms);
@@ -98,16 +98,20 @@ impl<P: Payload> Wave<P> {
 
     /// True if a local queued now would end after the wave's time. The node then refuses at once, so that the
     /// parent can turn to a replica (eager abort). Work of other applications delays the local only as far as
-    /// their shares allow.
+    /// their shares allow. A local that nothing of its application waits before is tried: only so does the node learn that its
+    /// locals are quick again.
     pub(crate) fn would_be_late(&self, cx: &Context<P>, now: Instant, kind: u32) -> bool {
         let index = &cx.loads.index;
+        if index.queued_of(self.ask.account_id).is_zero() {
+            return false;
+        }
         let part = cx
             .queue
             .accounts
             .part_while(self.ask.account_id, |account_id| !index.queued_of(account_id).is_zero());
         let processors = f64::from(cx.config.card.processors.max(1));
         let own_ms = index.queued_of(self.ask.account_id).as_millis_f64() / processors / part;
-        let wait_ms = own_ms.min(index.load_ms()) + cx.loads.costs.of(kind).local.mean_ms().unwrap_or(0.0);
+        let wait_ms = own_ms.min(index.load_ms()) + cx.loads.costs.of(kind).held.mean_ms().unwrap_or(0.0);
         Duration::from_millis_f64(wait_ms) > now.until(self.clock.answer_at)
     }
 }

@@ -489,6 +489,7 @@ impl<P: Payload> OpenCall<P> {
             service: service_of(&self.name),
             application: &self.name,
             tag: hashed([wave.origin, wave.sequence]),
+            by_load: self.options.slices == 1 && self.options.push.is_none(),
         };
         let placed = if shape == Shape::Topology {
             let trees = cx.form_topology(key.service, &candidates);

@@ -351,12 +351,12 @@ impl<P: Payload> Context<P> {
             self.queue.charge_inline(now, account_id, cost);
         }
         if is_ok {
-            self.learn_cost(&job, cost);
+            self.learn_cost(now, &job, cost);
         }
         Some(job)
     }
 
-    fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
+    fn learn_cost(&mut self, now: Instant, job: &OpenJob, cost: Duration) {
         match job.what {
             What::Fold { .. } | What::Chain(_) => {
                 let folds = job.what.folds();
@@ -365,7 +365,8 @@ impl<P: Payload> Context<P> {
             }
             What::Local(_) | What::Slices(_) => {
                 self.counters.waves.locals_run += 1;
-                self.loads.costs.observe_local(job.kind, cost);
+                let held = if job.holds_processor { job.started_at.until(now) } else { cost };
+                self.loads.costs.observe_local(job.kind, cost, held);
             }
             What::Join => {}
         }

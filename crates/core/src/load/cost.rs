@@ -5,9 +5,12 @@
 //! measurements are averaged evenly, because the very first must not weigh as much as a long history. The
 //! variance (West's incremental form) tells how late is *unusually* late.
 //!
-//! A [`CostTable`] holds a pair for each kind of work: a local (per partition) and a reduction. At first the
+//! A [`CostTable`] holds the costs of each kind of work: a local (per partition) and a reduction. At first the
 //! cost of a kind is unknown, and the table reports it as such. A caller that needs a number then uses the
 //! priors.
+//!
+//! Applications are charged processor time. What waits here is predicted by the time for which locals *hold* a processor of
+//! this node, which is elapsed time: a local that waits for a disk, a program or another service keeps others waiting, too.
 
 use crate::time::Duration;
 use alloc::vec::Vec;
@@ -76,20 +79,27 @@ impl Ewma {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KindCost {
-    /// `s`: one partition's local.
+    /// `s`: one partition's local, in processor time.
     pub local: Ewma,
-    /// `a`: one binary reduction.
+    /// The time for which one partition's local holds a processor of the node. Of one that holds none, its processor time.
+    pub held: Ewma,
+    /// `a`: one binary reduction, in processor time.
     pub reduce: Ewma,
 }
 
 impl KindCost {
     fn new(weight: f64) -> Self {
-        Self { local: Ewma::new(weight), reduce: Ewma::new(weight) }
+        Self { local: Ewma::new(weight), held: Ewma::new(weight), reduce: Ewma::new(weight) }
     }
 
     /// `s` in ms per partition, or the prior.
     pub fn local_ms(&self) -> f64 {
         self.local.mean_ms().unwrap_or(LOCAL_MS_PRIOR)
+    }
+
+    /// The time for which a partition's local holds a processor, in ms, or the prior.
+    pub fn held_ms(&self) -> f64 {
+        self.held.mean_ms().unwrap_or(LOCAL_MS_PRIOR)
     }
 
     /// `a` in ms, or the prior.
@@ -112,10 +122,11 @@ impl CostTable {
         Self { weight, kinds: Vec::new() }
     }
 
-    /// Adds the measured time of one partition's local.
-    pub fn observe_local(&mut self, kind: u32, took: Duration) {
+    /// Adds the measured processor time of one partition's local, and the time for which it held a processor.
+    pub fn observe_local(&mut self, kind: u32, took: Duration, held: Duration) {
         if let Some(cost) = self.slot(kind) {
             cost.local.observe(took);
+            cost.held.observe(held);
         }
     }
 
@@ -166,8 +177,9 @@ mod tests {
 
         let mut table = CostTable::new(0.1);
         assert_eq!((table.of(3).local_ms(), table.of(3).reduce_ms()), (LOCAL_MS_PRIOR, REDUCE_MS_PRIOR));
-        table.observe_local(3, Duration::from_millis(4));
-        assert_eq!((table.of(3).local_ms(), table.of(3).reduce_ms()), (4.0, REDUCE_MS_PRIOR));
+        table.observe_local(3, Duration::from_millis(4), Duration::from_millis(9));
+        let known = table.of(3);
+        assert_eq!((known.local_ms(), known.held_ms(), known.reduce_ms()), (4.0, 9.0, REDUCE_MS_PRIOR));
         assert_eq!(table.of(2).local.mean_ms(), None, "kinds are kept apart");
     }
 

@@ -63,13 +63,13 @@ pub struct LoadNews {
     pub time: Option<Took>,
 }
 
-/// The measured costs of an aggregation at a node: averages of processor time.
+/// The measured costs of an aggregation at a node: averages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CostFigure {
-    /// One partition's local; `None` if the node has run none.
+    /// The time for which one partition's local holds a processor; `None` if the node has run none.
     pub local: Option<Duration>,
-    /// One binary reduction; `None` if the node has run none.
+    /// The processor time of one binary reduction; `None` if the node has run none.
     pub reduce: Option<Duration>,
 }
 

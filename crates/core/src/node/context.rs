@@ -187,7 +187,7 @@ impl<P: Payload> Context<P> {
     pub(crate) fn cost_figure(&self, kind: Option<u32>) -> CostFigure {
         let Some(cost) = kind.map(|kind| self.loads.costs.of(kind)) else { return CostFigure::default() };
         CostFigure {
-            local: cost.local.mean_ms().map(Duration::from_millis_f64),
+            local: cost.held.mean_ms().map(Duration::from_millis_f64),
             reduce: cost.reduce.mean_ms().map(Duration::from_millis_f64),
         }
     }

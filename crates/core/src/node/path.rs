@@ -30,6 +30,8 @@ pub(crate) struct Key<'a> {
     pub(crate) application: &'a str,
     /// The number by which a call or stream chooses among them.
     pub(crate) tag: u64,
+    /// True if the less busy one of two is chosen. Else others choose alike, or trees are to be disjoint.
+    pub(crate) by_load: bool,
 }
 
 /// The trees that reach a node on their network paths, largest first.
@@ -128,8 +130,12 @@ impl<P: Payload> Context<P> {
         let is_member = |node| candidates.binary_search_by_key(&node, |candidate| candidate.node).is_ok();
         let is_fit = |node| node != me && !is_member(node) && !passed_over.contains(&node);
         let usable = view.relays().filter(|card| is_fit(card.node) && knows(card, key.service));
-        let relays =
-            Relays::new(usable.map(|card| (card.node, site_of(card))), key.application, key.tag, trees);
+        let placed = usable.map(|card| (card.node, site_of(card)));
+        let mut relays = Relays::new(placed, key.application, key.tag, trees);
+        if key.by_load {
+            let load_ms = |node| self.loads.table.figure(node, now).map_or(0.0, |figure| figure.load_ms());
+            relays = relays.less_busy(load_ms);
+        }
         if shape == Shape::Auto && relays.is_empty() {
             return None;
         }

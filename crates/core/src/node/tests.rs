@@ -87,6 +87,26 @@ fn partial(branch: u32, contributors: PartitionSet, missing: Vec<Missing>, last:
     }
 }
 
+fn call(tag: Tag, tree: Tree, answer_left: Duration) -> Call<Bytes> {
+    Call {
+        tag,
+        name: "s/sum".into(),
+        params: Some(Bytes::new().into()),
+        times: CallTimes { deadline_left: answer_left + answer_left, answer_left, sign_after: None },
+        waiting: Waiting::Learned,
+        losses_max: 0,
+        spare: 0,
+        hedge: false,
+        tree,
+        explain: false,
+        loads_wanted: false,
+        slice: Slice::WHOLE,
+        push: None,
+        in_flight: 0,
+        whole: false,
+    }
+}
+
 /// A root, its children, and the replicas that it has asked since.
 struct Root {
     node: Node<Bytes>,
@@ -116,27 +136,8 @@ impl Root {
         root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards.into()) });
         let leaves: Vec<Tree> =
             (0..CHILDREN).map(|child| Tree::leaf(node_id(FIRST_CHILD + child), held(child))).collect();
-        let call = Call {
-            tag: TAG,
-            name: "s/sum".into(),
-            params: Some(Bytes::new().into()),
-            times: CallTimes {
-                deadline_left: Duration::from_secs(2),
-                answer_left: Duration::from_secs(1),
-                sign_after: None,
-            },
-            waiting: Waiting::Learned,
-            losses_max,
-            spare,
-            hedge,
-            tree: Tree::join(node_id(ROOT), PartitionSet::new(), &leaves),
-            explain: false,
-            loads_wanted: false,
-            slice: Slice::WHOLE,
-            push: None,
-            in_flight: 0,
-            whole: false,
-        };
+        let tree = Tree::join(node_id(ROOT), PartitionSet::new(), &leaves);
+        let call = Call { losses_max, spare, hedge, ..call(TAG, tree, Duration::from_secs(1)) };
         root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
         root
     }
@@ -302,4 +303,40 @@ fn child_that_is_asked_for_what_has_arrived_is_dismissed() {
     wave.losses.note_part(&one);
     wave.dismiss_rivals(&mut front.cx, NOW);
     assert_eq!(wave.seat.children.iter_open().count(), 0);
+}
+
+/// A leaf whose local waits for another service holds its worker meanwhile.
+#[test]
+fn locals_that_wait_count_with_the_time_for_which_they_hold_a_processor() {
+    let mut config = summing(node_id(ROOT));
+    config.kinds[0].placement = Placement::Pool;
+    config.card.services = card(ROOT).services;
+    let mut node: Node<Bytes> = Node::new(config, Instant::START);
+    let parent = node_id(FIRST_CHILD);
+    let ask = |node: &mut Node<Bytes>, now: Instant, sequence: u64, answer_ms: u64| {
+        let tag = Tag { wave: WaveId { origin: 1, sequence }, branch: 0 };
+        let tree = Tree::leaf(node_id(ROOT), PartitionSet::alone(0));
+        let call = call(tag, tree, Duration::from_millis(answer_ms));
+        node.handle_input(now, Input::Message { from: parent, message: Message::Call(Box::new(call)) });
+        let (mut jobs, mut losses) = (Vec::new(), Vec::new());
+        while let Some(effect) = node.poll_effect() {
+            match effect {
+                Effect::Run(job) => jobs.push(job.id),
+                Effect::Send { message: Message::Partial(partial), .. } => losses.extend(partial.missing),
+                _ => {}
+            }
+        }
+        (jobs, losses.into_iter().map(|loss| loss.reason).collect::<Vec<_>>())
+    };
+    let at = |ms| Instant::START + Duration::from_millis(ms);
+    let (jobs, _) = ask(&mut node, at(0), 1, 10_000);
+    let (result, cost) = (Ok(Bytes::from_static(&[1])), Duration::from_millis(1));
+    node.handle_input(at(300), Input::JobDone { job: jobs[0], result, cost });
+    while node.poll_effect().is_some() {}
+    let (_, lost) = ask(&mut node, at(300), 2, 100);
+    assert_eq!(lost, [], "nothing waits: the node finds out whether locals are still slow");
+    let queued = node.cx.load_figure().queued;
+    assert_eq!(queued, Duration::from_millis(300), "not the millisecond of processor time");
+    let (_, lost) = ask(&mut node, at(300), 3, 500);
+    assert_eq!(lost, [Reason::TooBusy], "another one could not end in time");
 }

@@ -25,7 +25,7 @@ impl<P> Default for Half<P> {
 
 /// The state that a stream keeps for a child.
 ///
-/// Twelve fields, because both directions need some: packets that come up in parts, and packets down that it must take.
+/// Thirteen fields, because both directions need some: packets that come up in parts, and packets down that it must take.
 #[derive(Debug)]
 pub(crate) struct Flow<P> {
     pub(crate) source: u32,
@@ -50,6 +50,8 @@ pub(crate) struct Flow<P> {
     pub(crate) hears_missed: bool,
     /// The endpoints of a child without a filter, which are sources of the filter here in its place.
     pub(crate) unfiltered: Option<PartitionSet>,
+    /// When the child has said that it is slow.
+    pub(crate) slow_at: Option<Instant>,
     pub(crate) place: Placed,
 }
 

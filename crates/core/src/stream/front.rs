@@ -175,7 +175,7 @@ impl<P: Payload> Context<P> {
             return (trees, fan_out);
         }
         let tag = hashed([id.origin, id.sequence]);
-        let key = Key { service, application: &spec.service, tag };
+        let key = Key { service, application: &spec.service, tag, by_load: false };
         let passed_over = self.passed_over(now, false);
         if let Some(path) = self.form_on_path(now, options.shape, &key, &candidates, &passed_over) {
             // If there are few nodes yet, newcomers must not form a chain.

@@ -193,7 +193,8 @@ pub struct StreamReport {
     pub node: NodeId,
     /// The place that the node had. The report is valid only for this place.
     pub place: u64,
-    /// True if the node is to be called back at once: it took part until now, or has been heard again.
+    /// True if the node is to be called back at once: it took part until now, or has been heard again. A node that reports
+    /// itself is slow.
     pub at_once: bool,
 }
 

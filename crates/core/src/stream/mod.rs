@@ -33,7 +33,7 @@
 //! nodes; `state` is a node's part, and `child`, `lane` and `roll` are its members, waves and attendance;
 //! [`places`], `layout`, `seating` and `given` lay out the tree; every input arrives at `desk`; `open`,
 //! `reseat`, `news` and `close` begin, change and end it; `gather`, `late`, `ready`, `filtering`,
-//! `emit` and `settle` are the way up; `down`, `descent`, `taken` and `lag` are the way down; `repair` and `report` handle lost and returning nodes;
+//! `emit` and `settle` are the way up; `down`, `descent`, `taken` and `lag` are the way down; `repair` and `report` handle lost and returning nodes, and `slow` slow ones;
 //! `front` and `endpoint` are the two ends; [`operator`] fetches filters that a node was not built with;
 //! [`tags`] has sets of tags; [`work`] reports the sizes of a node's state.
 
@@ -65,6 +65,7 @@ mod reseat;
 mod roll;
 mod seating;
 mod settle;
+mod slow;
 pub mod spec;
 pub(crate) mod state;
 pub(crate) mod table;

@@ -254,6 +254,7 @@ impl<P: Payload> StreamState<P> {
             told_ahead: 0,
             hears_missed: false,
             unfiltered: None,
+            slow_at: None,
             place: Placed {
                 places,
                 epoch: self.order.epoch,

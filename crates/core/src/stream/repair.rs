@@ -86,7 +86,7 @@ impl<P: Payload> Streams<P> {
         self.with_state(cx, now, stream, |state, desk| {
             state.beat.armed = None;
             state.time_out_slots(now);
-            if now < state.beat.ticked_at + desk.cx.config.tuning.stream_beat.into() {
+            if now < state.tick_due(desk.cx) {
                 return Ok(());
             }
             state.note_held_up(desk.cx, now);
@@ -118,8 +118,7 @@ impl<P: Payload> StreamState<P> {
     ///
     /// The largest value fades by an eighth with every beat.
     fn note_held_up(&mut self, cx: &Context<P>, now: Instant) {
-        let Tuning { stream_beat, stream_patience, .. } = cx.config.tuning;
-        let late = (self.beat.ticked_at + stream_beat.into()).until(now).min(stream_patience.into());
+        let late = self.tick_due(cx).until(now).min(cx.config.tuning.stream_patience.into());
         self.beat.held_up = late.max(self.beat.held_up.mul_f64(HELD_UP_KEPT));
     }
 
@@ -207,8 +206,7 @@ impl<P: Payload> StreamState<P> {
 
     /// When the stream must be examined again.
     pub(crate) fn state_wakes_at(&mut self, cx: &Context<P>) -> Instant {
-        let ticked_at = self.beat.ticked_at;
-        let tick_at = self.patience(cx).speaks_at(ticked_at).unwrap_or(ticked_at);
+        let tick_at = self.tick_due(cx);
         let wakes_at = next_slot_due(self).map_or(tick_at, |due| due.min(tick_at));
         self.down.reach.look_at.map_or(wakes_at, |look_at| look_at.min(wakes_at))
     }
@@ -237,6 +235,8 @@ impl<P: Payload> StreamState<P> {
         self.give_up_stuck_filter(desk.cx, now)?;
         self.look_after_operator_wants(desk, now)?;
         self.lose_silent(desk.cx, now);
+        self.tell_slowness(desk.cx);
+        self.move_slow(desk.cx, now);
         self.call_back_laggards(desk.cx);
         self.report_again(desk.cx, now);
         self.look_for_missed(desk, now);

@@ -68,7 +68,11 @@ impl<P: Payload> StreamState<P> {
         match self.child_at(from) {
             Some(at) => {
                 self.seat.children[at].heard_at = now;
-                self.pass_report(cx, now, report);
+                if report.node == from {
+                    self.note_slow(now, at, report.place);
+                } else {
+                    self.pass_report(cx, now, report);
+                }
             }
             None => self.turn_away(cx, from),
         }

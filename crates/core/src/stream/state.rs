@@ -134,6 +134,8 @@ pub(crate) struct Beat {
     pub(crate) ticked_at: Instant,
     /// How late this node's recent ticks were; see `note_held_up`.
     pub(crate) held_up: Duration,
+    /// The ticks in a row at which this node was late.
+    pub(crate) slow_ticks: u32,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -238,7 +240,7 @@ impl<P: Payload> StreamState<P> {
             terms,
             seat: Seat::under(parent),
             order: Order::default(),
-            beat: Beat { ticked_at: now, held_up: Duration::ZERO, armed: None },
+            beat: Beat { ticked_at: now, held_up: Duration::ZERO, slow_ticks: 0, armed: None },
             own: Vec::new(),
             roll: Roll {
                 own_set: PartitionSet::new(),

@@ -11,7 +11,8 @@
 //! zones meet. Hashing decides which relay of a place heads a tree: the *application* ranks the relays, and
 //! the *tag* chooses among the first ones of that ranking. So the partials of one call meet at the same
 //! relays, calls are spread over all relays, and different trees are disjoint wherever a place has at least
-//! as many relays as there are trees.
+//! as many relays as there are trees. A tree that meets no other at its relays may draw two of a place and take the less busy
+//! one, which keeps longest queues short (Mitzenmacher, 2001): see [`Relays::less_busy`].
 //!
 //! Relays may be anywhere or nowhere. A rack without one forms a load-adaptive tree of its members. The racks
 //! of a zone without one pass their partials on to the next place above. A relay that would have a single
@@ -52,9 +53,17 @@ impl<'a> Site<'a> {
 /// The relays of one tree: the head at each place that has relays.
 #[derive(Clone, Debug)]
 pub struct Relays<'a> {
-    heads: BTreeMap<Site<'a>, NodeId>,
+    heads: BTreeMap<Site<'a>, Drawn>,
     /// True if the tag chooses among several relays of a place.
     is_drawn: bool,
+}
+
+/// The relays that a tag draws at a place.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    first: NodeId,
+    /// Another one, if there are several.
+    second: Option<NodeId>,
 }
 
 impl<'a> Relays<'a> {
@@ -80,9 +89,23 @@ impl<'a> Relays<'a> {
             relays.sort_unstable_by_key(rank);
             let used = if trees == 0 { relays.len() } else { relays.len().min(trees as usize) };
             is_drawn |= used > 1;
-            (site, relays[(tag % used as u64) as usize])
+            let used = used as u64;
+            let first = tag % used;
+            let second = (used > 1).then(|| (first + 1 + tag / used % (used - 1)) % used);
+            let drawn = |at: u64| relays[at as usize];
+            (site, Drawn { first: drawn(first), second: second.map(drawn) })
         };
         Self { heads: at.into_iter().map(head).collect(), is_drawn }
+    }
+
+    /// Draws two relays of each place, and takes the one with less work per processor, in ms.
+    pub fn less_busy(mut self, load_ms: impl Fn(NodeId) -> f64) -> Self {
+        for drawn in self.heads.values_mut() {
+            if let Some(second) = drawn.second.filter(|&second| load_ms(second) < load_ms(drawn.first)) {
+                drawn.first = second;
+            }
+        }
+        self
     }
 
     /// True if no place has a relay.
@@ -98,7 +121,7 @@ impl<'a> Relays<'a> {
 
     /// The relay that heads this tree at a place, if the place has one.
     fn head(&self, site: Site<'a>) -> Option<NodeId> {
-        self.heads.get(&site).copied()
+        self.heads.get(&site).map(|drawn| drawn.first)
     }
 }
 

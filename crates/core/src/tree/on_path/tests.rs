@@ -112,6 +112,27 @@ fn tags_spread_over_a_places_relays_and_applications_differ() {
 }
 
 #[test]
+fn a_busy_relay_gets_no_tree_while_another_is_less_busy() {
+    let at = ["/r"; 4];
+    let heads = |tag, busy: u16| {
+        let relays = relays(&at, tag, 0).less_busy(|relay| if relay == node(busy) { 9.0 } else { 1.0 });
+        one(members(&["/r", "/r"]), &relays, site("/r")).expect("a tree").root().node
+    };
+    let counts = |busy: u16| {
+        let mut counts: BTreeMap<NodeId, u32> = BTreeMap::new();
+        (0..4_000).for_each(|tag| *counts.entry(heads(tag, busy)).or_default() += 1);
+        counts
+    };
+    let alike = counts(0);
+    assert_eq!(alike.len(), 4);
+    assert!(alike.values().all(|count| (850..1_150).contains(count)), "{alike:?}");
+    let one_busy = *alike.keys().next().expect("some");
+    let busy = counts(one_busy.addr.port());
+    assert_eq!(busy.get(&one_busy), None, "each tag draws two different ones");
+    assert!(busy.values().all(|count| (1_150..1_550).contains(count)), "{busy:?}");
+}
+
+#[test]
 fn a_relay_that_starts_again_keeps_its_place() {
     let with = |generation: u64| {
         let numbered = (100..110).map(|number| (NodeId { generation, ..node(number) }, site("/r")));
