@@ -2,7 +2,6 @@
 
 use crate::call::caller::CALLER_BRANCH;
 use crate::call::detour::is_detour;
-use crate::call::hedge::pace_of;
 use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
@@ -150,8 +149,7 @@ impl<P: Payload> Wave<P> {
         self.claim(part);
         self.note_time(cx, now, at);
         let child = &mut self.seat.children[at];
-        let own = &child.tree().root().partitions;
-        child.more.pace = (!own.is_empty()).then(|| pace_of(child.asked_at.until(now), own));
+        child.more.took = Some(child.asked_at.until(now));
         self.end_child(cx, now, at, news);
     }
 

@@ -78,7 +78,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn hedge_at(&self, now: Instant, tree: &Tree, after: Option<Duration>) -> Option<Instant> {
         let at = now + after?;
         let root = tree.root();
-        let is_first = root.size == 1 && !self.losses.tries.partitions().intersects(&root.partitions);
+        let is_first = root.size == 1 && !self.losses.tries.touch(&root.partitions);
         (is_first && at < self.clock.answer_at).then_some(at)
     }
 
@@ -171,8 +171,11 @@ impl<P: Payload> Wave<P> {
     }
 
     fn pace(&self) -> Option<Duration> {
-        let mut paces: Vec<Duration> =
-            self.seat.children.iter().filter_map(|child| child.more.pace).collect();
+        let pace = |child: &Child| {
+            let own = &child.tree().root().partitions;
+            child.more.took.filter(|_| !own.is_empty()).map(|took| pace_of(took, own))
+        };
+        let mut paces: Vec<Duration> = self.seat.children.iter().filter_map(pace).collect();
         let timing = &self.tale.timing;
         let own_done_at = timing.own_done_at.filter(|_| !self.locals.own.is_empty());
         paces.extend(own_done_at.map(|at| pace_of(timing.arrived_at.until(at), &self.locals.own)));
@@ -212,7 +215,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn would_tear(&self, at: usize, contributors: &PartitionSet) -> bool {
         let child = &self.seat.children[at];
         let tries = &self.losses.tries;
-        if !tries.partitions().intersects(contributors) || tries.knows(contributors, child.node) {
+        if !tries.touch(contributors) || tries.knows(contributors, child.node) {
             return false;
         }
         let others = self.seat.children.iter_open().filter(|other| other.name() != child.name());
@@ -310,6 +313,6 @@ fn at_least<P: Payload>(cx: &Context<P>, node: NodeId, waited: Duration, partiti
 }
 
 /// The time for one of so many partitions.
-pub(crate) fn pace_of(took: Duration, partitions: &PartitionSet) -> Duration {
+fn pace_of(took: Duration, partitions: &PartitionSet) -> Duration {
     took.div(partitions.len().max(1) as u64)
 }

@@ -249,7 +249,7 @@ impl<P: Payload> Wave<P> {
         let mut children = Vec::with_capacity(trees.len());
         // Children of one height come together.
         let mut signs: Option<(usize, Option<Duration>)> = None;
-        let hedge_after = self.hedge_after(desk.cx);
+        let (hedge_after, mut may_be_hedged) = (self.hedge_after(desk.cx), 0);
         for (smaller, &at) in by_size.iter().enumerate() {
             let tree = trees[at].clone();
             let rank = Rank::new(smaller as u32, trees.len() as u32);
@@ -257,7 +257,7 @@ impl<P: Payload> Wave<P> {
             let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin.into());
             let hedge_at = self.hedge_at(now, &tree, hedge_after);
             if hedge_at.is_some() {
-                desk.waves.hedge_budget.earn(tree.root().partitions.len());
+                may_be_hedged += tree.root().partitions.len();
             }
             let may_cross = again.get(&tree.root().node) == Some(&true);
             let asked = Asked { hedge_at, may_cross, ..Asked::until(answer_at) };
@@ -267,12 +267,12 @@ impl<P: Payload> Wave<P> {
             let (_, sign_after) =
                 *signs.insert(known.unwrap_or_else(|| (height, self.sign_after(desk.cx, height))));
             child.more.sign_after = sign_after;
-            child.more.repair_at =
-                desk.cx.patience(answer_at, child.sign_pause(now)).silent_at(now, child.height());
+            child.more.repair_at = desk.cx.patience(answer_at, sign_after).silent_at(now, height);
             let times = (answer_at, sign_after);
             self.send_call(desk.cx, now, Tag { branch, ..self.tag }, child.tree(), times, true);
             children.push(child);
         }
+        desk.waves.hedge_budget.earn(may_be_hedged);
         self.note_asked_again(trees);
         self.parts.make_room(trees.len());
         self.seat.children.extend(children, Asked::due_at);

@@ -28,7 +28,8 @@ impl Default for Pauses {
 impl Pauses {
     /// The node is served now, and the earliest of its timers was to fire at `due`.
     pub fn look(&mut self, due: Option<Instant>, now: Instant) {
-        let since = due.map_or(now, |due| due.max(self.counted_until));
+        let Some(due) = due.filter(|&due| due < now) else { return };
+        let since = due.max(self.counted_until);
         let paused = since.until(now);
         if paused > PAUSE_LEAST {
             self.total += paused;

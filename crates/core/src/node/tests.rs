@@ -7,9 +7,10 @@ use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag, WaveId};
 use crate::input::Input;
 use crate::limits::Limits;
-use crate::load::figure::{CostFigure, LoadFigure};
+use crate::load::figure::{CostFigure, LoadFigure, Took};
 use crate::membership::card::{MemberCard, ServiceCard};
 use crate::message::{Call, CallTimes, Message, Partial};
+use crate::node::path::place_of;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
@@ -116,6 +117,8 @@ struct Root {
     /// Nodes that were asked for their cards.
     questioned: Vec<NodeId>,
     disconnected: Vec<NodeId>,
+    /// When the asked children are to send their first signs of life.
+    signs: Vec<Option<Duration>>,
 }
 
 impl Root {
@@ -131,15 +134,21 @@ impl Root {
             dismissed: Vec::new(),
             questioned: Vec::new(),
             disconnected: Vec::new(),
+            signs: Vec::new(),
         };
         let cards: Vec<_> = REPLICAS[..replicas].iter().map(|&number| Arc::new(card(number))).collect();
         root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards.into()) });
+        root.call(TAG, losses_max, spare, hedge);
+        root
+    }
+
+    /// Calls all children.
+    fn call(&mut self, tag: Tag, losses_max: u32, spare: u32, hedge: bool) {
         let leaves: Vec<Tree> =
             (0..CHILDREN).map(|child| Tree::leaf(node_id(FIRST_CHILD + child), held(child))).collect();
         let tree = Tree::join(node_id(ROOT), PartitionSet::new(), &leaves);
-        let call = Call { losses_max, spare, hedge, ..call(TAG, tree, Duration::from_secs(1)) };
-        root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
-        root
+        let call = Call { losses_max, spare, hedge, ..call(tag, tree, Duration::from_secs(1)) };
+        self.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
     }
 
     fn feed(&mut self, input: Input<Bytes>) {
@@ -164,6 +173,7 @@ impl Root {
             match effect {
                 Effect::Send { to, message: Message::Call(call) } => {
                     self.asked.push((to, call.tag.branch, call.tree.partitions()));
+                    self.signs.push(call.times.sign_after);
                 }
                 Effect::Send { to, message: Message::Cancel { tag } } => {
                     self.dismissed.push((to, tag.branch));
@@ -339,4 +349,49 @@ fn locals_that_wait_count_with_the_time_for_which_they_hold_a_processor() {
     assert_eq!(queued, Duration::from_millis(300), "not the millisecond of processor time");
     let (_, lost) = ask(&mut node, at(300), 3, 500);
     assert_eq!(lost, [Reason::TooBusy], "another one could not end in time");
+}
+
+/// A slow relay stands aside for others of its place only.
+#[test]
+fn a_slow_relay_is_used_while_the_quick_one_of_its_place_is_ejected() {
+    let mut node: Node<Bytes> = Node::new(summing(node_id(ROOT)), Instant::START);
+    let [quick, slow] = [2, 3].map(|number| {
+        let mut card = MemberCard::new(node_id(number));
+        card.roles.relay = true;
+        Arc::new(card)
+    });
+    let cards = alloc::vec![Arc::clone(&quick), Arc::clone(&slow)];
+    node.handle_input(
+        Instant::START,
+        Input::Message { from: quick.node, message: Message::Cards(cards.into()) },
+    );
+    let now = Instant::START + Duration::from_millis(1);
+    let place = place_of(&quick);
+    for (relay, ms) in core::iter::repeat_n([(&quick, 1), (&slow, 300)], 9).flatten() {
+        let took = Took::all(Duration::from_millis(ms));
+        node.cx.loads.relay_speeds.learn(&place, relay.node, took, now);
+    }
+    node.cx.loads.relay_speeds.settle(&place, now, &mut node.cx.random);
+    assert_eq!(node.cx.passed_over(now, false), [slow.node].into());
+    for _ in 0..5 {
+        node.cx.loads.relays_ejected.note_error(quick.node, now);
+    }
+    assert_eq!(node.cx.passed_over(now, false), [quick.node].into());
+}
+
+#[test]
+fn nodes_that_never_send_signs_expect_none_however_well_the_usual_times_are_known() {
+    for (sign_of_life, are_expected) in [(0.3, true), (1.0, false)] {
+        let mut config = summing(node_id(ROOT));
+        config.tuning.sign_of_life = sign_of_life;
+        let mut root = Root::of(config, 0, 0, false, 0);
+        assert!(root.signs.iter().all(Option::is_none), "nothing is known yet");
+        for (child, branch, of) in root.asked.clone() {
+            root.hear(child, partial(branch, of, Vec::new(), true));
+        }
+        root.signs.clear();
+        root.call(Tag { wave: WaveId { origin: 1, sequence: 2 }, branch: 0 }, 0, 0, false);
+        let signs = root.signs.iter().filter(|sign| sign.is_some()).count();
+        assert_eq!(signs, if are_expected { CHILDREN as usize } else { 0 });
+    }
 }

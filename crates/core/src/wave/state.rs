@@ -51,14 +51,14 @@ pub(crate) struct Asked {
     pub(crate) sign_after: Option<Duration>,
     /// True if the child was asked again before it had answered. Its answer to the first ask may be on its way.
     pub(crate) may_cross: bool,
-    /// The time that it took for one of its own partitions, once it has given all.
-    pub(crate) pace: Option<Duration>,
+    /// The time that it took, once it has given all.
+    pub(crate) took: Option<Duration>,
 }
 
 impl Asked {
     /// The child must answer by then.
     pub(crate) fn until(answer_at: Instant) -> Self {
-        Self { answer_at, repair_at: None, hedge_at: None, sign_after: None, may_cross: false, pace: None }
+        Self { answer_at, repair_at: None, hedge_at: None, sign_after: None, may_cross: false, took: None }
     }
 
     /// When the child must be looked at again.

@@ -30,6 +30,11 @@ impl Tries {
         &self.partitions
     }
 
+    /// True if some of these partitions have a failed attempt. Mostly there is none at all.
+    pub(crate) fn touch(&self, partitions: &PartitionSet) -> bool {
+        !self.by_partition.is_empty() && self.partitions.intersects(partitions)
+    }
+
     /// Notes that partitions were asked for in vain. `failed` is the node, if one failed.
     pub(crate) fn note(&mut self, partitions: &PartitionSet, failed: Option<NodeId>) {
         self.partitions.union_with(partitions);
