@@ -90,6 +90,11 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
+    /// The identity with which a client of this configuration greets its peers.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::new(client_id(), self.cluster.clone(), false)
+    }
+
     /// Adds nodes to connect to, as [`NodeBuilder::join`](crate::NodeBuilder::join) takes them. In front mode they are tried in
     /// turn.
     pub fn at<A: ToString>(mut self, addrs: impl IntoIterator<Item = A>) -> Self {

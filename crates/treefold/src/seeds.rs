@@ -10,7 +10,7 @@ use crate::client::ClientBuilder;
 use crate::discovery::lookup;
 use crate::entropy;
 use crate::error::StartError;
-use crate::transport::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
+use crate::transport::{CONNECT_TIMEOUT, GREETING_TIMEOUT, dial};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) async fn ask_seeds(
         silent.tell(seeds);
         return Ok(None);
     };
-    if cards.iter().any(|card| card.parent.is_some()) {
+    if cards.iter().any(|card| card.parent.is_some()) && is_by_launcher(&seed, client).await {
         return Err(StartError::Network { seed });
     }
     match first_difference(own, cards.iter().map(|card| &**card)) {
@@ -55,6 +55,12 @@ pub(crate) async fn ask_seeds(
         }
         None => Ok(Some((from, cards))),
     }
+}
+
+/// True if a launcher keeps the process at this address. The card of a member of a cluster may name a parent, too.
+async fn is_by_launcher(seed: &str, client: &ClientBuilder) -> bool {
+    let Ok(addr) = seed.parse() else { return false };
+    dial(addr, &client.identity()).await.is_ok_and(|greeted| greeted.by_launcher)
 }
 
 /// The reasons why seeds gave no answer, by the address that was asked, or the seed that has no address.

@@ -9,6 +9,7 @@
 use super::child::Child;
 use super::message::{StreamMessage, StreamReport};
 use super::state::StreamState;
+use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::random::hashed;
@@ -76,18 +77,16 @@ impl<P: Payload> StreamState<P> {
     /// Reports slow children that are apart from the others to the front-end.
     pub(super) fn move_slow(&mut self, cx: &mut Context<P>, now: Instant) {
         let beats = |count| Duration::from(cx.config.tuning.stream_beat).mul_f64(count);
-        let said = |child: &Child<P>| child.more.slow_at.map(|at| at.until(now));
-        let is_slow = |child: &&Child<P>| said(child).is_some_and(|ago| ago < beats(SLOW_BEATS));
-        let slow = self.seat.children.iter().filter(is_slow).count();
-        if slow == 0 || slow > (self.seat.children.len() / 2).max(1) || self.is_late_by(cx, SERVED_SHARE) {
+        let (compared, forgotten) = (beats(COMPARE_BEATS), beats(SLOW_BEATS));
+        let said = |child: &Child<P>| {
+            let ago = child.more.slow_at?.until(now);
+            (child.is_open() && !child.is_leaf() && ago < forgotten).then_some((child.node, ago))
+        };
+        let slow: Vec<(NodeId, Duration)> = self.seat.children.iter().filter_map(said).collect();
+        if slow.len() > (self.seat.children.len() / 2).max(1) || self.is_late_by(cx, SERVED_SHARE) {
             return;
         }
-        let is_due = |child: &Child<P>| said(child).is_some_and(|ago| ago >= beats(COMPARE_BEATS));
-        let due: Vec<usize> = (0..self.seat.children.len())
-            .filter(|&at| is_due(&self.seat.children[at]) && self.seat.children[at].is_open())
-            .collect();
-        let nodes: Vec<_> = due.into_iter().map(|at| self.seat.children[at].node).collect();
-        for node in nodes {
+        for (node, _) in slow.into_iter().filter(|&(_, ago)| ago >= compared) {
             if let Some(at) = self.child_at(node) {
                 self.seat.children[at].more.slow_at = None;
                 self.report(cx, now, at, true);

@@ -68,6 +68,8 @@ const ASKED_TWICE: &str = "asked_twice";
 
 /// The series of a cluster in which no node becomes slow.
 const HEALTHY: &str = "healthy";
+/// Treefold with its defaults.
+const OURS: &str = "ours";
 
 fn schemes() -> Vec<Scheme> {
     let scheme = |name, slow_factor, hedge_share| {
@@ -79,7 +81,7 @@ fn schemes() -> Vec<Scheme> {
         scheme(HEALTHY, 2.0, 0.05),
         scheme("by load", 1_000.0, 0.0),
         scheme("by time", 2.0, 0.0),
-        scheme("ours", 2.0, 0.05),
+        scheme(OURS, 2.0, 0.05),
     ]
 }
 
@@ -197,13 +199,13 @@ fn measure(scheme: &Scheme, (load, per_s, fronts): Load, seed: u64) -> Vec<Point
 }
 
 /// Spells, each with the end of its first and of its last window.
-const SPELLS: [(&str, f64, f64); 5] = [
+const SPELLS: [(&str, f64, f64); 4] = [
     ("the first 5 s", 15.0, 15.0),
     ("from then on", 20.0, 40.0),
     ("recovered for 45 s", 90.0, 95.0),
-    ("newcomer, the first 5 s", 105.0, 105.0),
-    ("newcomer, the next 5 s", 110.0, 110.0),
+    (NEWCOMER, 105.0, 105.0),
 ];
+const NEWCOMER: &str = "the newcomer's first 5 s";
 
 fn spell(name: &str, figure: &str) -> String {
     format!("{figure}: {name}")
@@ -246,10 +248,14 @@ fn with_spells(mut points: Vec<Point>) -> Vec<Point> {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (load, per_s, _) in LOADS {
+    for (load, per_s, fronts) in LOADS {
         for scheme in schemes().into_iter().filter(|scheme| scheme.name != HEALTHY) {
             let Some(point) = find(points, scheme.name, WINDOW_S as f64, &[(LOAD, load)]) else { continue };
             for (name, _, _) in SPELLS {
+                // The others are in the points.
+                if scheme.name != OURS && (fronts > 1 || name == NEWCOMER) {
+                    continue;
+                }
                 let change = |figure| shown::change(point, &change_name(&spell(name, figure), HEALTHY));
                 let share = |figure| shown::share(point, &spell(name, figure), 1);
                 let figures = change(RESPONSE_MEAN).zip(change(RESPONSE_P99));
