@@ -214,7 +214,7 @@ impl<P: Payload> StreamState<P> {
     /// How long this node waits for a silent child, and how often it sends a beat itself.
     ///
     /// The time grows with this node's own lateness, because on a crowded machine all nodes are late.
-    fn patience(&self, cx: &Context<P>) -> Patience {
+    pub(super) fn patience(&self, cx: &Context<P>) -> Patience {
         let Tuning { stream_beat: every, stream_patience, .. } = cx.config.tuning;
         Patience::Beats {
             every: every.into(),

@@ -23,7 +23,7 @@ const SLOW_SHARE: f64 = 0.25;
 const SERVED_SHARE: f64 = 0.0625;
 /// So many slow ticks in a row are no passing trouble: after a single pause, a node counts as late for up to twenty.
 const SLOW_TICKS: u32 = 25;
-/// Beats for which a child counts as slow after it has said so, and somewhat longer than until it says so again.
+/// Beats for which a child counts as slow after it has said so: somewhat longer than until it says so again.
 const SLOW_BEATS: f64 = 30.0;
 /// Beats for which the parent waits for others to say the same.
 const COMPARE_BEATS: f64 = 5.0;
@@ -36,13 +36,14 @@ impl<P: Payload> StreamState<P> {
     /// A process that is stopped and continued at about the pace of the beat has all its looks while it runs, and does not see
     /// that it is slow. So inner nodes look earlier, by a time that is drawn.
     pub(crate) fn tick_due(&self, cx: &Context<P>) -> Instant {
-        let every = Duration::from(cx.config.tuning.stream_beat);
+        let last_at = self.beat.ticked_at;
+        let due = self.patience(cx).speaks_at(last_at).unwrap_or(last_at);
         if !self.is_inner() {
-            return self.beat.ticked_at + every;
+            return due;
         }
-        let drawn = hashed([self.terms.id.origin, Instant::START.until(self.beat.ticked_at).as_nanos()]);
+        let drawn = hashed([self.terms.id.origin, Instant::START.until(last_at).as_nanos()]);
         let early = EARLY_SHARE * (drawn >> 32) as f64 / f64::from(u32::MAX);
-        self.beat.ticked_at + every.mul_f64(1.0 - early)
+        last_at + last_at.until(due).mul_f64(1.0 - early)
     }
 
     fn is_inner(&self) -> bool {
